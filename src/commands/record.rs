@@ -21,12 +21,17 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Residents;
 use allocanary_trace::format::{Header, State};
+use allocanary_trace::reader::Trace;
 use allocanary_trace::record::{RecordOptions, put_end, put_marks, put_residents, traces, trim};
-use allocanary_trace::stacks::Resident;
+use allocanary_trace::stacks::{NoRoom, Resident};
 use verify::Verification;
 
 /// Runs under each candidate in `--verify`.
 const REPEATS: u32 = 5;
+
+/// The least `--max-size` of a window with stacks: a header of 4 KiB and four places of 32 KiB. Of these the tables have two, one for the
+/// frames and one for the files that they lie in.
+const LEAST_OF_BOTH: u64 = 132 << 10;
 
 /// Records a program.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
@@ -42,6 +47,11 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let window = flags.window.as_deref().map(window).transpose()?;
     let stacks = stacks(flags.stacks.as_deref(), window.is_some())?;
     let has_both = window.is_some() && stacks > 0;
+    if has_both && limit < LEAST_OF_BOTH {
+        let found = &flags.max_size;
+        let wanted = "--max-size: wanted 132KiB or more for a window with stacks, whose tables have half of it";
+        return Err(Error::Input(format!("{wanted}, found `{found}`")));
+    }
     let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window, stacks };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
     let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
@@ -63,13 +73,15 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             if let Ok(recorded) = &recorded
                 && !images[at + 1..].contains(&header.pid)
             {
-                put_residents(path, header, &residents(header.pid, &recorded.residents))?;
+                let residents = residents(header.pid, &recorded.residents);
+                let is_written = put_residents(path, header, &residents)?;
+                // An end is one at which the pages are known.
+                if end > 0 && is_written && residents.iter().any(|resident| resident.mark == mark(None)) {
+                    put_end(path, end)?;
+                }
             }
             if marks != [0; 3] {
                 put_marks(path, marks)?;
-            }
-            if end > 0 {
-                put_end(path, end)?;
             }
             trim(path, header)?;
         }
@@ -180,12 +192,22 @@ fn tell(made: &[(PathBuf, Header)]) {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),
             _ => String::new(),
         };
-        let (path, command) = (path.display(), brief(&header.command));
+        let (file, path, command) = (path, path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
         if header.no_room > 0 {
             let stacks = Unit::Count.show(header.no_room as f64);
-            terminal::tell(format_args!("{path}: {stacks} stacks had no room: allow a larger --max-size"));
+            terminal::tell(format_args!("{path}: {stacks} stacks had no room: {}", lacks(file, header)));
         }
+    }
+}
+
+/// What was too small for the stacks of a trace.
+fn lacks(path: &Path, header: &Header) -> &'static str {
+    let frames = Trace::open(path).and_then(|trace| trace.stacks()).map_or(0, |stacks| stacks.nodes.len());
+    match NoRoom::of(header.state, frames) {
+        NoRoom::Disk => "the disk was full",
+        NoRoom::Format => "a trace has at most some 4 million different frames: record fewer stacks (--stacks 1/10)",
+        NoRoom::Limit => "allow a larger --max-size",
     }
 }
 

@@ -8,7 +8,7 @@ mod lock;
 mod long_files;
 mod signals;
 
-pub use children::{Watched, adopt_orphans, prepare, reap, signal};
+pub use children::{Watched, adopt_orphans, go_on, prepare, reap, signal, stopped_for_terminal};
 pub use columns::columns;
 pub use huge_pages::{Given, HugePages, may_have_huge_pages, may_have_unadvised};
 pub use kills::{memory_kills, memory_limit};

@@ -92,11 +92,11 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
 }
 
 /// Adds the pages that were resident at the marks to a trace with stacks, and brings its header up to date. Does nothing for a process
-/// that still runs, since it may write at the same place.
-pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<()> {
+/// that still runs, since it may write at the same place. Whether they were written.
+pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<bool> {
     let runs = Path::new("/proc").join(header.pid.to_string()).exists();
     if runs || header.stacks == 0 {
-        return Ok(());
+        return Ok(false);
     }
     let bytes: Vec<u8> = residents.iter().flat_map(|resident| tables(resident, header.used)).collect();
     let used = header.used + bytes.len() as u64;
@@ -107,7 +107,7 @@ pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -
     });
     written.map_err(|error| Error::file(path, "writing which pages were resident", error))?;
     header.used = used;
-    Ok(())
+    Ok(true)
 }
 
 /// The chunks of a mark.
@@ -164,7 +164,7 @@ mod tests {
         // More than one chunk of one mark.
         let many: Vec<_> = (0..70_000_u64).map(|page| page * 8192..page * 8192 + 4096).collect();
         let residents = [Resident { mark: 2, ranges: many }, Resident { mark: 1, ranges: vec![4096..8192] }];
-        put_residents(&path, &mut header, &residents).unwrap();
+        assert!(put_residents(&path, &mut header, &residents).unwrap());
         let trace = Trace::open(&path).unwrap();
         assert_eq!(trace.residents().unwrap(), residents);
         assert_eq!((trace.header.used, trace.damage()), (header.used, None));

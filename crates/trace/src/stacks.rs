@@ -1,6 +1,8 @@
 //! The stacks of a trace, as plain data. In: what the recorder wrote. Out: the frames of an allocation, and the file and build that each
 //! frame lies in.
 
+use crate::format::{MOST_NODES, State};
+
 /// The number of a node. 0 is no stack: it was not taken, or could not be walked.
 pub type StackId = u32;
 
@@ -35,6 +37,28 @@ pub struct Stacks {
     pub nodes: Vec<Node>,
     /// In the order of their first frames. Two may have had the same addresses, one after the other: the later one is nearer the end.
     pub modules: Vec<Module>,
+}
+
+/// What was too small where stacks had no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The disk.
+    Disk,
+    /// The format: it has so many numbers of nodes.
+    Format,
+    /// The maximum size of the file, of which tables have a part.
+    Limit,
+}
+
+impl NoRoom {
+    /// The reason in a trace that ended in this state with so many nodes, the root among them.
+    pub fn of(state: State, nodes: usize) -> NoRoom {
+        match state {
+            State::NoRoom => NoRoom::Disk,
+            _ if nodes + 1 >= MOST_NODES => NoRoom::Format,
+            _ => NoRoom::Limit,
+        }
+    }
 }
 
 impl Stacks {
@@ -77,6 +101,14 @@ mod tests {
         assert_eq!(stacks.frames(0).count(), 0);
         assert_eq!(stacks.frames(3).collect::<Vec<_>>(), [30], "a parent that is not there");
         assert_eq!(stacks.frames(4).collect::<Vec<_>>(), [40], "a node that is its own parent");
+    }
+
+    #[test]
+    fn what_was_too_small_is_told_by_the_state_and_the_number_of_nodes() {
+        // The numbers are 0 to MOST_NODES - 1. A thread may have lost one.
+        assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 1), NoRoom::Format);
+        assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 2), NoRoom::Limit);
+        assert_eq!(NoRoom::of(State::NoRoom, MOST_NODES - 1), NoRoom::Disk);
     }
 
     #[test]

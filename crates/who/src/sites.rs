@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{Merged, merge};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::stacks::{Resident, StackId, Stacks};
+use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 
 use crate::course::Span;
 use crate::fold::{By, label, site};
@@ -346,10 +346,12 @@ pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) ->
         ));
     }
     if trace.header.no_room > 0 {
-        notes.push(format!(
-            "{} stacks had no room in the trace: record with a larger --max-size.",
-            trace.header.no_room
-        ));
+        let why = match NoRoom::of(trace.header.state, stacks.nodes.len()) {
+            NoRoom::Disk => "the disk was full",
+            NoRoom::Format => "it has at most some 4 million different frames: record fewer stacks (--stacks 1/10)",
+            NoRoom::Limit => "record with a larger --max-size",
+        };
+        notes.push(format!("{} stacks had no room in the trace: {why}.", trace.header.no_room));
     }
     if is_python(&trace.header.program, stacks) && !trace.header.python_malloc {
         notes.push(

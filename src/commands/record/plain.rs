@@ -2,7 +2,7 @@
 //! line, a time limit. Out: the program's exit code.
 //!
 //! With a window and stacks the program has a process group of its own and no terminal to read from: a signal comes to us first, the pages
-//! that are resident are read, and then it is passed on.
+//! that are resident are read, and then it is passed on. If the program asks for the terminal all the same, the kernel stops it, and we say so.
 
 use std::io::{IsTerminal, stdin};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Recorded;
+use crate::commands::terminal;
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::sys::{self, HeldSignal};
 use allocanary_study::error::{Error, Result};
@@ -45,13 +46,29 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         sys::pass_signals_on(child.id());
     }
     let mut recorded = Recorded::default();
+    let (mut last, mut is_stopped) = (None, false);
     let watched = sys::Watched::of(child.id());
     let failed = |error| Error::file(program, "waiting for it", error);
     let left = || {
-        if let Some(signal) = HeldSignal::next() {
+        if is_read_at_end && sys::stopped_for_terminal(child.id()) {
+            is_stopped = true;
+            terminal::tell(format_args!(
+                "{program}: stopped, because it asks for the terminal, which it has not with --window and --stacks: end it with Ctrl-C, and \
+                 record it without one of the two, or without a terminal (setsid)"
+            ));
+        }
+        let signals: Vec<HeldSignal> = std::iter::from_fn(HeldSignal::next).collect();
+        if let Some(signal) = signals.last() {
             // A program that goes on, as after a SIGHUP, is read again at the next one.
             (recorded.end, recorded.residents) = (monotonic_nanos(), residents());
+            last = Some((*signal, Instant::now()));
+        }
+        for signal in signals {
             signal.pass_on(child.id());
+            // One that is stopped gets no signal before it goes on.
+            if std::mem::take(&mut is_stopped) {
+                sys::go_on(child.id());
+            }
         }
         let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_sub(started.elapsed()));
         (!left.is_zero()).then_some(left.min(PAUSE))
@@ -64,6 +81,9 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     };
     sys::keep_signals();
     let status = ExitStatus::from_raw(status);
+    if last.is_some_and(|(signal, at)| !signal.has_ended(at.elapsed(), status.signal())) {
+        (recorded.end, recorded.residents) = (0, Vec::new());
+    }
     recorded.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8;
     Ok(recorded)
 }

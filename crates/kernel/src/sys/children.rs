@@ -84,6 +84,28 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
     Ok(Some((status, Usage::of(&usage))))
 }
 
+/// Whether a child was stopped, since this was asked, because it asks for the terminal from the background.
+pub fn stopped_for_terminal(pid: u32) -> bool {
+    matches!(stopped_by(pid), Some(libc::SIGTTIN | libc::SIGTTOU))
+}
+
+/// Lets all processes of the group that a child leads go on, if they were stopped.
+pub fn go_on(pid: u32) {
+    signal(pid, true, libc::SIGCONT);
+}
+
+/// The signal that has stopped a child since this was asked.
+fn stopped_by(pid: u32) -> Option<i32> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WSTOPPED | libc::WNOHANG;
+    // SAFETY: the kernel fills a siginfo, which all-zero bytes are a valid value of; its child's fields are those of `waitid`.
+    unsafe {
+        let failed = libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0;
+        let info = info.assume_init();
+        (!failed && info.si_pid() != 0).then(|| info.si_status())
+    }
+}
+
 /// A child that is waited for.
 #[derive(Debug)]
 pub struct Watched {
@@ -156,6 +178,19 @@ mod tests {
         let (status, _) = watched.wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();
         assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
         assert!(watched.wait(|| None).is_err(), "it was waited for");
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "`wait` waits for it")]
+    fn what_has_stopped_a_child_is_told_once() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        assert_eq!(stopped_by(child.id()), None, "it runs");
+        signal(child.id(), false, libc::SIGSTOP);
+        let stopped = std::iter::repeat_with(|| stopped_by(child.id())).find_map(|signal| signal);
+        assert_eq!((stopped, stopped_by(child.id())), (Some(libc::SIGSTOP), None));
+        signal(child.id(), false, libc::SIGKILL);
+        let (status, _) = Watched::of(child.id()).wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();
+        assert_eq!(libc::WTERMSIG(status), libc::SIGKILL, "it was not waited for before");
     }
 
     #[test]

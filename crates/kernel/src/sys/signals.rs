@@ -1,12 +1,16 @@
 //! Signals that are passed on to a program, at once or by the caller. In: the process ID of a child. Out: its signals.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The process that gets the signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// The last signal that is held; 0 for none. Above its number: whether the kernel has sent it.
-static HELD: AtomicI32 = AtomicI32::new(0);
-const BY_KERNEL: i32 = 1 << 8;
+/// The signals that are held, and those of them that the kernel has sent: a bit for each number.
+static HELD: AtomicU64 = AtomicU64::new(0);
+static BY_KERNEL: AtomicU64 = AtomicU64::new(0);
+
+/// The time in which a program that got a SIGHUP or SIGQUIT ends if that ended it: others read their settings again, or list their threads.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// From now on this process survives SIGINT, SIGTERM and SIGHUP. SIGTERM and SIGHUP that another process has sent to this
 /// one alone are passed on to `child`. What the terminal sends (Ctrl-C, its end) reaches a child by itself, if it is in this
@@ -23,6 +27,8 @@ pub fn pass_signals_on(child: u32) {
 ///
 /// To be called after the child's start, as [`pass_signals_on`].
 pub fn hold_signals() {
+    HELD.store(0, Ordering::SeqCst);
+    BY_KERNEL.store(0, Ordering::SeqCst);
     handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT], hold);
 }
 
@@ -34,10 +40,19 @@ pub struct HeldSignal {
 }
 
 impl HeldSignal {
-    /// The last one since this was asked.
+    /// One that is held, the lowest number first. It is held no more. The same number that came twice is one, as the kernel has it.
     pub fn next() -> Option<HeldSignal> {
-        let held = HELD.swap(0, Ordering::SeqCst);
-        (held != 0).then_some(HeldSignal { signal: held % BY_KERNEL, by_kernel: held >= BY_KERNEL })
+        let signal = HELD.load(Ordering::SeqCst).trailing_zeros();
+        let bit = 1_u64.checked_shl(signal)?;
+        HELD.fetch_and(!bit, Ordering::SeqCst);
+        let by_kernel = BY_KERNEL.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+        Some(HeldSignal { signal: signal as i32, by_kernel })
+    }
+
+    /// Whether it ended a program that got it so long before its end. `by` is the signal that the kernel says it died of. SIGINT and
+    /// SIGTERM ask a program to end, which may take its time.
+    pub fn has_ended(self, before: Duration, by: Option<i32>) -> bool {
+        by == Some(self.signal) || matches!(self.signal, libc::SIGINT | libc::SIGTERM) || before <= GRACE
     }
 
     /// Sends it to a child; one of the terminal to all of the group that the child leads, as the terminal would.
@@ -62,8 +77,10 @@ fn handle(signals: &[i32], handler: Handler) {
 
 extern "C" fn hold(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
-    let by_kernel = unsafe { (*info).si_code } > 0;
-    HELD.store(signal + if by_kernel { BY_KERNEL } else { 0 }, Ordering::SeqCst);
+    if unsafe { (*info).si_code } > 0 {
+        BY_KERNEL.fetch_or(1 << signal, Ordering::SeqCst);
+    }
+    HELD.fetch_or(1 << signal, Ordering::SeqCst);
 }
 
 /// Passes no signal on any more: the child has ended, and its ID may become another process's.
@@ -83,5 +100,41 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             libc::kill(child, signal);
             *libc::__errno_location() = last;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_a_program_has_survived_has_not_ended_it() {
+        let (soon, late) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let has_ended = |signal, before, by| HeldSignal { signal, by_kernel: false }.has_ended(before, by);
+        for signal in [libc::SIGHUP, libc::SIGQUIT] {
+            assert!(!has_ended(signal, late, None) && !has_ended(signal, late, Some(libc::SIGKILL)));
+            assert!(has_ended(signal, soon, None) && has_ended(signal, late, Some(signal)));
+        }
+        assert!(has_ended(libc::SIGTERM, late, None) && has_ended(libc::SIGINT, late, None));
+    }
+
+    #[test]
+    fn no_signal_that_is_held_is_lost_by_another() {
+        // SAFETY: all-zero bytes are a valid siginfo.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let mut came = |signal, code| {
+            info.si_code = code;
+            hold(signal, &mut info, std::ptr::null_mut());
+        };
+        came(libc::SIGTERM, libc::SI_USER);
+        came(libc::SIGHUP, libc::SI_USER);
+        came(libc::SIGINT, 0x80); // SI_KERNEL
+        came(libc::SIGTERM, libc::SI_USER);
+        let all: Vec<HeldSignal> = std::iter::from_fn(HeldSignal::next).collect();
+        let held = |signal, by_kernel| HeldSignal { signal, by_kernel };
+        assert_eq!(all, [held(libc::SIGHUP, false), held(libc::SIGINT, true), held(libc::SIGTERM, false)]);
+        came(libc::SIGINT, libc::SI_USER);
+        assert_eq!(HeldSignal::next(), Some(held(libc::SIGINT, false)), "a terminal's one before it is over");
+        assert_eq!(HeldSignal::next(), None);
     }
 }

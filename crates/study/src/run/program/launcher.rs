@@ -86,6 +86,8 @@ pub struct Recorder<'a> {
     pub environment: AddsVariables<'a>,
     /// Gets what was read of a run that is interrupted.
     pub interrupted: &'a Mutex<Interrupted>,
+    /// Whether the resident pages are read: only a trace with stacks has a place for them.
+    pub reads_pages: bool,
 }
 
 /// A run that was recorded.
@@ -159,6 +161,7 @@ impl Launcher {
             library: self.library_of(cell),
             runtime: self.runtime_of(cell),
             interrupted: recorder.map(|recorder| recorder.interrupted),
+            reads_pages: recorder.is_some_and(|recorder| recorder.reads_pages),
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);

@@ -74,9 +74,10 @@ pub struct RunContext<'a> {
     pub library: Option<PathBuf>,
     /// The runtime whose settings are read back, if it has some.
     pub runtime: Option<&'a runtimes::Found>,
-    /// Where it runs under the recorder: its resident pages are read at the marks, and what was read until the user interrupts it is put
-    /// there.
+    /// Where it runs under the recorder: what was read until the user interrupts it is put there.
     pub interrupted: Option<&'a Mutex<Interrupted>>,
+    /// Whether its resident pages are read at the marks, and when the user interrupts it.
+    pub reads_pages: bool,
 }
 
 /// Microseconds by candidate; less than nothing if more was used than earned.
@@ -314,13 +315,13 @@ impl RunContext<'_> {
         Ok(Ran { residents, ..self.ran(answer, &running, moments) })
     }
 
-    /// The resident pages of all processes, if it is recorded. Of one that ends meanwhile there are none.
+    /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
     fn residents(&self, phase: Option<Phase>, watch: &mut Watch) -> Vec<Residents> {
-        let pids = if self.interrupted.is_some() { watch.alive() } else { &[] };
+        let pids = if self.reads_pages { watch.alive() } else { &[] };
         residents::of(pids, phase)
     }
 
-    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended.
+    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.
     fn interrupt(&self, watch: &mut Watch) {
         if let Some(interrupted) = self.interrupted {
             let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
