@@ -86,8 +86,8 @@ impl<'a> Report<'a> {
         let Some((candidate, changes)) = &self.changes else {
             let why = self.what_if.replays.as_ref().err().map_or("", String::as_str);
             return format!(
-                "{program}, {when}: `{name}` pins {}. With its survivors elsewhere {} to {} of that and of empty pages would be free, as \
-                 far as it can be told without a replay. There was none: {why}.",
+                "{program}, {when}: `{name}` pins {}. By the addresses alone: with its survivors elsewhere {} to {} of that and of empty pages \
+                 would be free. There was no replay: {why}.",
                 Bytes(share.pinned),
                 Bytes(share.alone),
                 Bytes(share.with_holes)
@@ -95,18 +95,18 @@ impl<'a> Report<'a> {
         };
         let head = format!("{program}, {when}, under {candidate}");
         let all = Bytes(changes.as_it_is.resident);
-        let whole = changes.whole.as_ref().map_or(String::new(), |change| {
-            let effect = changes.effect(&change.resident);
-            format!("the whole site elsewhere {}", change.resident.words(effect))
-        });
-        match &changes.survivors {
-            Some(change) => {
-                let effect = changes.effect(&change.resident);
-                let saved = change.resident.words(effect);
-                let verb = saved.replacen("saves", "save", 1).replacen("costs", "cost", 1);
-                format!("{head}: survivors of `{name}` elsewhere {verb} of {all} resident, {whole}.")
-            }
-            None => format!("{head}: no block of `{name}` lives. Of {all} resident {whole}."),
+        let keeps = |change: &Change| change.resident.words(changes.effect(&change.resident));
+        match (&changes.survivors, &changes.whole) {
+            (Some(survivors), Some(whole)) => format!(
+                "{head}: {all} are resident. With the survivors of `{name}` elsewhere the heap keeps {}; with the whole site elsewhere it keeps {}.",
+                keeps(survivors),
+                keeps(whole)
+            ),
+            (None, Some(whole)) => format!(
+                "{head}: {all} are resident, and no block of `{name}` lives. With the whole site elsewhere the heap keeps {}.",
+                keeps(whole)
+            ),
+            (_, None) => format!("{head}: {all} are resident, and `{name}` makes no block until then."),
         }
     }
 
@@ -125,16 +125,18 @@ impl<'a> Report<'a> {
             "pinned": one.share.pinned, "alone": one.share.alone, "with_holes": one.share.with_holes,
         });
         let mut facts = object(facts);
-        if let Some((_, changes)) = &self.changes {
-            facts.insert("as_it_is".into(), of_heap(&changes.as_it_is));
-            facts.insert("survivors".into(), changes.survivors.as_ref().map(|one| changes.of_change(one)).into());
-            facts.insert("whole".into(), changes.whole.as_ref().map(|one| changes.of_change(one)).into());
-        }
+        let changes = self.changes.as_ref().map(|(_, changes)| changes);
+        let change = |of: fn(&Changes) -> &Option<Change>| {
+            changes.and_then(|changes| of(changes).as_ref().map(|one| changes.of_change(one)))
+        };
+        facts.insert("as_it_is".into(), changes.map(|changes| of_heap(&changes.as_it_is)).into());
+        facts.insert("survivors".into(), change(|changes| &changes.survivors).into());
+        facts.insert("whole".into(), change(|changes| &changes.whole).into());
         facts.insert("advice".into(), self.advice.map(|advice| advice.text(one)).into());
         Answer { text: self.sentence(), pasted: None, facts }
     }
 
-    /// The answer, the three heaps, what follows without a replay, and what to do.
+    /// The answer, the three heaps, what follows from the addresses alone, and what to do.
     pub fn text(&self, look: &Look) -> String {
         let WhatIf { moment, site, share, .. } = self.what_if;
         let answer = crate::wrapped(&self.sentence(), look.width.into());
@@ -149,7 +151,7 @@ impl<'a> Report<'a> {
             let title = crate::wrapped(&title, look.width.into());
             out.push_str(&format!("\n{}\n{}", bold(&title, look), columns(&table, look)));
             let without = format!(
-                "Without a replay: `{}` pins {}, and its survivors elsewhere would free {} (pages that are its alone) to {} (with the empty \
+                "By the addresses alone: `{}` pins {}, and its survivors elsewhere would free {} (pages that are its alone) to {} (with the empty \
                  pages beside them).",
                 site.name,
                 Bytes(share.pinned),

@@ -32,7 +32,7 @@ pub use fold::{Fold, Group, Key};
 pub use gate::{Gate, Judged};
 pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
-pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
+pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
 pub use recommendation::{Choice, Recommendation};
 pub use section::{About, Chosen, Decided, Section, metric_percent};
 pub use side::Side;

@@ -112,16 +112,42 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
 /// ratio may lie outside the interval of the ranks alone. `None` also where even the range of all pairs misses more often,
 /// because the values are too few.
 pub fn ratio_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
-    if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES || old.iter().chain(new).any(|value| *value < 0.0) {
-        return None;
-    }
-    let (old, new) = (in_order(old), in_order(new));
-    let outside =
-        pairs_outside(old.len(), new.len(), misses / 2.0)?.min(unlike::pairs_outside(&old, &new, misses / 2.0));
+    let Ranked { old, new, outside } = Ranked::of(old, new, misses)?;
     let last = old.len() * new.len() - 1;
     let (low, high) = (nth_ratio(&old, &new, outside), nth_ratio(&old, &new, last - outside));
     let middle = ratio(super::stats::quantile(&new, 0.5)?, super::stats::quantile(&old, 0.5)?);
     Some((low.min(middle), high.max(middle)))
+}
+
+/// The interval of `old - new`. Its bounds are differences of single pairs, and as many pairs lie outside of it as outside of
+/// [`ratio_interval`]: so the two agree which sample is the larger one. It always includes the difference of the medians. It sorts all pairs:
+/// it is for samples of tens of values.
+pub fn difference_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
+    let Ranked { old, new, outside } = Ranked::of(old, new, misses)?;
+    let pairs: Vec<f64> = old.iter().flat_map(|old| new.iter().map(move |new| old - new)).collect();
+    let pairs = in_order(&pairs);
+    let middle = super::stats::quantile(&old, 0.5)? - super::stats::quantile(&new, 0.5)?;
+    Some((pairs[outside].min(middle), pairs[pairs.len() - 1 - outside].max(middle)))
+}
+
+/// Two samples in order, and how many of their pairs lie below an interval, and as many above it.
+struct Ranked {
+    old: Vec<f64>,
+    new: Vec<f64>,
+    outside: usize,
+}
+
+impl Ranked {
+    /// None where there is no interval.
+    fn of(old: &[f64], new: &[f64], misses: f64) -> Option<Ranked> {
+        if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES || old.iter().chain(new).any(|value| *value < 0.0) {
+            return None;
+        }
+        let (old, new) = (in_order(old), in_order(new));
+        let outside =
+            pairs_outside(old.len(), new.len(), misses / 2.0)?.min(unlike::pairs_outside(&old, &new, misses / 2.0));
+        Some(Ranked { old, new, outside })
+    }
 }
 
 /// The ratio of a pair, `new / old`, that has `below` ratios before it in their order. Both samples are in order and not
@@ -300,5 +326,10 @@ mod tests {
         assert_eq!(ratio_interval(&[-1.0, 1.0, 1.0, 1.0, 1.0], &new, MISSES), None);
         assert_eq!(ratio_interval(&[0.0; 5], &[0.0; 5], MISSES), Some((1.0, 1.0)));
         assert_eq!(ratio_interval(&[3.0; 5], &[6.0; 2000], MISSES), Some((2.0, 2.0)));
+        // Two of 25 pairs lie outside at each end.
+        assert_eq!(difference_interval(&[50.0, 60.0, 70.0, 80.0, 90.0], &[1.0; 5], MISSES), Some((49.0, 89.0)));
+        let saved = difference_interval(&[7.0, 5.0, 9.0, 8.0, 6.0], &[1.0, 2.0, 0.0, 3.0, 4.0], MISSES);
+        assert_eq!(saved, Some((2.0, 8.0)), "the pairs are 1, 2, 2, 3, ... 8, 8, 9");
+        assert_eq!(difference_interval(&old[..4], &new, MISSES), None);
     }
 }

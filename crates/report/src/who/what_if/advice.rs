@@ -11,9 +11,9 @@ const MOSTLY: f64 = 0.9;
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// Keep those that stay apart from those of short life.
+    /// Take those that live long from another place than those of short life.
     Separate {
-        /// The whole site elsewhere saves less for sure.
+        /// What the whole site elsewhere saves is known: nothing, or less than half as much.
         is_better: bool,
     },
     /// A pool or an arena for the site.
@@ -49,7 +49,12 @@ impl Advice {
         let is_none = |effect: Effect| matches!(effect, Effect::Nothing | Effect::Costs);
         let limit = MARGIN * changes.as_it_is.resident as f64;
         if most(freed) > 2.0 * most(saved) {
-            return Some(Advice::Settings);
+            // Where it is not sure what goes back, it may be the half or more.
+            let may_save = |change: &Change| {
+                changes.effect(&change.resident) == Effect::Unsure && 2.0 * change.resident.high >= most(freed)
+            };
+            let is_known = !both.into_iter().flatten().any(may_save);
+            return is_known.then_some(Advice::Settings);
         }
         match (survivors, whole) {
             (Effect::Saves, whole) if whole != Effect::Saves || is_less => {
@@ -89,11 +94,11 @@ impl Advice {
         let name = &what_if.site.name;
         match self {
             Advice::Separate { is_better } => format!(
-                "Keep the blocks of `{name}` that stay apart from those of short life: allocate them first, or from a pool for what stays.{}",
+                "Separate the long-lived blocks of `{name}` from its short-lived ones: allocate them first, or from a pool of their own.{}",
                 if is_better { " A pool for all blocks of the site is not enough." } else { "" }
             ),
             Advice::Arena => format!(
-                "Give `{name}` an arena, or a pool of its block sizes. It need not be known which of its blocks stay."
+                "Give `{name}` an arena, or a pool of its block sizes. It need not be known which of its blocks live long."
             ),
             Advice::Reuse => format!(
                 "The blocks of `{name}` leave holes that others live in: reuse a buffer, or take them from a pool of their own."

@@ -2,7 +2,7 @@
 //! a change.
 
 use allocanary_study::summary::stats::{median, ratio};
-use allocanary_study::summary::{MISSES, ratio_interval};
+use allocanary_study::summary::{MISSES, difference_interval, ratio_interval};
 use allocanary_who::what_if::Heap;
 
 /// A share of the heap below which a change is none.
@@ -13,11 +13,13 @@ pub(super) const MARGIN: f64 = 0.02;
 pub(super) struct Saved {
     /// The difference of the medians; below 0 where more is kept.
     pub bytes: f64,
-    /// Its interval: that of the ratio of the medians, of what is kept as it is. With less than five replays both bounds are the difference.
+    /// Its interval, by the ranks of the differences of all pairs. With less than five replays both bounds are the difference.
     pub low: f64,
     pub high: f64,
     /// The bounds of the ratio, new over old.
     pub ratios: (f64, f64),
+    /// The median as it is, of which the ratios are.
+    before: f64,
     is_sure: bool,
 }
 
@@ -50,17 +52,17 @@ impl Saved {
         let (old, new) = (values(as_it_is), values(changed));
         let (before, after) = (median(&old)?, median(&new)?);
         let interval = ratio_interval(&old, &new, MISSES).filter(|(_, high)| high.is_finite());
-        let middle = ratio(after, before);
+        let (middle, bytes) = (ratio(after, before), before - after);
         let ratios = interval.unwrap_or((middle, middle));
-        let saved = |ratio: f64| before * (1.0 - ratio);
-        let (low, high) = interval.map_or((before - after, before - after), |(low, high)| (saved(high), saved(low)));
-        Some(Saved { bytes: before - after, low, high, ratios, is_sure: interval.is_some() })
+        let (low, high) = difference_interval(&old, &new, MISSES).unwrap_or((bytes, bytes));
+        Some(Saved { bytes, low, high, ratios, before, is_sure: interval.is_some() })
     }
 
-    /// Compared with a heap of so many bytes.
+    /// The ratio, compared with the margin of a heap of so many bytes.
     pub fn effect(&self, heap: f64) -> Effect {
         let margin = MARGIN * heap;
-        match (self.low, self.high) {
+        let saved = |ratio: f64| self.before * (1.0 - ratio);
+        match (saved(self.ratios.1), saved(self.ratios.0)) {
             _ if !self.is_sure => Effect::Unsure,
             (low, _) if low > margin => Effect::Saves,
             (_, high) if high < -margin => Effect::Costs,
@@ -69,22 +71,22 @@ impl Saved {
         }
     }
 
-    /// `saves 19.8 MiB (19.7 to 20.0)`.
+    /// What the heap keeps: `19.8 MiB less (19.7 to 20.0)`.
     pub fn words(&self, effect: Effect) -> String {
         let most = [self.bytes, self.low, self.high].into_iter().map(f64::abs).fold(0.0, f64::max);
         let (unit, size) = if most < MIB { ("KiB", 1024.0) } else { ("MiB", MIB) };
         let show = |bytes: f64| figure(bytes / size);
         let span = |low: f64, high: f64| span(&show(low), &show(high));
         // Replays of one thread are alike: there is nothing to add.
-        let sure = |bytes: f64, low: f64, high: f64| match (show(bytes), span(low, high)) {
-            (figure, span) if figure == span => format!("{figure} {unit}"),
-            (figure, span) => format!("{figure} {unit} ({span})"),
+        let sure = |what: &str, bytes: f64, low: f64, high: f64| match (show(bytes), span(low, high)) {
+            (figure, span) if figure == span => format!("{figure} {unit} {what}"),
+            (figure, span) => format!("{figure} {unit} {what} ({span})"),
         };
         match effect {
-            Effect::Saves => format!("saves {}", sure(self.bytes, self.low, self.high)),
-            Effect::Costs => format!("costs {}", sure(-self.bytes, -self.high, -self.low)),
-            Effect::Nothing => format!("saves nothing to speak of ({} {unit})", span(self.low, self.high)),
-            Effect::Unsure => format!("saves {} {unit} (not sure)", span(self.low, self.high)),
+            Effect::Saves => sure("less", self.bytes, self.low, self.high),
+            Effect::Costs => sure("more", -self.bytes, -self.high, -self.low),
+            Effect::Nothing => format!("about as much ({} {unit} less)", span(self.low, self.high)),
+            Effect::Unsure => format!("{} {unit} less (not sure)", span(self.low, self.high)),
         }
     }
 }
@@ -129,18 +131,20 @@ mod tests {
         let of = |new: [f64; 5]| Saved::of(&old, &heaps(new), |heap| heap.resident as f64).unwrap();
         let effect = |saved: Saved| saved.effect(100.0 * 1_048_576.0);
         let less = of([80.0, 81.0, 80.5, 80.0, 79.0]);
-        assert_eq!(less.words(Effect::Saves), "saves 20.0 MiB (19.0 to 21.0)");
+        assert_eq!(less.words(Effect::Saves), "20.0 MiB less (19.0 to 21.0)");
         assert!(less.low < less.bytes && less.bytes < less.high && less.ratios.0 < 0.8, "{less:?}");
         assert_eq!(effect(less), Effect::Saves);
         let alike = Saved::of(&old[..1].repeat(5), &heaps([60.0; 5]), |heap| heap.resident as f64).unwrap();
-        assert_eq!(alike.words(Effect::Saves), "saves 40.0 MiB");
+        assert_eq!(alike.words(Effect::Saves), "40.0 MiB less");
         let more = of([110.0; 5]);
         assert_eq!(effect(more), Effect::Costs);
-        assert_eq!(more.words(Effect::Costs), "costs 10.0 MiB (8.9 to 11.1)");
+        assert_eq!(more.words(Effect::Costs), "10.0 MiB more (9.0 to 11.0)");
         assert_eq!(effect(of([100.0, 100.5, 100.0, 99.5, 100.0])), Effect::Nothing);
         let wide = of([80.0, 120.0, 100.0, 90.0, 130.0]);
         assert_eq!(effect(wide), Effect::Unsure);
-        assert!(wide.words(Effect::Unsure).starts_with("saves -3"), "{}", wide.words(Effect::Unsure));
+        assert!(wide.words(Effect::Unsure).starts_with("-3"), "{}", wide.words(Effect::Unsure));
+        let spread = Saved::of(&heaps([70.0, 50.0, 90.0, 80.0, 60.0]), &heaps([1.0; 5]), |heap| heap.resident as f64);
+        assert_eq!(spread.unwrap().words(Effect::Saves), "69.0 MiB less (49.0 to 89.0)", "what single replays save");
         let few = Saved::of(&old[..4], &heaps([1.0; 5])[..4], |heap| heap.resident as f64).unwrap();
         assert_eq!(few.effect(1.0), Effect::Unsure, "four are too few");
         assert_eq!(Saved::of(&old, &[], |heap| heap.cpu), None);

@@ -54,6 +54,24 @@ fn what_the_allocator_keeps_is_no_matter_of_the_site() {
 }
 
 #[test]
+fn settings_are_no_advice_where_one_of_five_replays_gives_back_what_is_free() {
+    let one_saves = |mib: u64, whole: (i64, i64)| {
+        let mut one = what_if(five(100, 90), five(100, 50), five(100 - whole.0 as u64, 90 - whole.1 as u64));
+        let Ok((_, ways)) = &mut one.replays else { unreachable!("it has replays") };
+        ways.survivors[0].resident -= mib * MIB;
+        let Ok((_, ways)) = &one.replays else { unreachable!("it has replays") };
+        Advice::of(&one, &Changes::of(ways).unwrap())
+    };
+    fn five(resident: u64, holding: u64) -> Vec<Heap> {
+        vec![Heap { resident: resident * MIB, holding: holding * MIB, cpu: 1.0, ..Heap::default() }; 5]
+    }
+    assert_eq!(one_saves(40, (0, 0)), None);
+    assert_eq!(one_saves(20, (0, 0)), None, "the half");
+    assert_eq!(one_saves(19, (0, 0)), Some(Advice::Settings));
+    assert_eq!(one_saves(40, (10, 10)), None, "whatever the whole site saves");
+}
+
+#[test]
 fn where_nothing_is_saved_it_depends_on_what_the_site_holds() {
     let pins = |pinned: u64, alone: u64| {
         let mut one = what_if(vec![heap(); 5], vec![heap(); 5], vec![heap(); 5]);
