@@ -76,7 +76,7 @@ impl Prepared {
     pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<Prepared> {
         let prepared = Prepared::open(path)?;
         if (0..origin.words().len()).any(|at| prepared.word_at(8 + (FIGURES + at) * 8) != origin.words()[at]) {
-            return Err(failed(path, &"it is of another trace, or of what the trace was before"));
+            return Err(failed(path, &"it is of another trace, of other marks, or of what the trace was before"));
         }
         Ok(prepared)
     }

@@ -139,16 +139,24 @@ fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::resu
 /// Writes the prepared form of a trace to a file, for tests and benches. The marks that are asked for replace those of the
 /// trace.
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
-    write_elsewhere(trace, path, asked, &Elsewhere::default())
+    let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
+    write_elsewhere(trace, &file, path, asked, &Elsewhere::default())
 }
 
-/// As [`write()`], with the blocks of these events elsewhere: see [`Pool`](crate::replay::Pool). No other replay looks for a form at such a
-/// path, so it is not taken for the trace's own.
-pub fn write_elsewhere(trace: &Trace, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
-    let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
+/// As [`write()`], with the blocks of these events elsewhere: see [`Pool`](crate::replay::Pool). It writes to an open, empty file, whatever is at
+/// its path now: others may write to the folder. The path is for errors. No other replay looks for a form there, so it is not taken for the
+/// trace's own.
+pub fn write_elsewhere(trace: &Trace, file: &File, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
     let origin =
         Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
-    write_to(trace, &origin, &file, path, asked, elsewhere)
+    write_to(trace, &origin, file, path, asked, elsewhere)
+}
+
+/// Opens what [`write_elsewhere`] wrote, if it is of this trace as it is now, and of these marks.
+pub fn open_elsewhere(form: &Path, trace: &Path, asked: Marks) -> Result<Prepared> {
+    let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
+    Prepared::open_of(form, &origin)
 }
 
 fn write_to(

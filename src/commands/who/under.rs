@@ -38,7 +38,9 @@ pub struct Replayed {
 
 /// Replays a trace under a candidate until a moment.
 pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replayed> {
-    let replay = Replay::of(path, trace, candidate, moment)?;
+    let asked = format!("--under {candidate}");
+    let candidate = named(trace, candidate, &asked)?;
+    let replay = Replay::of(path, trace, candidate, moment, asked)?;
     terminal::tell(format_args!("replaying {} under {}", replay.path, replay.candidate));
     let (placed, _) = replay.run(None)?;
     Ok(Replayed { candidate: replay.candidate, placed, events: replay.events })
@@ -52,6 +54,8 @@ pub struct Replay {
     pub events: u64,
     /// The whole path of the trace.
     pub path: String,
+    /// What an error begins with: the flag that asked for it.
+    asked: String,
     roster: Roster,
     stops: Stops,
     idle_at: Option<u64>,
@@ -59,15 +63,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Prepares the trace.
-    pub fn of(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replay> {
-        let candidate = named(trace, candidate)?;
+    /// Prepares the trace. The candidate is one of [`named`]; errors begin with what asked for it.
+    pub fn of(path: &Path, trace: &Trace, candidate: String, moment: &Moment, asked: String) -> Result<Replay> {
         // A replay notes resident pages of this size.
         let found = sys::page_bytes();
         if found != PAGE {
-            return Err(Error::Input(format!(
-                "--under {candidate}: wanted a kernel with pages of {PAGE} bytes, found {found}"
-            )));
+            return Err(Error::Input(format!("{asked}: wanted a kernel with pages of {PAGE} bytes, found {found}")));
         }
         let path = whole(path)?;
         // A replay has its marks in whole milliseconds.
@@ -79,7 +80,7 @@ impl Replay {
         let length = Duration::from_nanos(trace.header.nanos(trace.header.last_ticks));
         let deadline = Duration::from_secs(60) + length * 20;
         let roster = cells::roster(&[])?;
-        let mut replay = Replay { candidate, events: 0, path, roster, stops, idle_at, deadline };
+        let mut replay = Replay { candidate, events: 0, path, asked, roster, stops, idle_at, deadline };
         // What is wrong with the candidate is said before the trace is prepared.
         replay.cell("none", None)?;
         let prepared = prepare(Path::new(&replay.path), replay.marks())?;
@@ -93,9 +94,9 @@ impl Replay {
         Marks { idle: self.idle_at.map(|millis| millis * 1_000_000), ..Marks::default() }
     }
 
-    /// Replays once: where the blocks were, and the processor time in microseconds. With a prepared form of the trace that has some blocks
-    /// elsewhere.
-    pub fn run(&self, elsewhere: Option<&Path>) -> Result<(Placed, f64)> {
+    /// Replays once: where the blocks were, and the processor time of the process in microseconds, if it was read. With a prepared form of the
+    /// trace that has some blocks elsewhere.
+    pub fn run(&self, elsewhere: Option<&Path>) -> Result<(Placed, Option<f64>)> {
         let file =
             NamedTempFile::new().map_err(|error| Error::file(std::env::temp_dir(), "making a file in", error))?;
         let elsewhere = elsewhere.map(whole).transpose()?;
@@ -104,9 +105,9 @@ impl Replay {
             Outcome::Stopped => return Err(Error::Interrupted),
             Outcome::Row(row) => row,
         };
-        let cpu = metric_of_all("cpu").of(&row).unwrap_or(0.0);
+        let cpu = metric_of_all("cpu").of(&row);
         if let Some(failure) = row.error {
-            return Err(Error::Cell(format!("--under {}: the replay failed: {}", self.candidate, failure.text)));
+            return Err(Error::Cell(format!("{}: the replay failed: {}", self.asked, failure.text)));
         }
         Ok((Placed::read(file.path())?, cpu))
     }
@@ -129,24 +130,24 @@ impl Replay {
         let mut planned = plan(&study.check()?, &self.roster.descriptions())?;
         match planned.len() {
             1 => Ok(planned.remove(0)),
-            _ => Err(Error::Input(format!("--under {}: wanted one candidate", self.candidate))),
+            _ => Err(Error::Input(format!("{}: wanted one candidate, found `{}`", self.asked, self.candidate))),
         }
     }
 }
 
-/// The candidate; of `own` the one that is like what the program is linked with.
-pub fn named(trace: &Trace, candidate: &str) -> Result<String> {
-    let wrong = |text: String| Error::Input(format!("--under {candidate}: {text}"));
+/// The candidate; of `own` the one that is like what the program is linked with. Errors begin with what asked for it.
+pub fn named(trace: &Trace, candidate: &str, asked: &str) -> Result<String> {
+    let wrong = |text: String| Error::Input(format!("{asked}: {text}"));
     let spec = Spec::parse(candidate).map_err(wrong)?;
     if spec.name != "own" {
         return Ok(candidate.into());
     }
     let program = &trace.header.program;
     let looked = Program::look_at(program)
-        .map_err(|error| wrong(format!("{error}: name the allocator, such as system or jemalloc")))?;
+        .map_err(|error| wrong(format!("{error}: name the allocator, such as --under system")))?;
     let own = own_like(&looked).ok_or_else(|| {
         wrong(format!(
-            "{program} has {}, which is no allocator of this build: name one, such as system or jemalloc",
+            "{program} has {}, which is no allocator of this build: name one, such as --under system",
             looked.own.name()
         ))
     })?;

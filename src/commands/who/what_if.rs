@@ -69,11 +69,12 @@ fn measured(
     let program = program(trace);
     let moment = sites::moment(trace, wanted)?;
     // Where nobody named an allocator and this build has not the program's, there is something to say all the same.
-    let candidate = match (named(trace, flags.under.as_deref().unwrap_or("own")), &flags.under) {
+    let asked = flags.under.as_ref().map_or("--what-if".into(), |under| format!("--what-if: --under {under}"));
+    let candidate = match (named(trace, flags.under.as_deref().unwrap_or("own"), &asked), &flags.under) {
         (Err(error), None) => Err(error.to_string()),
         (candidate, _) => Ok(candidate?),
     };
-    let replay = candidate.map(|candidate| Replay::of(&flags.trace, trace, &candidate, &moment));
+    let replay = candidate.map(|candidate| Replay::of(&flags.trace, trace, candidate, &moment, asked));
     let replay = match replay {
         Ok(replay) => Ok(replay?),
         Err(why) => Err(why),
@@ -81,7 +82,7 @@ fn measured(
     // A replay stops between two events that are near the moment.
     let moment = replay.as_ref().map_or(moment.clone(), |replay| moment.behind(replay.events));
     let (taken, resident, merged) = sites::take(trace, moment, false)?;
-    let mut found = sites::find(&program, &taken, resident.as_ref(), names, by);
+    let found = sites::find(&program, &taken, resident.as_ref(), names, by);
     let site = picked(&found, text)?;
     let mut notes = found.notes.clone();
     let (share, replays) = match replay {
@@ -91,9 +92,8 @@ fn measured(
         }
         Ok(replay) => {
             let (there, ways) = replayed(trace, &taken, &found, names, &site, by, &replay)?;
-            // Its resident pages are known of each replay.
-            found.pages = there.pages.clone();
-            notes.extend(sites::limits(trace, &found, &merged, stacks));
+            // The figures are of replays, of which the resident pages are known.
+            notes.extend(sites::limits(trace, &there, &merged, stacks));
             (what_if::named(&there, &site.name).share, Ok((replay.candidate, ways)))
         }
     };
@@ -112,7 +112,7 @@ fn picked(found: &Found, text: &str) -> Result<Site> {
             let more = names.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             Err(Error::Input(format!(
-                "--what-if {shown}: wanted one site, found {} with that in their names: {}{more}",
+                "--what-if {shown}: wanted one site, found {} with that in their names: {}{more}: give the whole name",
                 names.len(),
                 list(&few)
             )))
@@ -166,6 +166,8 @@ fn replayed(
                 Some(None) => continue,
             };
             let (placed, cpu) = replay.run(form)?;
+            let unread = || Error::Cell(format!("{}: wanted the processor time of a replay, found none", replay.path));
+            let cpu = cpu.ok_or_else(unread)?;
             heaps.push(Heap::of(&placed, cpu));
             if form.is_none() {
                 first.get_or_insert(placed);
@@ -186,9 +188,9 @@ fn form(trace: &Trace, replay: &Replay, elsewhere: &Elsewhere) -> Result<TempPat
     let folder = Path::new(&replay.path).parent().unwrap_or(Path::new("/"));
     let temporary = std::env::temp_dir();
     let file = NamedTempFile::new_in(folder).or_else(|_| NamedTempFile::new_in(&temporary));
-    let path = file.map_err(|error| Error::file(&temporary, "making a file in", error))?.into_temp_path();
-    write_elsewhere(trace, &path, replay.marks(), elsewhere)?;
-    Ok(path)
+    let file = file.map_err(|error| Error::file(&temporary, "making a file in", error))?;
+    write_elsewhere(trace, file.as_file(), file.path(), replay.marks(), elsewhere)?;
+    Ok(file.into_temp_path())
 }
 
 #[cfg(test)]
@@ -222,7 +224,9 @@ mod tests {
         let found = found(&["sds_new", "sds_free", "dict_add", "query", "log", "hook"]);
         let error = |text| picked(&found, text).unwrap_err().to_string();
         assert_eq!(picked(&found, "sds_f").unwrap().name, "sds_free");
-        assert!(error("sds_").ends_with("wanted one site, found 2 with that in their names: `sds_new`, `sds_free`"));
+        assert!(error("sds_").ends_with(
+            "wanted one site, found 2 with that in their names: `sds_new`, `sds_free`: give the whole name"
+        ));
         assert!(error("dict_ad2").ends_with("found none of this name: the nearest are `dict_add`"));
         assert!(error("zzzz").ends_with("those that pin most are `sds_new`, `sds_free`, `dict_add`, `query`, `log`"));
         assert!(picked(&self::found(&[]), "x").unwrap_err().to_string().ends_with("there is none"));

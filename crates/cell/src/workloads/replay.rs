@@ -9,7 +9,8 @@ use std::path::Path;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
-use allocanary_trace::replay::{self, Global, Moment, Noted, Pool, Prepared, ReplayOptions, Stop};
+use allocanary_trace::prepare::open_elsewhere;
+use allocanary_trace::replay::{self, Global, Moment, Noted, Pool, ReplayOptions, Stop};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -53,7 +54,7 @@ pub const WORKLOAD: Workload = Workload {
             "elsewhere",
             Kind::Path,
             NOTHING,
-            "a prepared form of the trace whose marked blocks come from a pool of their own",
+            "a prepared form of the trace, for these marks, whose marked blocks come from a pool of their own",
         ),
         parameter("idle_at", MILLIS, "0", "milliseconds of the trace at which `idle` is read; 0 as recorded"),
     ],
@@ -90,7 +91,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
     let form = Some(setup.word("elsewhere")?).filter(|form| *form != NOTHING);
     let prepared = match form {
-        Some(form) => Prepared::open(Path::new(form)),
+        Some(form) => open_elsewhere(Path::new(form), Path::new(trace), asked),
         None => replay::prepare_apart(Path::new(trace), asked),
     };
     let prepared = prepared.map_err(|error| error.to_string())?;

@@ -46,6 +46,39 @@ fn a_form_of_another_trace_is_made_again() {
     assert_eq!(Prepared::open(&name).unwrap().operations, 10, "it was replaced");
 }
 
+/// As for a replay with some blocks elsewhere, whose form the user may name.
+#[test]
+fn a_form_that_is_named_is_of_this_trace_and_these_marks_or_an_error() {
+    let folder = tempdir().unwrap();
+    let (small, large) = (trace(&folder, "small.trace", 10), trace(&folder, "large.trace", 1000));
+    let form = tempfile::NamedTempFile::new_in(folder.path()).unwrap();
+    let marks = |millis: u64| Marks { idle: Some(millis * 1_000_000), ..Marks::default() };
+    let read = Trace::open(&small).unwrap();
+    write_elsewhere(&read, form.as_file(), form.path(), marks(1), &Elsewhere::default()).unwrap();
+    assert_eq!(open_elsewhere(form.path(), &small, marks(1)).unwrap().operations, 10);
+    for (trace, marks) in [(&large, marks(1)), (&small, marks(2)), (&small, Marks::default())] {
+        let error = open_elsewhere(form.path(), trace, marks).err().unwrap().to_string();
+        assert!(error.contains("it is of another trace, of other marks"), "{error}");
+    }
+}
+
+/// Others may write to the folder of a trace: what is put at the name of an open file is not written to.
+#[test]
+fn a_form_is_written_to_the_file_that_was_opened() {
+    let folder = tempdir().unwrap();
+    let small = trace(&folder, "small.trace", 10);
+    let form = tempfile::NamedTempFile::new_in(folder.path()).unwrap();
+    let theirs = folder.path().join("theirs");
+    fs::write(&theirs, "theirs").unwrap();
+    fs::remove_file(form.path()).unwrap();
+    symlink(&theirs, form.path()).unwrap();
+    let read = Trace::open(&small).unwrap();
+    write_elsewhere(&read, form.as_file(), form.path(), Marks::default(), &Elsewhere::default()).unwrap();
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    assert!(form.as_file().metadata().unwrap().len() > 4096);
+    assert!(open_elsewhere(form.path(), &small, Marks::default()).is_err(), "a link is not followed");
+}
+
 #[test]
 fn a_form_of_another_user_is_not_used() {
     let folder = tempdir().unwrap();

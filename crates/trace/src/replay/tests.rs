@@ -401,8 +401,9 @@ fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them(
         let trace = Trace::open(file.path()).unwrap();
         let mut marks = MarkSizes { marked: &marked, events: 0, elsewhere: Elsewhere::default() };
         merge(&trace, &mut marks).unwrap();
-        crate::prepare::write_elsewhere(&trace, form.path(), Marks::default(), &marks.elsewhere).unwrap();
-        let prepared = Prepared::open(form.path()).unwrap();
+        let (asked, path) = (Marks::default(), form.path());
+        crate::prepare::write_elsewhere(&trace, form.as_file(), path, asked, &marks.elsewhere).unwrap();
+        let prepared = crate::prepare::open_elsewhere(path, file.path(), asked).unwrap();
         let noted = Noted::new(System).unwrap();
         let pool = Pool::new(noted.notes()).unwrap();
         let (region, blocks) = (pool.region(), NamedTempFile::new().unwrap());
