@@ -161,9 +161,10 @@ impl<'a> Pool<'a> {
             lists.kept[class] = first as u32 + 1;
             return;
         }
-        span.used.store(0, Relaxed);
         // SAFETY: whole pages of our own mapping, in which no block lives.
-        unsafe { libc::madvise(self.at(first * PAGE).cast(), bytes, libc::MADV_DONTNEED) };
+        let error = unsafe { libc::madvise(self.at(first * PAGE).cast(), bytes, libc::MADV_DONTNEED) };
+        // Where the kernel refuses, the bytes are still there.
+        span.used.store(u32::from(error != 0), Relaxed);
         self.link(&mut lists.gone[order_of(class)], first);
     }
 
