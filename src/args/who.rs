@@ -21,7 +21,8 @@ pub struct WhoFlags {
     /// Replay the trace under this allocator as well, and say whose blocks pin pages there: own, or any candidate of `replay`.
     #[arg(long, value_name = "CANDIDATE", conflicts_with = "format")]
     pub under: Option<String>,
-    /// Replay the trace with the blocks of this site elsewhere, and say what the heap keeps less: its name in the table, or a part of it.
+    /// Replay the trace with the blocks of this site elsewhere, and say what the heap keeps less: its name in the table, or a part of it. Needs a
+    /// trace with --stacks all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
     /// Sites that are shown, those that pin most first [default: 15; --json: all].
