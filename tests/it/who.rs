@@ -183,10 +183,10 @@ fn planted(folder: &Path) {
     fs::write(folder.join("planted.trace"), builder.finish()).unwrap();
 }
 
-/// Under the C library's malloc the survivors hold a page each. Elsewhere they hold some thirty, and the rest goes back from the end of the
-/// heap. What another site keeps is no one's hole.
+/// Under the C library's malloc the survivors hold a page each. Elsewhere they hold some thirty. What another site keeps is no one's hole.
+/// Which pages go back is no matter of addresses: here only pages with blocks are looked at.
 #[test]
-fn what_a_planted_site_would_save_elsewhere_is_what_it_pins_and_an_innocent_one_saves_nothing() {
+fn what_a_planted_site_frees_elsewhere_is_what_it_pins_and_an_innocent_one_frees_nothing() {
     if cfg!(not(target_env = "gnu")) {
         return skipped("it is about the malloc of glibc");
     }
@@ -210,26 +210,20 @@ fn what_a_planted_site_would_save_elsewhere_is_what_it_pins_and_an_innocent_one_
     assert_eq!((&guilty["candidate"], &guilty["repeats"]), (&"system".into(), &5.into()));
     let saved = number(&guilty["survivors"]["freed"]["bytes"]);
     assert!(saved > pinned * 8 / 10 && saved < pinned * 12 / 10, "{guilty}");
-    // The holes go back with the survivors: the end of the heap is free then.
-    assert!(number(&guilty["survivors"]["saved"]["bytes"]) > pinned * 8 / 10, "{guilty}");
-    let pool = number(&guilty["survivors"]["pool"]);
-    assert!((2000 * 64..2000 * 64 * 2).contains(&pool), "{guilty}");
     assert!(number(&guilty["whole"]["freed"]["bytes"]) > pinned * 8 / 10, "{guilty}");
-    assert_ne!(guilty["choice"], "keep", "{guilty}");
     let innocent = answer("0x30");
     for way in ["survivors", "whole"] {
-        for saved in ["saved", "freed"] {
-            assert!(number(&innocent[way][saved]["bytes"]).abs() < pinned / 10, "{way} {saved}: {innocent}");
-        }
+        assert!(number(&innocent[way]["freed"]["bytes"]).abs() < pinned / 10, "{way}: {innocent}");
     }
     // Of the blocks of short life none survives: nothing is to be moved.
     let short = answer("0x20");
     assert_eq!(short["survivors"], serde_json::Value::Null, "{short}");
     let brief = what_if("0x10", "--under system --short");
-    assert!(brief.out.starts_with("sample, at the time that was asked for, under system: survivors of"), "{brief:?}");
+    assert!(brief.out.starts_with("sample, at the time that was asked for, under system: "), "{brief:?}");
+    assert!(brief.out.contains("are resident. With the survivors of `0x10` elsewhere"), "{brief:?}");
     // The program of this trace is no file: without an allocator's name there is no replay.
     let none = what_if("0x10", "");
-    assert!(none.code == Some(0) && none.out.contains("There was none: --under own:"), "{none:?}");
+    assert!(none.code == Some(0) && none.out.contains("There was no replay: --what-if:"), "{none:?}");
     let unknown = what_if("0x99", "--under system");
     assert!(unknown.code == Some(2) && unknown.err.contains("wanted the name of a site, found none"), "{unknown:?}");
     let several = what_if("0x", "--under system");
