@@ -326,10 +326,10 @@ mod tests {
         assert_eq!(ratio_interval(&[-1.0, 1.0, 1.0, 1.0, 1.0], &new, MISSES), None);
         assert_eq!(ratio_interval(&[0.0; 5], &[0.0; 5], MISSES), Some((1.0, 1.0)));
         assert_eq!(ratio_interval(&[3.0; 5], &[6.0; 2000], MISSES), Some((2.0, 2.0)));
-        // Two of 25 pairs lie outside at each end.
         assert_eq!(difference_interval(&[50.0, 60.0, 70.0, 80.0, 90.0], &[1.0; 5], MISSES), Some((49.0, 89.0)));
-        let saved = difference_interval(&[7.0, 5.0, 9.0, 8.0, 6.0], &[1.0, 2.0, 0.0, 3.0, 4.0], MISSES);
-        assert_eq!(saved, Some((2.0, 8.0)), "the pairs are 1, 2, 2, 3, ... 8, 8, 9");
+        // Two of 25 pairs lie outside at each end.
+        let saved = difference_interval(&[9.0, 7.0, 11.0, 10.0, 8.0], &[6.0, 7.0, 5.0, 8.0, 9.0], MISSES);
+        assert_eq!(saved, Some((-1.0, 5.0)), "the pairs are -2, -1, -1, 0, ... 5, 5, 6");
         assert_eq!(difference_interval(&old[..4], &new, MISSES), None);
     }
 }
