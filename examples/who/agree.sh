@@ -2,8 +2,8 @@
 # Does a replay pin what the program pins? Records six programs under three allocators, and prints for each what live blocks pin by the
 # program's own addresses and by a replay of its trace under the same allocator. redis-server when idle, the others at their peak.
 # Usage: examples/who/agree.sh [FOLDER OF allocanary AND ITS preloads] [REPLAYS]
-# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3 (3.x of the system, no script
-# that looks for one), git, sqlite3, c++, rustc and jq.
+# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3 (python3 itself, not
+# a wrapper script), git, sqlite3, c++, rustc and jq.
 set -eu
 bin=$(realpath "${1:-target/release}")
 replays=${2:-3}

@@ -10,7 +10,15 @@ shift || true
 here=$(realpath "$(dirname "$0")")
 rounds=${ROUNDS:-5}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# Also when a load fails or the user interrupts: no server stays. Its process id is that of a server which `served` has begun.
+end() {
+    [ ! -s "$folder/redis.pid" ] || kill "$(cat "$folder/redis.pid")" 2>/dev/null || true
+    wait
+    rm -rf "$folder"
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for tool in heaptrack redis-server redis-benchmark git sqlite3 jq c++ rustc "$bin/allocanary"; do
     command -v "$tool" >/dev/null || { echo "costs.sh: $tool is missing: install it" >&2; exit 1; }
 done
@@ -25,8 +33,17 @@ ended() { # RECORDER... PROGRAM...
 
 # The server and its recorder, and not the load.
 served() { # RECORDER... redis-server
-    ended "$@" --port 7943 --save '' --dir "$folder" &
-    until redis-cli -p 7943 ping >/dev/null 2>&1; do sleep 0.1; done
+    if redis-cli -p 7943 ping >/dev/null 2>&1; then
+        echo "costs.sh: wanted port 7943 for a redis-server of its own, found one that answers there: end it first" >&2
+        exit 1
+    fi
+    # redis-server removes the file when it ends.
+    ended "$@" --port 7943 --save '' --dir "$folder" --pidfile "$folder/redis.pid" &
+    local waited=0
+    until redis-cli -p 7943 ping >/dev/null 2>&1; do
+        [ $((waited += 1)) -le 300 ] || { echo "costs.sh: wanted an answer of redis-server at port 7943 within 30 s, found none" >&2; exit 1; }
+        sleep 0.1
+    done
     redis-benchmark -p 7943 -P 8 -n 600000 -r 50000 -d 200 -t set,lpush -q >/dev/null
     redis-cli -p 7943 shutdown nosave >/dev/null 2>&1 || true
     wait

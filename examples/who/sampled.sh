@@ -4,7 +4,7 @@
 # from their addresses, which are others in each process. With all stacks a page's free bytes are divided by sites, in a sample by blocks:
 # where sites share pages these are two figures.
 # Usage: examples/who/sampled.sh [FOLDER OF allocanary AND ITS preloads] [DRAWS]
-# Needs redis-server, redis-benchmark, redis-cli, python3 (3.x of the system, no script that looks for one) and jq.
+# Needs redis-server, redis-benchmark, redis-cli, python3 (python3 itself, not a wrapper script) and jq.
 set -eu
 bin=$(realpath "${1:-target/release}")
 draws=${2:-20}

@@ -10,22 +10,40 @@ set -euo pipefail
 bin=$(realpath "${1:-target/release}")
 rounds=${ROUNDS:-5}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+recorder=
+# Also when a load fails or the user interrupts: no server stays.
+end() {
+    [ -z "$recorder" ] || { kill -TERM "$recorder" 2>/dev/null && wait "$recorder" || true; }
+    rm -rf "$folder"
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for tool in redis-server redis-benchmark redis-cli "$bin/allocanary"; do
     command -v "$tool" >/dev/null || { echo "window.sh: $tool is missing: install it" >&2; exit 1; }
 done
 port=7945
 
 begin() { # RECORDER... : starts redis-server under it
+    if redis-cli -p $port ping >/dev/null 2>&1; then
+        echo "window.sh: wanted port $port for a redis-server of its own, found one that answers there: end it first" >&2
+        exit 1
+    fi
     "$@" redis-server --port $port --save '' --dir "$folder" >"$folder/out" 2>"$folder/err" &
-    until redis-cli -p $port ping >/dev/null 2>&1; do sleep 0.1; done
+    recorder=$!
+    for _ in $(seq 300); do
+        ! redis-cli -p $port ping >/dev/null 2>&1 || return 0
+        sleep 0.1
+    done
+    echo "window.sh: wanted an answer of redis-server at port $port within 30 s, found none:" >&2
+    cat "$folder/err" >&2
+    exit 1
 }
 
 load() { redis-benchmark -p $port -P 8 -d 200 -q "$@" >/dev/null; }
 
 example() {
     begin "$bin/allocanary" record --window 10s --stacks -o "$folder/traces" --
-    local recorder=$!
     load -t set -n 200000 -r 100000
     timeout 12 redis-benchmark -p $port -d 200 -q -l -t get -r 100000 >/dev/null || true
     redis-cli -p $port eval 'for i = 0, 99999 do redis.call("set", string.format("new:%012d", i), string.rep("x", 200)) end
@@ -33,6 +51,7 @@ example() {
     sleep 1
     kill -TERM $recorder
     wait $recorder || true
+    recorder=
     sed "s|$folder/||g" "$folder/err"
     "$bin/allocanary" who "$folder"/traces/*.trace --top 3
 }
@@ -43,12 +62,13 @@ cost() { # NAME RECORDER...
     shift
     rm -rf "$folder/traces"
     begin "$@"
-    local recorder=$! server
+    local server
     server=$(redis-cli -p $port info server | tr -d '\r' | sed -n 's/^process_id://p')
     load -t set -n 2000000 -r 100000
     ticks=$(awk '{ print $14 + $15 }' "/proc/$server/stat")
     kill -TERM $recorder
     wait $recorder || true
+    recorder=
     echo "$name $((ticks * 1000 / $(getconf CLK_TCK))) $(cat "$folder"/traces/*.trace 2>/dev/null | wc -c)" >>"$folder/costs"
 }
 
