@@ -323,7 +323,9 @@ Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
 
 /// Of `who`.
 pub const WHO_EXAMPLES: &str = "\
-Defaults: when idle, or at the peak of live bytes if the trace has no mark `idle`; by function.
+Defaults: when idle; if the trace has no mark `idle`, at the end of a recording that was ended
+from outside, else at the peak of live bytes. By function. A time such as 12s counts from the
+start, and in a trace of --window from the window's begin.
 
 Examples:
   allocanary record -o traces --stacks all -- ./service
@@ -342,7 +344,10 @@ Columns:
                the other sites that have blocks in the page
   alone        those of the pages that it shares with no other site
   short        blocks of the site that lived for a millisecond at most
-  grows        its live bytes rose through the whole trace
+  a minute     (110 columns and more) how fast its live bytes grow, from the mark `ready` (or
+               after the first quarter) until the end of the load (or the last tenth)
+  grows        they grow for sure, by 1 % or more of all live bytes, and go on. Not known of a
+               trace of --window, and of a start: less than 5 s without `ready`
 docs/who.md explains them.
 
 Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad input.";

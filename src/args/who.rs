@@ -12,7 +12,8 @@ pub struct WhoFlags {
     /// A trace of `allocanary record` with stacks; for --by thread any trace.
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
-    /// When: peak, idle, or a time after the start, such as 12s [default: idle; peak if the trace has no such mark].
+    /// When: peak, idle, end, or a time after the start (of a window: after its begin), such as 12s [default: idle; without that mark the
+    /// end of a recording that was ended from outside, else peak].
     #[arg(long, value_name = "MOMENT")]
     pub at: Option<String>,
     /// What a site is.

@@ -39,7 +39,12 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
         }
         "report" => {
             let file = flags.to.clone().unwrap_or_else(|| flags.file.with_extension("html"));
-            let page = page_of(&info, sites::of(&trace)?.as_ref());
+            // The rest of the page needs no sites.
+            let sites = sites::of(&trace).unwrap_or_else(|error| {
+                terminal::tell(format_args!("the page has no sites: {error}"));
+                None
+            });
+            let page = page_of(&info, sites.as_ref());
             std::fs::write(&file, page).map_err(|error| Error::file(&file, "writing the page", error))?;
             terminal::tell(format_args!("pictures: {}", file.display()));
             Ok(ExitCode::SUCCESS)

@@ -93,9 +93,12 @@ fn wanted(text: &str) -> Result<Wanted> {
     match text {
         "peak" => Ok(Wanted::Peak),
         "idle" => Ok(Wanted::Idle),
+        "end" => Ok(Wanted::End),
         _ => time().map(Wanted::At).ok_or_else(|| {
             let found = harmless(text);
-            Error::Input(format!("--at: wanted peak, idle, or a time after the start such as 12s; found `{found}`"))
+            Error::Input(format!(
+                "--at: wanted peak, idle, end, or a time after the start such as 12s; found `{found}`"
+            ))
         }),
     }
 }
@@ -141,10 +144,11 @@ mod tests {
     fn a_moment_is_a_word_or_a_time() {
         assert_eq!(wanted("peak").unwrap(), Wanted::Peak);
         assert_eq!(wanted("idle").unwrap(), Wanted::Idle);
+        assert_eq!(wanted("end").unwrap(), Wanted::End);
         assert_eq!(wanted("1.5s").unwrap(), Wanted::At(1_500_000_000));
-        for wrong in ["", "end", "-1s", "9999999999999h"] {
+        for wrong in ["", "ends", "-1s", "9999999999999h"] {
             let error = wanted(wrong).unwrap_err().to_string();
-            assert!(error.starts_with("--at: wanted peak, idle, or a time") && error.contains(wrong), "{error}");
+            assert!(error.starts_with("--at: wanted peak, idle, end, or a time") && error.contains(wrong), "{error}");
         }
     }
 }

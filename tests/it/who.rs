@@ -79,8 +79,9 @@ fn what_cannot_be_told_is_refused() {
     fs::write(folder.path().join("empty.json"), "{}").unwrap();
     for (line, wanted) in [
         ("", "has no stacks: record again with --stacks all"),
-        ("--by thread --at soon", "--at: wanted peak, idle, or a time after the start such as 12s; found `soon`"),
+        ("--by thread --at soon", "--at: wanted peak, idle, end, or a time after the start such as 12s; found `soon`"),
         ("--by thread --at idle", "--at idle: the trace has no such mark"),
+        ("--by thread --at end", "--at end: wanted a trace that was ended from outside"),
         ("--by thread --format pprof --out x", "leave out --by thread"),
         ("--format pprof", "--out <FILE>"),
         ("--top 0", "0 is not in 1.."),

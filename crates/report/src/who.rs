@@ -25,10 +25,9 @@ const SMALL: u64 = 4 << 20;
 pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> String {
     let answer = crate::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
-    let begin = if found.freed_from_before.is_some() { "begin of the window" } else { "start" };
-    let title = format!("Pages of the heap, {} ({when} after the {begin})", found.moment.words);
+    let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
     let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", top, look));
-    if let Some(grown) = grown(found, top) {
+    if let Some(grown) = grown(found) {
         out.push_str(&format!("\n{}\n", harmless_lines(&crate::wrapped(&grown, look.width.into()))));
     }
     if let Some(Under { candidate, found }) = under {
@@ -41,6 +40,11 @@ pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> St
         found.notes.iter().for_each(|note| out.push_str(&item(note, look)));
     }
     out
+}
+
+/// What times count from.
+pub(crate) fn begin(found: &Found) -> &'static str {
+    if found.freed_from_before.is_some() { "begin of the window" } else { "start" }
 }
 
 /// The answer in words, and for a script.
@@ -122,7 +126,7 @@ fn pages(found: &Found, title: &str, look: &Look) -> String {
         let bytes = Unit::Bytes.show(before as f64);
         table.push(vec!["before the window: no block of it was there".into(), bytes, String::new()]);
     }
-    format!("{}\n{}", bold(title, look), columns(&table, look))
+    format!("{}\n{}", title_of(title, look), columns(&table, look))
 }
 
 fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
@@ -176,9 +180,14 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     }
     format!(
         "{}\n{}",
-        bold(&format!("Sites by {by}{there}: {} ({unit})", found.sites.len()), look),
+        title_of(&format!("Sites by {by}{there}: {} ({unit})", found.sites.len()), look),
         columns(&table, look)
     )
+}
+
+/// A heading as wide as the terminal.
+fn title_of(text: &str, look: &Look) -> String {
+    bold(&crate::wrapped(text, look.width.into()), look)
 }
 
 /// How many sites have a line. A single one more than was asked for has one as well.

@@ -7,6 +7,9 @@ use allocanary_trace::reader::Trace;
 /// Live bytes are noted at this many times, the first and the last moment of the span among them.
 pub const TIMES: usize = 48;
 
+/// Nanoseconds in which growth is seen at least, unless the mark `ready` tells where the start ends. A program that ends before is all start.
+pub const LEAST: u64 = 5_000_000_000;
+
 /// The part of a trace in which growth is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -27,7 +30,7 @@ impl Span {
 
     /// From the mark `ready`, or after the first quarter: a program fills its tables while it starts. Until the end of the load, because a
     /// service that is idle leaks nothing; without that mark until the last tenth, because many a program frees all that it has before it
-    /// ends. `None` where no time passes.
+    /// ends. `None` where no time passes, and without `ready` where it is less than [`LEAST`].
     pub fn between(marks: &Marks, length: u64) -> Option<Span> {
         let to = marks.peak.filter(|peak| (1..=length).contains(peak));
         let end = to.unwrap_or(length - length / 10);
@@ -39,7 +42,8 @@ impl Span {
             (None, None) => "between the first quarter and the last tenth of the trace",
         };
         let from = ready.unwrap_or(to.unwrap_or(length) / 4);
-        (from < end).then_some(Span { from, to: end, words })
+        let least = if ready.is_some() { 1 } else { LEAST };
+        (end.saturating_sub(from) >= least).then_some(Span { from, to: end, words })
     }
 
     /// The time of a number below [`TIMES`].
@@ -116,10 +120,12 @@ mod tests {
 
     #[test]
     fn growth_is_measured_after_the_start_and_while_there_is_load() {
-        let span = |ready, peak| {
-            let marks = Marks { ready, peak, idle: None };
-            Span::between(&marks, 1000).map(|span| (span.from, span.to, span.words))
+        const S: u64 = 1_000_000_000;
+        let of = |ready: Option<u64>, peak: Option<u64>, length| {
+            let marks = Marks { ready: ready.map(|at| at * S), peak: peak.map(|at| at * S), idle: None };
+            Span::between(&marks, length).map(|span| (span.from / S, span.to / S, span.words))
         };
+        let span = |ready, peak| of(ready, peak, 1000 * S);
         assert_eq!(span(None, None), Some((250, 900, "between the first quarter and the last tenth of the trace")));
         assert_eq!(span(Some(100), None), Some((100, 900, "from ready until the last tenth of the trace")));
         assert_eq!(span(Some(100), Some(600)), Some((100, 600, "from ready until the end of the load")));
@@ -127,6 +133,14 @@ mod tests {
         assert_eq!(span(Some(600), Some(600)).map(|(from, ..)| from), Some(150), "a load without a length");
         assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(900), "a mark behind the end");
         assert_eq!(Span::between(&Marks::default(), 0), None);
+        // Of a trace of 8 s these are 5.2 s, of one of 7 s 4.55 s.
+        assert!(of(None, None, 8 * S).is_some() && of(None, None, 7 * S).is_none(), "all of it may be the start");
+        assert!(of(None, Some(7), 9 * S).is_some() && of(None, Some(6), 9 * S).is_none());
+        assert_eq!(
+            of(Some(1), Some(2), 9 * S).map(|(from, to, _)| (from, to)),
+            Some((1, 2)),
+            "the start ends at ready"
+        );
     }
 
     #[test]

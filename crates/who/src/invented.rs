@@ -1,7 +1,6 @@
 //! Events, stacks and pages that are made up, for tests.
 
 use allocanary_trace::coder::How;
-use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{Node, StackId, Stacks};
 
@@ -23,7 +22,11 @@ pub struct Events(Tally);
 impl Events {
     /// None yet; the blocks are taken at this moment of a trace of this length.
     pub fn new(moment: Moment, length: u64) -> Events {
-        Events(Tally::new(moment, false, Span::between(&Marks::default(), length)))
+        Events(Tally::new(
+            moment,
+            false,
+            (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" }),
+        ))
     }
 
     /// A block is made.

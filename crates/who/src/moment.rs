@@ -13,7 +13,9 @@ pub enum Wanted {
     Peak,
     /// The mark `idle`.
     Idle,
-    /// Nanoseconds after the start.
+    /// The end of a recording that was ended from outside.
+    End,
+    /// Nanoseconds after the start, or of a window after its begin.
     At(u64),
 }
 
@@ -37,7 +39,7 @@ pub struct Moment {
 
 impl Moment {
     /// The moment that is wanted; by default idle, or the peak of a trace without that mark. `None` if the most live bytes have to
-    /// be looked for: see [`Peak`].
+    /// be looked for: see [`Peak`]. The end is known by [`Moment::at_end`]; here it is an error.
     pub fn of(wanted: Option<Wanted>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
         let wanted = wanted.unwrap_or(if marks.idle.is_some() { Wanted::Idle } else { Wanted::Peak });
         let is_read = |mark| residents.iter().any(|resident| resident.mark == mark);
@@ -49,6 +51,12 @@ impl Moment {
                 return Err(Error::new(
                     "--at idle: the trace has no such mark: it is set by `allocanary record` for a service (--ready, --load). \
                      Ask for --at peak, or for a time, such as --at 12s",
+                ));
+            }
+            (Wanted::End, ..) => {
+                return Err(Error::new(
+                    "--at end: wanted a trace that was ended from outside, found that no pages were read at its end: `allocanary record` reads \
+                     them with --window and --stacks, and of a service that is interrupted. Ask for --at peak, or for a time, such as --at 12s",
                 ));
             }
             (Wanted::Peak, _, Some(nanos)) if is_read(1) => {
@@ -150,6 +158,8 @@ mod tests {
         assert_eq!(of(None, &bare, &[]), None);
         let error = Moment::of(Some(Wanted::Idle), &bare, &[]).unwrap_err().to_string();
         assert!(error.contains("--at idle") && error.contains("--at peak"), "{error}");
+        let error = Moment::of(Some(Wanted::End), &bare, &[]).unwrap_err().to_string();
+        assert!(error.starts_with("--at end: wanted") && error.contains("--at peak"), "{error}");
     }
 
     #[test]

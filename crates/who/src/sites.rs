@@ -101,10 +101,8 @@ fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
         )));
     }
     let residents = trace.residents()?;
-    if wanted.is_none()
-        && trace.header.marks.idle.is_none()
-        && let Some(end) = Moment::at_end(trace.header.end, &residents)
-    {
+    let is_end = wanted == Some(Wanted::End) || wanted.is_none() && trace.header.marks.idle.is_none();
+    if is_end && let Some(end) = Moment::at_end(trace.header.end, &residents) {
         return Ok(Some(end));
     }
     Moment::of(wanted, &trace.header.marks, &residents)

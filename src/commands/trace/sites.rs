@@ -2,7 +2,7 @@
 
 use crate::commands::who::program;
 use allocanary_report::trace::{Flames, Sites};
-use allocanary_study::error::{Error, Result};
+use allocanary_study::error::Result;
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Names, collapsed, sites};
 
@@ -17,13 +17,31 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     let mut found = sites::find(&program(trace), &taken, resident.as_ref(), &mut names, By::Function);
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
     let lines = collapsed::collapsed(&sites::stacks(&taken, resident.as_ref()), &mut names);
-    let flames = if lines.is_empty() { None } else { Some(drawn(&lines)?) };
+    let flames = if lines.is_empty() { None } else { noted(drawn(&lines), &mut found.notes) };
     Ok(Some(Sites { found, flames }))
 }
 
-fn drawn(lines: &str) -> Result<Flames> {
-    let wrong = |error: String| Error::Input(format!("drawing the flamegraph: {error}"));
-    let svg = collapsed::flamegraph_of_page(lines).map_err(wrong)?;
-    let svg = String::from_utf8(svg).map_err(|error| wrong(error.to_string()))?;
-    Flames::of(&svg).ok_or_else(|| wrong("wanted a picture with a script and a height, found another form".into()))
+/// The flamegraph. A page without it is a page: why it is missing is a note.
+fn noted(drawn: std::result::Result<Flames, String>, notes: &mut Vec<String>) -> Option<Flames> {
+    drawn.map_err(|error| notes.push(format!("The flamegraph could not be drawn: {error}."))).ok()
+}
+
+fn drawn(lines: &str) -> std::result::Result<Flames, String> {
+    let svg = collapsed::flamegraph_of_page(lines)?;
+    let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
+    Flames::of(&svg).ok_or_else(|| "wanted a picture with a script and a height, found another form".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_that_fails_is_a_note() {
+        let mut notes = Vec::new();
+        assert!(noted(drawn("main;leak 4096\n"), &mut notes).is_some() && notes.is_empty());
+        // Not a line of a stack and a number.
+        assert!(noted(drawn("no number"), &mut notes).is_none());
+        assert!(notes.len() == 1 && notes[0].starts_with("The flamegraph could not be drawn: "), "{notes:?}");
+    }
 }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use super::flames::Flames;
 use super::{bytes, percent, span, table};
 use crate::markup::prose;
+use crate::who::begin;
 use crate::who::growth::{a_minute, grown};
 
 /// The sites of the table.
@@ -16,7 +17,7 @@ const TOP: usize = 10;
 pub struct Sites {
     /// The sites.
     pub found: Found,
-    /// What each stack pins; none if nothing is pinned.
+    /// What each stack pins; none if nothing is pinned, or if it could not be drawn: a note of `found` says so.
     pub flames: Option<Flames>,
 }
 
@@ -24,12 +25,15 @@ pub struct Sites {
 pub fn section(sites: &Sites) -> Markup {
     let Sites { found, flames } = sites;
     let others = found.sites.len().saturating_sub(TOP);
-    let grown = grown(found, TOP);
+    let grown = grown(found);
     html! {
         section {
-            h2 { "Whose blocks pin the pages" small { (found.moment.words) ", " (span(found.nanos)) " after the start" } }
+            h2 { "Whose blocks pin the pages" small { (found.moment.words) ", " (span(found.nanos)) " after the " (begin(found)) } }
             p.lead { (prose(&sentence(found, None))) @if let Some(grown) = &grown { " " (prose(grown)) } }
             (rows(found))
+            @if let Some(before) = found.before_window() {
+                p.note { "Before the window: " (prose(&bytes(before))) " of resident pages in which no block of it was." }
+            }
             @if others > 0 {
                 p.note { "And " (others) " more: " (prose("`allocanary who`")) " shows them." }
             }
@@ -43,7 +47,7 @@ pub fn section(sites: &Sites) -> Markup {
                         (prose("0.1 %")) " are not drawn."
                     }
                 }
-            } @else {
+            } @else if found.pages.pinned() == 0 {
                 p.note { "No block pins a page: there is no flamegraph." }
             }
             @if !found.notes.is_empty() {
@@ -57,7 +61,10 @@ pub fn section(sites: &Sites) -> Markup {
 }
 
 fn rows(found: &Found) -> Markup {
-    let heads = ["site", "pinned", "alone", "live", "allocated", "short", "a minute", "", "part of what is pinned"];
+    // Blocks from before a window may lie in the same pages.
+    let is_window = found.freed_from_before.is_some();
+    let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
+    let heads = ["site", pinned, alone, "live", "allocated", "short", "a minute", "", "part of what is pinned"];
     let all = found.pages.pinned();
     let row = |site: &Site| {
         let cells = [
@@ -86,6 +93,7 @@ mod tests {
     use allocanary_trace::info::{Info, info};
     use allocanary_trace::reader::Trace;
     use allocanary_who::collapsed::flamegraph_of_page;
+    use allocanary_who::pages::Divided;
     use std::io::Write;
 
     fn told() -> Info {
@@ -115,11 +123,25 @@ mod tests {
             assert!(html.contains(text), "{text}: {html}");
         }
         assert!(!html.contains("<script") && !html.contains("shows them"), "the script is in the frame: {html}");
-        // Nothing is pinned; more sites than there are lines.
+        // It could not be drawn.
         sites.flames = None;
+        assert!(!page(&told(), Some(&sites)).contains("No block pins a page"));
+        // Nothing is pinned; more sites than there are lines.
+        sites.found.pages = Divided::default();
         sites.found.sites = vec![Site::default(); 13];
         let html = page(&told(), Some(&sites));
         assert!(html.contains("there is no flamegraph") && html.contains("And 3 more: <code>"), "{html}");
         assert!(html.contains("'unsafe-inline'\"") && !html.contains("<iframe"), "{html}");
+    }
+
+    #[test]
+    fn of_a_window_pinned_is_at_most_and_what_is_older_is_said() {
+        let words = ["12.3 s after the begin of the window</small>", "pinned, at most</th>", "alone, at most</th>"];
+        let before = "Before the window: 3.00 MiB of resident pages";
+        let window = Sites { found: Found { freed_from_before: Some(7), ..found() }, flames: None };
+        let html = page(&told(), Some(&window));
+        words.iter().chain([&before]).for_each(|text| assert!(html.contains(text), "{text}: {html}"));
+        let html = page(&told(), Some(&Sites { found: found(), flames: None }));
+        words.iter().chain([&before]).for_each(|text| assert!(!html.contains(text), "{text}: {html}"));
     }
 }

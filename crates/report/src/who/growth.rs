@@ -4,8 +4,6 @@ use allocanary_kernel::units::Unit;
 use allocanary_who::slope::Slope;
 use allocanary_who::{By, Found, Site};
 
-use super::shown;
-
 /// Sites that the sentence names.
 const NAMED: usize = 3;
 
@@ -21,10 +19,10 @@ pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
     one.or(other).map(|_| Slope { per_second: per_second(one) + per_second(other), ..Slope::default() })
 }
 
-/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. ``: of the sites that the table shows, those
-/// that grow fastest.
-pub fn grown(found: &Found, top: usize) -> Option<String> {
-    let growing = found.sites[..shown(found, top)].iter().filter(|site| site.grows);
+/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. ``: those of all sites
+/// that grow fastest. The table may not show them: a leak of whole pages pins nothing.
+pub fn grown(found: &Found) -> Option<String> {
+    let growing = found.sites.iter().filter(|site| site.grows);
     let mut growing: Vec<(&Site, Slope)> = growing.filter_map(|site| Some((site, site.slope?))).collect();
     growing.sort_by(|(_, a), (_, b)| b.per_second.total_cmp(&a.per_second));
     let (first, ..) = growing.first()?;
@@ -71,22 +69,38 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_of_those_that_are_shown_are_named() {
+    fn the_three_that_grow_fastest_are_named_wherever_they_are() {
         let mut found = found();
         assert_eq!(
-            grown(&found, 15).unwrap(),
+            grown(&found).unwrap(),
             "`dictAddRaw` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load."
         );
         found.sites[1].grows = true;
         found.sites[1].slope = Some(Slope { per_second: 2.0 * MIB, low: MIB, high: 3.0 * MIB });
-        let said = grown(&found, 15).unwrap();
+        let said = grown(&found).unwrap();
         assert!(
             said.starts_with("`_sdsnewlen` grows by 2.00 MiB a minute [1.00, 3.00], `dictAddRaw` by 1.20"),
             "{said}"
         );
-        assert!(grown(&found, 1).unwrap().starts_with("`dictAddRaw`"), "the other has no line");
+        // Whole pages leak: nothing is pinned, and the site is the last of many.
+        let slow = found.sites[2].clone();
+        found.sites.extend(vec![slow; 40]);
+        let leak = Site {
+            grows: true,
+            slope: Some(Slope { per_second: 9.0 * MIB, low: MIB, high: 17.0 * MIB }),
+            ..found.sites[3].clone()
+        };
+        found.sites.push(Site { name: "whole_pages".into(), ..leak.clone() });
+        found.sites.push(Site { name: "the_fourth".into(), slope: Some(Slope::default()), ..leak });
+        let said = grown(&found).unwrap();
+        assert!(
+            said.starts_with("`whole_pages` grows by 9.00 MiB a minute [1.00, 17.00], `_sdsnewlen` by 2.00")
+                && said.contains("`dictAddRaw`")
+                && !said.contains("the_fourth"),
+            "{said}"
+        );
         found.sites.iter_mut().for_each(|site| site.grows = false);
-        assert_eq!(grown(&found, 15), None);
+        assert_eq!(grown(&found), None);
     }
 
     #[test]

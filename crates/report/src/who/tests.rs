@@ -149,6 +149,20 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
     assert_eq!(answer["outside"], Value::Null, "what of it is no heap is not known");
 }
 
+/// A heading is no wider than the terminal.
+#[test]
+fn a_long_heading_has_two_lines() {
+    let moment = Moment::at_end(Some(1), &[Resident { mark: 3, ranges: Vec::new() }]).unwrap();
+    let window = Found { moment, freed_from_before: Some(5), ..found() };
+    let candidate = "jemalloc:narenas=1,dirty_decay_ms=0,muzzy_decay_ms=0,tcache=false".into();
+    let under = Under { candidate, found: found() };
+    let said = text(&window, Some(&under), 3, &Look { color: false, width: 80 });
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let wanted = "Pages of the heap, at the end of the recording (12.3 s after the begin of the\nwindow)\n  part ";
+    assert!(said.contains(wanted), "{said}");
+    assert!(said.contains("tcache=false, by a replay\nuntil there\n  part "), "{said}");
+}
+
 /// What a script relies on: keys are only ever added.
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {

@@ -21,12 +21,16 @@ fn distances(rng: &mut Rng, share: f64) -> Vec<f64> {
 }
 
 /// The share of 1000 intervals that hold the truth: 3 a step.
-fn coverage(seed: u64, mut values: impl FnMut(&mut Rng) -> Vec<f64>) -> f64 {
+fn coverage(seed: u64, values: impl FnMut(&mut Rng) -> Vec<f64>) -> f64 {
+    coverage_of(|values| Slope::of(values, TIMES as f64 - 1.0, 0.0), seed, values)
+}
+
+fn coverage_of(interval: impl Fn(&[f64]) -> Slope, seed: u64, mut values: impl FnMut(&mut Rng) -> Vec<f64>) -> f64 {
     let mut rng = Rng::new(seed);
     let holds = |_: &usize| {
         let off = values(&mut rng);
         let values: Vec<f64> = off.iter().enumerate().map(|(at, off)| 1000.0 + 3.0 * at as f64 + off).collect();
-        let slope = Slope::of(&values, TIMES as f64 - 1.0, 0.0);
+        let slope = interval(&values);
         slope.low <= 3.0 && 3.0 <= slope.high
     };
     (0..1000).filter(holds).count() as f64 / 1000.0
@@ -50,10 +54,21 @@ fn an_interval_holds_the_truth_however_much_carries_over() {
     assert!((0.038..0.05).contains(&mean), "2 x 2.01 / sqrt(48^3 / 12) is 0.042: {mean}");
 }
 
+/// The line of least squares with the interval that takes all distances for independent.
+fn least_squares(values: &[f64]) -> Slope {
+    let count = values.len() as f64;
+    let times: Vec<f64> = (0..values.len()).map(|at| at as f64 - (count - 1.0) / 2.0).collect();
+    let (mean, spread) = (values.iter().sum::<f64>() / count, times.iter().map(|time| time * time).sum::<f64>());
+    let per_second = times.iter().zip(values).map(|(time, value)| time * value).sum::<f64>() / spread;
+    let off = times.iter().zip(values).map(|(time, value)| (value - mean - per_second * time).powi(2)).sum::<f64>();
+    let half = quantile(count - 2.0) * (off / (count - 2.0) / spread).sqrt();
+    Slope { per_second, low: per_second - half, high: per_second + half }
+}
+
 /// In each step 20 calls leak a block with a chance of three in ten: how many did so far is a walk at random around 6 a step.
 #[test]
 fn blocks_that_leak_one_by_one_are_counted_right() {
-    let covered = coverage(4, |rng| {
+    let walk = |rng: &mut Rng| {
         let mut live = 0.0;
         let mut off = Vec::new();
         for at in 0..TIMES {
@@ -61,8 +76,13 @@ fn blocks_that_leak_one_by_one_are_counted_right() {
             live += (0..20).filter(|_| rng.below(10) < 3).count() as f64;
         }
         off
-    });
+    };
+    let covered = coverage(4, walk);
     assert!(covered >= 0.92, "{covered}");
+    let naive = coverage_of(least_squares, 4, walk);
+    assert!((0.15..0.25).contains(&naive), "{naive}");
+    let independent = coverage_of(least_squares, 4, |rng| distances(rng, 0.0));
+    assert!((0.93..0.97).contains(&independent), "{independent}");
 }
 
 fn grows(values: impl Fn(usize) -> f64) -> bool {
