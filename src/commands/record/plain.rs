@@ -46,24 +46,37 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         sys::pass_signals_on(child.id());
     }
     let mut recorded = Recorded::default();
-    let (mut last, mut is_stopped) = (None, false);
+    // The signal at which the pages were read.
+    let mut ends: Option<(HeldSignal, Instant)> = None;
+    let (mut is_stopped, mut is_asked_to_end) = (false, false);
     let watched = sys::Watched::of(child.id());
     let failed = |error| Error::file(program, "waiting for it", error);
     let left = || {
         if is_read_at_end && sys::stopped_for_terminal(child.id()) {
             is_stopped = true;
-            terminal::tell(format_args!(
-                "{program}: stopped, because it asks for the terminal, which it has not with --window and --stacks: end it with Ctrl-C, and \
-                 record it without one of the two, or without a terminal (setsid)"
-            ));
+            if is_asked_to_end {
+                // It would be stopped again each time that it goes on.
+                terminal::tell(format_args!(
+                    "{program}: stopped, because it asks for the terminal while it ends: it is killed"
+                ));
+                end_all(child.id());
+            } else {
+                terminal::tell(format_args!(
+                    "{program}: stopped, because it asks for the terminal, which it has not with --window and --stacks: end it with Ctrl-C, \
+                     and record it without one of the two, or without a terminal (setsid)"
+                ));
+            }
         }
         let signals: Vec<HeldSignal> = std::iter::from_fn(HeldSignal::next).collect();
-        if let Some(signal) = signals.last() {
-            // A program that goes on, as after a SIGHUP, is read again at the next one.
+        // Those that ask a program to end come first.
+        if let Some(signal) = signals.iter().find(|signal| signal.asks_to_end()).or(signals.last())
+            && ends.is_none_or(|(earlier, at)| signal.takes_over(earlier, at.elapsed()))
+        {
             (recorded.end, recorded.residents) = (monotonic_nanos(), residents());
-            last = Some((*signal, Instant::now()));
+            ends = Some((*signal, Instant::now()));
         }
         for signal in signals {
+            is_asked_to_end |= signal.asks_to_end();
             signal.pass_on(child.id());
             // One that is stopped gets no signal before it goes on.
             if std::mem::take(&mut is_stopped) {
@@ -81,7 +94,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     };
     sys::keep_signals();
     let status = ExitStatus::from_raw(status);
-    if last.is_some_and(|(signal, at)| !signal.has_ended(at.elapsed(), status.signal())) {
+    if ends.is_some_and(|(signal, at)| !signal.has_ended(at.elapsed(), status.signal())) {
         (recorded.end, recorded.residents) = (0, Vec::new());
     }
     recorded.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8;

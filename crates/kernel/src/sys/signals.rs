@@ -49,10 +49,19 @@ impl HeldSignal {
         Some(HeldSignal { signal: signal as i32, by_kernel })
     }
 
-    /// Whether it ended a program that got it so long before its end. `by` is the signal that the kernel says it died of. SIGINT and
-    /// SIGTERM ask a program to end, which may take its time.
+    /// Whether it asks a program to end, which may take its time: SIGINT, SIGTERM.
+    pub fn asks_to_end(self) -> bool {
+        matches!(self.signal, libc::SIGINT | libc::SIGTERM)
+    }
+
+    /// Whether it ended a program that got it so long before its end. `by` is the signal that the kernel says it died of.
     pub fn has_ended(self, before: Duration, by: Option<i32>) -> bool {
-        by == Some(self.signal) || matches!(self.signal, libc::SIGINT | libc::SIGTERM) || before <= GRACE
+        by == Some(self.signal) || self.asks_to_end() || before <= GRACE
+    }
+
+    /// Whether it is the one that ends a program which got `earlier` so long ago: a program that is ending gets many.
+    pub fn takes_over(self, earlier: HeldSignal, ago: Duration) -> bool {
+        self.asks_to_end() && !earlier.asks_to_end() || !earlier.has_ended(ago, None)
     }
 
     /// Sends it to a child; one of the terminal to all of the group that the child leads, as the terminal would.
@@ -116,6 +125,25 @@ mod tests {
             assert!(has_ended(signal, soon, None) && has_ended(signal, late, Some(signal)));
         }
         assert!(has_ended(libc::SIGTERM, late, None) && has_ended(libc::SIGINT, late, None));
+    }
+
+    #[test]
+    fn the_first_signal_that_ends_a_program_is_not_replaced_by_those_that_follow() {
+        let (soon, late) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let held = |signal| HeldSignal { signal, by_kernel: false };
+        let takes_over = |signal, earlier, ago| held(signal).takes_over(held(earlier), ago);
+        for ago in [soon, late] {
+            assert!(!takes_over(libc::SIGINT, libc::SIGINT, ago) && !takes_over(libc::SIGHUP, libc::SIGTERM, ago));
+            assert!(
+                takes_over(libc::SIGTERM, libc::SIGHUP, ago),
+                "a service that reads its settings again, and then ends"
+            );
+        }
+        assert!(
+            !takes_over(libc::SIGHUP, libc::SIGHUP, soon),
+            "of the shell and of the kernel, when a terminal closes"
+        );
+        assert!(takes_over(libc::SIGHUP, libc::SIGQUIT, late), "it has survived the first");
     }
 
     #[test]
