@@ -59,7 +59,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
                 terminal::tell(format_args!(
                     "{program}: stopped, because it asks for the terminal while it ends: it is killed"
                 ));
-                end_all(child.id());
+                sys::kill_group(child.id());
             } else {
                 terminal::tell(format_args!(
                     "{program}: stopped, because it asks for the terminal, which it has not with --window and --stacks: end it with Ctrl-C, \
