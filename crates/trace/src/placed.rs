@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::replay::Live;
 use crate::stacks::Resident;
 
 /// The size of a page.
@@ -22,6 +21,17 @@ const RESIDENT: u64 = 2;
 const BLOCK: u64 = 3;
 const END: u64 = 4;
 const REGION: u64 = 5;
+
+/// A block that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its slot: see [`Slots`](crate::prepare::Slots).
+    pub slot: u32,
+    /// Where it lies.
+    pub address: u64,
+    /// How many bytes were asked for.
+    pub size: u64,
+}
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod worker;
 
 pub use crate::layout::Moment;
 pub use crate::mapped::Prepared;
+pub use crate::placed::Live;
 pub use global::Global;
 pub use noted::{Noted, Notes};
 pub use pool::Pool;
@@ -70,17 +71,6 @@ pub struct Stop<'a> {
     table: &'a [Entry],
     /// The addresses of the pool.
     region: Option<Range<u64>>,
-}
-
-/// A block that lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
-    /// Its slot: see [`Slots`](crate::prepare::Slots).
-    pub slot: u32,
-    /// Where it lies.
-    pub address: u64,
-    /// How many bytes were asked for.
-    pub size: u64,
 }
 
 impl Stop<'_> {

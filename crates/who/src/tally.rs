@@ -8,6 +8,8 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::StackId;
 
+pub use crate::watch::Block;
+
 use crate::course::{Course, Span};
 use crate::ever::Ever;
 use crate::moment::{Moment, Peak};
@@ -15,17 +17,6 @@ use crate::watch::Watch;
 
 /// A block that lives no longer is short-lived.
 pub const SHORT_NANOS: u64 = 1_000_000;
-
-/// A block that is alive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
-    /// Where it lies.
-    pub address: u64,
-    /// How many bytes were asked for.
-    pub size: u64,
-    /// Its index in [`Taken::totals`].
-    pub of: u32,
-}
 
 /// What a stack or a thread did in the whole trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,17 @@
 //! peak and those that live.
 
 use crate::ever::Ever;
-use crate::tally::Block;
+
+/// A block that is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Where it lies.
+    pub address: u64,
+    /// How many bytes were asked for.
+    pub size: u64,
+    /// Its index in [`Taken::totals`](crate::tally::Taken::totals).
+    pub of: u32,
+}
 
 /// Watches for more live bytes than ever before.
 pub struct Watch {
