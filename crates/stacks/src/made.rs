@@ -5,9 +5,10 @@
 //! end, the mapping has to be executable too. This is read from `/proc/self/maps`; a thread remembers the last 16 mappings that were found.
 //!
 //! A rule is kept until all are forgotten, also if the code is unmapped. If other code then lies at the same place, and calls at the very same
-//! byte, the rule is the old one's, and the word that it names need not be a return address. Nothing is read at such a word by a pointer of
-//! ours: the kernel copies the bytes there and refuses what is not mapped. The frame's own words are those between the stack pointer and the
-//! stack's end, or copied by the kernel as well. If the word is no address of code, the walk ends there; if it is, the stack has a wrong frame.
+//! byte, the rule is the old one's, and the word that it names need not be a return address. Where it lies in no file, the kernel copies the
+//! bytes there and refuses what is not mapped. Where it lies in a file, that file's tables are read as for any frame: a library that another
+//! thread closes at that very moment could go away meanwhile, which the C library cannot prevent. If the word is no address of code, the walk
+//! ends there; if it is, the stack has a wrong frame.
 
 use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
