@@ -68,11 +68,30 @@ pub struct Merged {
     pub alive: u64,
     /// Bytes of the events that say what stack an allocation has.
     pub stack_bytes: u64,
+    /// An event may have happened up to this many nanoseconds after the time that it is given. A millisecond or less in a trace of today's
+    /// writer; in an older one as long as a thread took for 16 events.
+    pub early_nanos: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
     /// What was damaged, in words.
     pub damage: Vec<String>,
 }
+
+impl Merged {
+    /// What a reader of times must know of a trace whose writer stamped too seldom.
+    pub fn early(&self) -> Option<String> {
+        let seconds = self.early_nanos as f64 / 1e9;
+        (self.early_nanos > MOST_EARLY_NS).then(|| {
+            format!(
+                "An older recorder wrote this trace. A block may have been made or freed up to {seconds:.1} s later than is said here. \
+                 Record again for exact times."
+            )
+        })
+    }
+}
+
+/// What today's writer keeps to on any processor, with room: its bound is some 0.1 ms.
+const MOST_EARLY_NS: u64 = 10_000_000;
 
 /// How much later than its stamps an event may turn out to be, in nanoseconds: counters of two cores differ, and a
 /// processor reads its counter a little early.
@@ -136,6 +155,8 @@ struct Merger<'a, S: Sink> {
     free_slack: u64,
     put_off_ticks: u64,
     nanos: u64,
+    /// The most ticks by which an event may have been later than its time.
+    most_early: u64,
     has_stacks: bool,
     /// The addresses that a window has seen.
     seen: Option<AddressSet>,
@@ -174,6 +195,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 as u64,
             put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
+            most_early: 0,
             has_stacks: trace.header.stacks > 0,
             seen: trace.has_window().then(AddressSet::default),
             merged,
@@ -200,6 +222,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         self.merged.lost_frees += self.early.len() as u64;
         self.merged.alive = (self.live.len() + self.early.len()) as u64 + self.held.iter().flatten().count() as u64;
         self.merged.nanos = self.nanos;
+        self.merged.early_nanos = (self.most_early as f64 * trace.header.tick_ns) as u64;
     }
 
     /// Executes events of one lane until another lane's is earlier.
@@ -235,7 +258,11 @@ impl<'a, S: Sink> Merger<'a, S> {
             }
             self.nanos = self.nanos.max(trace.header.nanos(item.low));
             match self.execute(lane, item, forced, sink) {
-                Step::Done => self.lanes[lane].head = None,
+                Step::Done => {
+                    let latest = item.high.min(trace.header.last_ticks);
+                    self.most_early = self.most_early.max(latest.saturating_sub(item.low));
+                    self.lanes[lane].head = None;
+                }
                 Step::Waits(until) => {
                     self.lanes[lane].until = until;
                     self.patience.insert((until, lane));

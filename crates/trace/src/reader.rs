@@ -297,7 +297,8 @@ impl Stream<'_> {
                         }
                         _ => {
                             let stack = self.stack_of(event);
-                            self.ready.push_back(Item { event, low, high: u64::MAX, stack });
+                            let promised = self.trace.header.stamp_ticks.unwrap_or(u64::MAX);
+                            self.ready.push_back(Item { event, low, high: low.saturating_add(promised), stack });
                         }
                     }
                     if passed.is_some() {
@@ -356,7 +357,7 @@ impl Stream<'_> {
     /// The events since `first` happened no later than the present stamp.
     fn settle(&mut self, first: usize) {
         let stamp = self.stamp;
-        self.ready.iter_mut().skip(first).filter(|item| item.high == u64::MAX).for_each(|item| item.high = stamp);
+        self.ready.iter_mut().skip(first).for_each(|item| item.high = item.high.min(stamp));
     }
 
     fn next_chunk(&mut self) {

@@ -97,12 +97,12 @@ impl Coder {
         &mut self,
         at: *mut u8,
         address: u64,
-        ticks: impl FnOnce() -> Option<u64>,
+        ticks: u64,
     ) -> Option<*mut u8> {
         let units = address >> 3;
         let slot = (units >> 13 & 15) as usize;
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.freed[slot])))?;
-        let (ticks, more) = short(ticks()?)?;
+        let (ticks, more) = short(ticks)?;
         self.freed[slot] = units;
         let word = (slot as u64) << 2 | 2 | delta << 8 | ticks << (8 + bits);
         // SAFETY: the caller's promise.

@@ -11,6 +11,7 @@ use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly
 use super::tls;
 use super::undisturbed::undisturbed;
 use crate::coder::{Event, How};
+use crate::format::STAMP_TICKS;
 
 /// Whether a block is among those that are recorded: one in `rate`.
 ///
@@ -76,11 +77,12 @@ pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the thread's own state; the short way has room for an event.
     unsafe {
         let at = Thread::claim(this);
-        if at >= (*this).short_new {
+        let passed = Thread::ticks(this);
+        if at >= (*this).short_new || passed >= STAMP_TICKS {
             return allocated_slowly(this, at, block, size);
         }
         let coder = &raw mut (*this).coder;
-        let passed = || Thread::near_passed(this);
+        let passed = || Some(Thread::stamped(this, passed));
         match (*coder).put_near_malloc(at, block.addr() as u64, size as u64, process::is_multi, passed) {
             Some(cursor) => {
                 Thread::wrote(this, cursor);
@@ -120,7 +122,7 @@ fn allocated_with_stack(this: *mut Thread, at: *mut u8, block: *mut u8, size: us
 #[inline(never)]
 fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the thread's own state, whose place is claimed where there is one.
-    if this > QUIET && unsafe { Thread::has_stacks(this) && at < (*this).short } {
+    if this > QUIET && unsafe { Thread::has_stacks(this) && at < (*this).short && !Thread::is_stale(this) } {
         return allocated_with_stack(this, at, block, size);
     }
     if block.is_null() || is_of_look_up(this, block) || is_let_go(this, at, block) {
@@ -156,7 +158,8 @@ pub fn freed(block: *mut u8) -> *mut u8 {
     // SAFETY: the thread's own state; the short way has room for an event.
     unsafe {
         let at = Thread::claim(this);
-        if at >= (*this).short {
+        let passed = Thread::ticks(this);
+        if at >= (*this).short || passed >= STAMP_TICKS {
             return freed_slowly(this, at, block);
         }
         let coder = &raw mut (*this).coder;
@@ -165,13 +168,14 @@ pub fn freed(block: *mut u8) -> *mut u8 {
                 Thread::wrote(this, cursor);
                 block
             }
-            None => freed_by_address(this, at, block),
+            None => freed_by_address(this, at, block, passed),
         }
     }
 }
 
+/// `passed` is what [`Thread::ticks`] said at this call.
 #[inline(never)]
-fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
+fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8, passed: u64) -> *mut u8 {
     let address = block.addr() as u64;
     // SAFETY: the caller has claimed the place.
     unsafe {
@@ -180,12 +184,12 @@ fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
             return null_mut();
         }
         let coder = &raw mut (*this).coder;
-        if let Some(cursor) = (*coder).put_near_free_stamped(at, address, || Thread::near_passed(this)) {
-            Thread::wrote(this, cursor);
-        } else {
-            let passed = Thread::passed(this);
-            Thread::wrote(this, (*coder).put_free(at, address, passed));
-        }
+        Thread::stamped(this, passed);
+        let cursor = match (*coder).put_near_free_stamped(at, address, passed) {
+            Some(cursor) => cursor,
+            None => (*coder).put_free(at, address, passed),
+        };
+        Thread::wrote(this, cursor);
     }
     block
 }
@@ -215,7 +219,7 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
                 Thread::wrote(this, cursor);
                 block
             }
-            None => freed_by_address(this, at, block),
+            None => freed_by_address(this, at, block, Thread::ticks(this)),
         }
     }
 }

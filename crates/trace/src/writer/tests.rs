@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use super::config::{self, Config};
 use super::process::begin;
-use super::{allocated, exiting, freed, real, tls};
-use crate::format::{State, at};
+use super::{allocated, allocated_by, exiting, freed, real, resized, resizing, tls};
+use crate::coder::{Event, How};
+use crate::format::{STAMP_TICKS, State, at};
 use crate::info::info;
 use crate::reader::Trace;
 use crate::record::traces;
@@ -233,4 +234,55 @@ fn what_a_thread_frees_after_its_end_is_recorded() {
     let found = info(&Trace::open(&path).unwrap()).unwrap();
     let merged = &found.merged;
     assert_eq!((found.frees, merged.strays, merged.alive, header.lost), (50, 0, 1, 0), "{merged:?}");
+}
+
+/// Between its events the next program waits this long: longer than an event goes without a stamp.
+const WAIT: std::time::Duration = std::time::Duration::from_millis(5);
+
+#[test]
+#[ignore = "the program of the next test"]
+fn waits_between_events() {
+    let slow = || {
+        for at in 0..4 {
+            allocated(block(0x10000 + at * 0x1000), 100);
+            std::thread::sleep(WAIT);
+            allocated_by(How::Calloc, block(0x20000 + at * 0x1000), 5000);
+            std::thread::sleep(WAIT);
+            let begun = resizing(block(0x10000 + at * 0x1000));
+            resized(begun, block(0x10000 + at * 0x1000), 200);
+            std::thread::sleep(WAIT);
+            freed(block(0x20000 + at * 0x1000));
+            std::thread::sleep(WAIT);
+        }
+    };
+    slow();
+    // The blocks of a second thread have stamps of their own where their addresses are new to it.
+    std::thread::spawn(slow).join().unwrap();
+    exiting();
+}
+
+#[test]
+fn an_event_after_a_wait_has_the_time_after_it() {
+    for variables in [&[][..], &[("ALLOCANARY_RECORD_WINDOW", "60000")], &[("ALLOCANARY_RECORD_STACKS", "1")]] {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = run("waits_between_events", folder.path(), variables);
+        assert!(ran.status.success(), "{ran:?}");
+        let (path, header) = traces(folder.path()).unwrap().remove(0);
+        let trace = Trace::open(&path).unwrap();
+        assert_eq!(header.stamp_ticks, Some(STAMP_TICKS));
+        let threads: Vec<u32> = trace.threads().map(|(thread, _)| thread).collect();
+        assert_eq!(threads.len(), 2);
+        for thread in threads {
+            let is_block = |event: &Event| !matches!(event, Event::Resident(_) | Event::End);
+            let items: Vec<_> = trace.stream(thread).filter(|item| is_block(&item.event)).collect();
+            // A realloc begins and ends without a wait.
+            let waited: Vec<_> = items.iter().filter(|item| !matches!(item.event, Event::New { how: How::Resized, .. })).collect();
+            assert_eq!(waited.len(), 16, "{items:?}");
+            for pair in waited.windows(2) {
+                let passed = (pair[1].low - pair[0].low) as f64 * header.tick_ns;
+                assert!(passed >= WAIT.as_nanos() as f64 * 0.9, "{passed} ns between {:?}", pair);
+            }
+            assert!(items.iter().all(|item| item.high - item.low <= STAMP_TICKS), "{items:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
 use crate::coder::{Coder, Event, How, NEAR_TICKS};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use crate::predictor::is_chosen;
 
 /// A thread's first chunk, and how often the next one doubles.
@@ -145,19 +145,28 @@ impl Thread {
 
     /// Ticks since the last stamp. The counters of two cores may differ a little: time never goes back.
     #[inline(always)]
-    unsafe fn ticks(this: *mut Thread) -> u64 {
+    pub(super) unsafe fn ticks(this: *mut Thread) -> u64 {
         // SAFETY: as above.
         ticks().saturating_sub(unsafe { (*this).stamp })
     }
 
-    /// A stamp is written with these ticks.
+    /// Whether the last stamp is too long ago for an event without one. Sixteen events of a thread that waits between them may take
+    /// minutes: with one stamp for all of them a block that was freed at the end counted as freed at the begin.
     #[inline(always)]
-    unsafe fn stamped(this: *mut Thread, passed: u64) {
+    pub(super) unsafe fn is_stale(this: *mut Thread) -> bool {
+        // SAFETY: as above.
+        unsafe { Thread::ticks(this) >= STAMP_TICKS }
+    }
+
+    /// A stamp is written with these ticks, which are returned.
+    #[inline(always)]
+    pub(super) unsafe fn stamped(this: *mut Thread, passed: u64) -> u64 {
         // SAFETY: as above.
         unsafe {
             (*this).stamp += passed;
             (*this).left = STAMP_EVERY;
         }
+        passed
     }
 
     /// Ticks since the last stamp, which is now.
@@ -165,8 +174,7 @@ impl Thread {
         // SAFETY: as above.
         unsafe {
             let passed = Thread::ticks(this);
-            Thread::stamped(this, passed);
-            passed
+            Thread::stamped(this, passed)
         }
     }
 
@@ -179,8 +187,7 @@ impl Thread {
             if passed >= NEAR_TICKS {
                 return None;
             }
-            Thread::stamped(this, passed);
-            Some(passed)
+            Some(Thread::stamped(this, passed))
         }
     }
 
@@ -350,7 +357,7 @@ pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Cl
 unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     // SAFETY: as above.
     unsafe {
-        if (*this).left == 0 {
+        if (*this).left == 0 || Thread::is_stale(this) {
             at = Thread::put_stamp(this, at);
         }
         if (*this).rate <= 1 {
@@ -424,8 +431,11 @@ pub(super) fn claim() -> Option<Claimed> {
         return claim_slowly(this, null_mut());
     }
     // SAFETY: the thread's own state.
-    let (at, short) = unsafe { (Thread::claim(this), (*this).short) };
-    if at < short { Some((this, at)) } else { claim_slowly(this, at) }
+    let (at, is_short) = unsafe {
+        let at = Thread::claim(this);
+        (at, at < (*this).short && !Thread::is_stale(this))
+    };
+    if is_short { Some((this, at)) } else { claim_slowly(this, at) }
 }
 
 /// Has the end of the thread told to [`ended`].
