@@ -78,27 +78,54 @@ impl Object {
         unsafe { CStr::from_ptr(self.name) }.to_bytes()
     }
 
-    /// Its program headers: type, address, bytes of the file. None where its first page has no header of an ELF file.
-    fn segments(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+    /// Its program headers. Nothing where its first page has no header of an ELF file.
+    fn headers(&self) -> &[u8] {
         // SAFETY: the first page of a file that is mapped.
         let page = unsafe { slice(self.start, 4096) };
-        let number = |at: usize, bytes: usize| {
-            let found = page.get(at..at + bytes).unwrap_or_default();
-            found.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
-        };
         let is_elf = page[..6] == *b"\x7fELF\x02\x01";
-        let (at, each, count) = (number(32, 8) as usize, number(54, 2) as usize, number(56, 2) as usize);
-        let count = if is_elf && each == 56 && at < 4096 { count } else { 0 };
-        (0..count)
-            .map(move |header| at + header * each)
-            .take_while(|at| at + 56 <= 4096)
-            .map(move |at| (number(at, 4) as u32, self.bias.wrapping_add(number(at + 16, 8)), number(at + 32, 8)))
+        if !is_elf {
+            return self.headers_of_program();
+        }
+        let (at, each, count) =
+            (number(page, 32, 8) as usize, number(page, 54, 2) as usize, number(page, 56, 2) as usize);
+        if each != HEADER || at >= page.len() {
+            return &[];
+        }
+        &page[at..page.len().min(at + count * HEADER)]
+    }
+
+    /// The same of a program whose segments have gaps, such as node's own builds: of it glibc tells the part with this code alone. The kernel
+    /// tells where the headers lie.
+    fn headers_of_program(&self) -> &[u8] {
+        if !self.is_program() {
+            return &[];
+        }
+        // SAFETY: reads what the kernel gave the process; the headers of the program stay mapped.
+        unsafe {
+            let [at, each, count] = [libc::AT_PHDR, libc::AT_PHENT, libc::AT_PHNUM].map(|kind| libc::getauxval(kind));
+            if at == 0 || each as usize != HEADER { &[] } else { slice(at, count as usize * HEADER) }
+        }
+    }
+
+    fn is_program(&self) -> bool {
+        self.path().is_empty()
+    }
+
+    /// Its segments: type, address, bytes of the file.
+    fn segments(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let headers = self.headers().chunks_exact(HEADER);
+        headers.map(|header| {
+            (number(header, 0, 4) as u32, self.bias.wrapping_add(number(header, 16, 8)), number(header, 32, 8))
+        })
     }
 
     /// The part of memory with this address that comes from the file.
     fn segment(&self, address: u64) -> Option<(u64, &[u8])> {
         const LOAD: u32 = 1;
-        let within = |start: u64, length: u64| start >= self.start && length <= self.end.saturating_sub(start);
+        // The kernel has mapped all segments of the program: those that glibc does not tell here as well.
+        let within = |start: u64, length: u64| {
+            self.is_program() || start >= self.start && length <= self.end.saturating_sub(start)
+        };
         let found = self.segments().find(|(kind, start, length)| {
             *kind == LOAD && within(*start, *length) && address.wrapping_sub(*start) < *length
         });
@@ -122,6 +149,15 @@ impl Object {
         });
         notes.filter_map(build_id_of).next().unwrap_or_default()
     }
+}
+
+/// Bytes of a program header.
+const HEADER: usize = 56;
+
+/// A number of so many bytes; 0 where they are not there.
+fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
+    let found = bytes.get(at..at + length).unwrap_or_default();
+    found.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// The build-id among notes.
