@@ -21,7 +21,7 @@ mod copy;
 pub mod epilogue;
 pub mod frames;
 mod made;
-mod mappings;
+pub mod mappings;
 pub mod object;
 pub mod rule;
 pub mod rules;

@@ -1,4 +1,4 @@
-//! The mappings of this process. In: `/proc/self/maps`, and a buffer. Out: the bounds of each, and what it is for.
+//! The mappings of this process. In: `/proc/self/maps`, and a buffer. Out: the bounds of each, what it is for, and the file of one.
 
 /// A mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,31 @@ pub(crate) struct Mapping {
 /// Tells each mapping. `buffer` is overwritten.
 pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping)) {
     let mut line = Line::default();
+    for_each_byte(buffer, |byte| line.add(byte, &mut tell));
+}
+
+/// Writes the path of the file that is mapped at this address, as the kernel has it, to the begin of `path`: its length. 0 where none is,
+/// or where it has no room.
+pub fn file_at(start: u64, path: &mut [u8]) -> usize {
+    let (mut line, mut at, mut is_found, mut is_there) = (Line::default(), 0, false, false);
+    for_each_byte(&mut [0; 256], |byte| {
+        let is_end = byte == b'\n';
+        if line.part == 3 && line.of.low == start && !is_found {
+            // What stands before the path has no slash: numbers, and spaces.
+            is_there |= byte == b'/';
+            if is_end {
+                is_found = true;
+            } else if is_there {
+                path.get_mut(at).into_iter().for_each(|place| *place = byte);
+                at += 1;
+            }
+        }
+        line.add(byte, &mut |_| ());
+    });
+    if at <= path.len() { at } else { 0 }
+}
+
+fn for_each_byte(buffer: &mut [u8], mut tell: impl FnMut(u8)) {
     // SAFETY: reads a file to a place that is ours. The error number is the thread's own.
     unsafe {
         let errno = libc::__errno_location();
@@ -26,7 +51,7 @@ pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping))
             loop {
                 let read = libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), buffer.len());
                 let Some(read) = usize::try_from(read).ok().filter(|read| *read > 0) else { break };
-                buffer[..read.min(buffer.len())].iter().for_each(|byte| line.add(*byte, &mut tell));
+                buffer[..read.min(buffer.len())].iter().for_each(|byte| tell(*byte));
             }
             libc::syscall(libc::SYS_close, file);
         }
@@ -81,5 +106,17 @@ mod tests {
         let data = Mapping { low: 0x7f_0000_0000, high: 0x7f_0000_1000, is_writable: true, ..Mapping::default() };
         let stack = Mapping { low: 0x7ffc_0000_0000, high: 0x7ffc_0002_1000, is_first: true, ..data };
         assert_eq!(found, [code, data, stack]);
+    }
+
+    #[test]
+    fn the_file_of_a_mapping_has_an_absolute_path() {
+        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = text.lines().find(|line| line.contains("libc.so.6")).unwrap();
+        let start = u64::from_str_radix(line.split_once('-').unwrap().0, 16).unwrap();
+        let mut path = [0; 512];
+        let length = file_at(start, &mut path);
+        assert_eq!(&path[..length], line[line.find('/').unwrap()..].as_bytes());
+        assert_eq!(file_at(start, &mut [0; 4]), 0, "no room");
+        assert_eq!(file_at(8, &mut path), 0);
     }
 }
