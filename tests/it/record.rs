@@ -22,9 +22,16 @@ fn threads_program(folder: &Path) -> Option<PathBuf> {
 
 /// A C program of `tests/record`; None where there is no compiler.
 pub fn compiled(folder: &Path, name: &str) -> Option<PathBuf> {
+    compiled_as(folder, name, name, &[])
+}
+
+/// The same with more flags, to a file of another name.
+pub fn compiled_as(folder: &Path, name: &str, out: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/record/{name}.c"));
-    let program = folder.join(name);
-    let compiled = Command::new("cc").args(["-O1", "-pthread", "-w", "-o"]).arg(&program).arg(source).status();
+    let program = folder.join(out);
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-pthread", "-w"]).args(flags).arg("-o").arg(&program).arg(source);
+    let compiled = command.status();
     match compiled {
         Ok(status) if status.success() => Some(program),
         _ => {

@@ -8,7 +8,7 @@ use allocanary_trace::coder::Event;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
-use super::record::{compiled, traces};
+use super::record::{compiled, compiled_as, traces};
 use super::support::{Ran, command};
 
 #[test]
@@ -31,7 +31,7 @@ fn stacks_are_those_that_the_c_library_sees_and_outlive_a_kill() {
     for (thread, _) in trace.threads() {
         for item in trace.stream(thread) {
             if let Event::New { size, .. } = item.event {
-                let frames = stacks.frames(item.stack).map(|pc| format!("{pc:x}")).collect();
+                let frames = stacks.frames(item.stack).map(|code| format!("{:x}", code.pc)).collect();
                 found.entry(size).or_default().push(frames);
             }
         }
@@ -53,4 +53,33 @@ fn stacks_are_those_that_the_c_library_sees_and_outlive_a_kill() {
         names.iter().any(|name| name.ends_with("/stacks")) && names.iter().any(|name| name.ends_with("libc.so.6")),
         "{names:?}"
     );
+}
+
+#[test]
+fn blocks_of_a_closed_library_have_its_names_though_another_one_lies_there_later() {
+    if cfg!(not(all(target_arch = "x86_64", target_env = "gnu"))) {
+        return skipped("stacks need x86-64 and glibc");
+    }
+    let folder = tempdir().unwrap();
+    for (name, blocks) in [("first", "20"), ("second", "21")] {
+        let defines = [format!("-DNAME={name}"), format!("-DBLOCKS={blocks}")];
+        let flags = ["-DLIBRARY", "-g", "-shared", "-fPIC", &defines[0], &defines[1]];
+        let Some(_) = compiled_as(folder.path(), "closed", &format!("{name}.so"), &flags) else { return };
+    }
+    let program = compiled_as(folder.path(), "closed", "closed", &["-ldl"]).unwrap();
+    let mut recorded = command(folder.path());
+    recorded.args(["record", "-o", "traces", "--"]).arg(program).args(["./first.so", "first", "./second.so", "second"]);
+    let ran: Ran = recorded.stdin(Stdio::null()).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let places: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(places[0], places[1], "both lie at one place");
+    let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
+    let mut who = command(folder.path());
+    let ran: Ran = who.args(["who", "--json"]).arg(path).output().unwrap().into();
+    let answer: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let of = |name: &str| {
+        let site = answer["sites"].as_array().unwrap().iter().find(|site| site["name"] == name);
+        site.map(|site| site["blocks"].as_u64().unwrap())
+    };
+    assert_eq!([of("first"), of("second")], [Some(200), Some(210)], "{}", ran.out);
 }

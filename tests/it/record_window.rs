@@ -53,7 +53,7 @@ fn by_size(trace: &Trace) -> BTreeMap<u64, (BTreeSet<Vec<u64>>, usize)> {
         for item in trace.stream(thread) {
             if let Event::New { size, .. } = item.event {
                 let of_size = found.entry(size.next_multiple_of(8)).or_default();
-                of_size.0.insert(stacks.frames(item.stack).collect());
+                of_size.0.insert(stacks.frames(item.stack).map(|code| code.pc).collect());
                 of_size.1 += 1;
             }
         }

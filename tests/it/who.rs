@@ -162,7 +162,7 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
 /// `0x30` keeps 200 pages in one block.
 fn planted(folder: &Path) {
     let mut builder = TraceBuilder::with_stacks(4096, 1);
-    let node = |pc| Node { parent: 0, pc };
+    let node = |pc| Node { parent: 0, pc, module: 0 };
     let nodes = vec![Node::default(), node(0x10), node(0x20), node(0x30)];
     builder.tables(&Stacks { nodes, modules: Vec::new() });
     let address = |at: u64, offset: u64| 0x10_0000 + at * 0x4000 + offset;

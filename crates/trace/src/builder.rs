@@ -74,7 +74,7 @@ impl TraceBuilder {
         let mut nodes = Vec::new();
         for node in stacks.nodes.iter().skip(1) {
             nodes.extend(node.pc.to_le_bytes());
-            nodes.extend(u64::from(node.parent).to_le_bytes());
+            nodes.extend([node.parent, node.module].map(u32::to_le_bytes).as_flattened());
         }
         self.table(NODE_MAGIC, 1, 0, &nodes);
         let mut modules = Vec::new();

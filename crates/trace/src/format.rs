@@ -74,12 +74,13 @@
 //!
 //! | magic | 8 | 12 | then, from 32 on |
 //! |---|---|---|---|
-//! | `NODE` | number of the first node | 0 | nodes of 16 bytes: return address (8; 0: not written), parent (4), 0 (4) |
-//! | `MODL` | 0 | 0 | modules, to the first one without a length |
+//! | `NODE` | number of the first node | 0 | nodes of 16 bytes: return address (8; 0: not written), parent (4), module (4) |
+//! | `MODL` | how many modules are in chunks before | 0 | modules, to the first one without a length |
 //! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
-//! of a stack is that of its innermost node. A module is a file with code that a frame lies in, and is written at its first frame:
+//! of a stack is that of its innermost node. The module of a node counts from 1 in the order of all modules; 0 is none, or one that had no
+//! room. Earlier writers wrote 0 there and in the chunks of modules: the module is then the last one with the address. A module is a file with code that a frame lies in, and is written at its first frame:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|

@@ -13,6 +13,17 @@ pub struct Node {
     pub parent: StackId,
     /// The return address, as it was in the process.
     pub pc: u64,
+    /// The module that it lay in then, from 1 on in the order of [`Stacks::modules`]. 0: none, or the trace does not say.
+    pub module: u32,
+}
+
+/// A place in the code of a process. Two libraries may have had the same addresses, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code {
+    /// The return address.
+    pub pc: u64,
+    /// See [`Node::module`].
+    pub module: u32,
 }
 
 /// A file that was mapped with code in it.
@@ -35,7 +46,7 @@ pub struct Module {
 pub struct Stacks {
     /// Node 0 is the root and no frame.
     pub nodes: Vec<Node>,
-    /// In the order of their first frames. Two may have had the same addresses, one after the other: the later one is nearer the end.
+    /// In the order of their first frames. Two may have had the same addresses, one after the other.
     pub modules: Vec<Module>,
 }
 
@@ -63,19 +74,23 @@ impl NoRoom {
 
 impl Stacks {
     /// The return addresses of a stack, innermost first. A damaged table ends the walk.
-    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = u64> + '_ {
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = Code> + '_ {
         let mut next = stack;
         std::iter::from_fn(move || {
             let node = *self.nodes.get(next as usize).filter(|_| next != 0)?;
             // A parent is written before its children, so its number is lower.
             next = if node.parent < next { node.parent } else { 0 };
-            Some(node.pc)
+            Some(Code { pc: node.pc, module: node.module })
         })
     }
 
-    /// The module that an address lies in.
-    pub fn module_of(&self, pc: u64) -> Option<&Module> {
-        self.modules.iter().rev().find(|module| (module.start..module.end).contains(&pc))
+    /// The place of the module that code lies in. A trace that names none for it: the last one that had its address.
+    pub fn module_of(&self, code: Code) -> Option<usize> {
+        // The call is before the address to which it returns, which may be in the next file.
+        let call = code.pc.saturating_sub(1);
+        let contains = |module: &Module| (module.start..module.end).contains(&call);
+        let named = (code.module as usize).checked_sub(1).filter(|at| self.modules.get(*at).is_some_and(contains));
+        named.or_else(|| self.modules.iter().rposition(contains))
     }
 }
 
@@ -94,13 +109,14 @@ mod tests {
 
     #[test]
     fn frames_are_told_innermost_first_and_a_damaged_table_ends() {
-        let node = |parent, pc| Node { parent, pc };
+        let node = |parent, pc| Node { parent, pc, module: 0 };
+        let frames = |stacks: &Stacks, of| stacks.frames(of).map(|code| code.pc).collect::<Vec<_>>();
         let stacks =
             Stacks { nodes: vec![node(0, 0), node(0, 10), node(1, 20), node(9, 30), node(4, 40)], modules: Vec::new() };
-        assert_eq!(stacks.frames(2).collect::<Vec<_>>(), [20, 10]);
+        assert_eq!(frames(&stacks, 2), [20, 10]);
         assert_eq!(stacks.frames(0).count(), 0);
-        assert_eq!(stacks.frames(3).collect::<Vec<_>>(), [30], "a parent that is not there");
-        assert_eq!(stacks.frames(4).collect::<Vec<_>>(), [40], "a node that is its own parent");
+        assert_eq!(frames(&stacks, 3), [30], "a parent that is not there");
+        assert_eq!(frames(&stacks, 4), [40], "a node that is its own parent");
     }
 
     #[test]
@@ -112,10 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn of_two_modules_at_the_same_place_the_later_one_counts() {
+    fn of_two_modules_at_the_same_place_the_node_names_its_own() {
         let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
         let stacks = Stacks { nodes: Vec::new(), modules: vec![module("old"), module("new")] };
-        assert_eq!(stacks.module_of(150).map(|module| module.path.as_str()), Some("new"));
-        assert_eq!(stacks.module_of(200), None);
+        let of = |pc, module| stacks.module_of(Code { pc, module });
+        assert_eq!([of(150, 1), of(150, 2)], [Some(0), Some(1)]);
+        assert_eq!(of(150, 0), Some(1), "an older trace does not say: the later one");
+        assert_eq!([of(200, 1), of(100, 1), of(201, 1), of(150, 9)], [Some(0), None, None, Some(1)]);
     }
 }

@@ -98,7 +98,7 @@ fn windowed_with_stacks() -> Vec<u8> {
 
 fn tables() -> Stacks {
     let nodes = [(0, 0), (0, 0x5500_0000_1000), (1, 0x7F00_0000_2000), (1, 0x7F00_0000_3000), (3, 0x5500_0000_1000)];
-    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc }).collect();
+    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc, module: 0 }).collect();
     let module = |start: u64, path: &str, build_id: &[u8]| {
         let (path, build_id) = (path.into(), build_id.to_vec());
         Module { start, end: start + 0x10_000, bias: start, path, build_id }

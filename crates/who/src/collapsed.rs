@@ -13,8 +13,8 @@ pub fn collapsed(of: &[OfStack], names: &mut Names<'_>) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for one in of.iter().filter(|one| one.pinned > 0) {
         let mut frames: Vec<String> = Vec::new();
-        for pc in names.callers(one.stack) {
-            frames.extend(names.frames(pc).iter().map(|frame| plain(&frame.function)));
+        for code in names.callers(one.stack) {
+            frames.extend(names.frames(code).iter().map(|frame| plain(&frame.function)));
         }
         frames.reverse();
         let line = if frames.is_empty() { "(no stack)".into() } else { frames.join(";") };

@@ -61,7 +61,7 @@ pub fn stacks(all: &[&[u64]]) -> (Stacks, Vec<StackId>) {
     for pcs in all {
         let mut parent = 0;
         for pc in *pcs {
-            let node = Node { parent, pc: *pc };
+            let node = Node { parent, pc: *pc, module: 0 };
             let known = nodes.iter().skip(1).position(|known| *known == node);
             parent = known.map_or(nodes.len(), |at| at + 1) as StackId;
             if known.is_none() {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use allocanary_kernel::terminal::harmless;
-use allocanary_trace::stacks::{Module, StackId, Stacks};
+use allocanary_trace::stacks::{Code, StackId, Stacks};
 
 use crate::fold::are_allocators;
 use crate::frame::Frame;
@@ -28,7 +28,7 @@ pub struct Names<'a> {
     files: HashMap<usize, Symbols>,
     /// Of code that is in no file.
     map: Option<PerfMap>,
-    known: HashMap<u64, Rc<[Frame]>>,
+    known: HashMap<Code, Rc<[Frame]>>,
     notes: Vec<String>,
     /// Stacks with code that is in no file: those with a name for it, and those without.
     made: [HashSet<StackId>; 2],
@@ -58,7 +58,7 @@ impl<'a> Names<'a> {
     /// The frames of a stack, innermost first.
     pub fn stack(&mut self, stack: StackId) -> Vec<Frame> {
         let stacks = self.stacks;
-        let frames: Vec<Frame> = stacks.frames(stack).flat_map(|pc| self.frames(pc).to_vec()).collect();
+        let frames: Vec<Frame> = stacks.frames(stack).flat_map(|code| self.frames(code).to_vec()).collect();
         for (is_named, made) in [true, false].into_iter().zip(&mut self.made) {
             if frames.iter().any(|frame| is_made(frame) && frame.is_named == is_named) {
                 made.insert(stack);
@@ -68,19 +68,19 @@ impl<'a> Names<'a> {
     }
 
     /// The return addresses of a stack from the caller of the allocator on. All of them, if there is no other.
-    pub fn callers(&mut self, stack: StackId) -> Vec<u64> {
-        let all: Vec<u64> = self.stacks.frames(stack).collect();
-        let first = all.iter().position(|pc| !are_allocators(&self.frames(*pc))).unwrap_or(0);
+    pub fn callers(&mut self, stack: StackId) -> Vec<Code> {
+        let all: Vec<Code> = self.stacks.frames(stack).collect();
+        let first = all.iter().position(|code| !are_allocators(&self.frames(*code))).unwrap_or(0);
         all[first..].to_vec()
     }
 
     /// The frames of a return address, innermost first: the inlined ones, and the function.
-    pub fn frames(&mut self, pc: u64) -> Rc<[Frame]> {
-        if let Some(known) = self.known.get(&pc) {
+    pub fn frames(&mut self, code: Code) -> Rc<[Frame]> {
+        if let Some(known) = self.known.get(&code) {
             return known.clone();
         }
-        let frames: Rc<[Frame]> = self.look_up(pc).into();
-        self.known.insert(pc, frames.clone());
+        let frames: Rc<[Frame]> = self.look_up(code).into();
+        self.known.insert(code, frames.clone());
         frames
     }
 
@@ -102,11 +102,10 @@ impl<'a> Names<'a> {
         notes
     }
 
-    fn look_up(&mut self, pc: u64) -> Vec<Frame> {
+    fn look_up(&mut self, code: Code) -> Vec<Frame> {
         // The call is before the address to which it returns, which may be in the next function.
-        let call = pc.saturating_sub(1);
-        let contains = |module: &Module| (module.start..module.end).contains(&call);
-        let Some(at) = self.stacks.modules.iter().rposition(contains) else {
+        let (pc, call) = (code.pc, code.pc.saturating_sub(1));
+        let Some(at) = self.stacks.module_of(code) else {
             let Some(name) = self.map.as_ref().and_then(|map| map.find(call)) else {
                 return vec![Frame { function: format!("{pc:#x}"), ..Frame::default() }];
             };

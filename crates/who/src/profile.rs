@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use allocanary_trace::stacks::{Module, Stacks};
+use allocanary_trace::stacks::{Code, Module, Stacks};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -133,21 +133,21 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
     for at in &order {
         writer.mapping(&stacks.modules[*at]);
     }
-    let mut locations: HashMap<u64, u64> = HashMap::new();
+    let mut locations: HashMap<Code, u64> = HashMap::new();
     for one in of {
         let mut location_id = Vec::new();
         // A stack that could not be walked is a frame, so that the sums are right.
-        let pcs: Vec<u64> = if one.stack == 0 { vec![0] } else { names.callers(one.stack) };
-        for pc in pcs {
+        let codes = if one.stack == 0 { vec![Code::default()] } else { names.callers(one.stack) };
+        for code in codes {
             let next = locations.len() as u64 + 1;
-            let id = *locations.entry(pc).or_insert(next);
+            let id = *locations.entry(code).or_insert(next);
             if id == next {
-                let call = pc.saturating_sub(1);
-                let module = stacks.modules.iter().rposition(|module| (module.start..module.end).contains(&call));
+                let call = code.pc.saturating_sub(1);
+                let module = stacks.module_of(code);
                 let mapping_id = order.iter().position(|at| Some(*at) == module).map_or(0, |place| place as u64 + 1);
-                let frames = match pc {
+                let frames = match code.pc {
                     0 => [Frame { function: "(no stack)".into(), ..Frame::default() }].into(),
-                    pc => names.frames(pc),
+                    _ => names.frames(code),
                 };
                 let line = frames.iter().map(|frame| writer.line(frame)).collect();
                 writer.out.location.push(Location { id, mapping_id, address: call, line });

@@ -93,12 +93,7 @@ impl Coder {
     ///
     /// As [`put_near_malloc`](Self::put_near_malloc).
     #[inline(always)]
-    pub unsafe fn put_near_free_stamped(
-        &mut self,
-        at: *mut u8,
-        address: u64,
-        ticks: u64,
-    ) -> Option<*mut u8> {
+    pub unsafe fn put_near_free_stamped(&mut self, at: *mut u8, address: u64, ticks: u64) -> Option<*mut u8> {
         let units = address >> 3;
         let slot = (units >> 13 & 15) as usize;
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.freed[slot])))?;

@@ -102,9 +102,9 @@ fn fuzz_the_short_way_writes_the_same_bytes() {
                 let before = near.clone();
                 let end = match is_new {
                     true => near.put_near_malloc(start, address, size, || is_multi, ticks_now),
-                    false => near
-                        .put_near_free(start, address)
-                        .or_else(|| near.put_near_free_stamped(start, address, ticks)),
+                    false => {
+                        near.put_near_free(start, address).or_else(|| near.put_near_free_stamped(start, address, ticks))
+                    }
                 };
                 if end.is_none() {
                     assert!(found == [0; LONGEST_EVENT] && near.recent == before.recent);

@@ -21,12 +21,14 @@ impl Trace {
     /// The stacks of the trace. None but the root where it was recorded without them.
     pub fn stacks(&self) -> Result<Stacks> {
         let mut stacks = Stacks { nodes: vec![Node::default()], modules: Vec::new() };
-        for table in &self.tables {
-            match table.magic {
-                NODE_MAGIC => self.nodes(table, &mut stacks.nodes)?,
-                MODULE_MAGIC => modules(&self.bytes_of(table)?, &mut stacks.modules),
-                _ => {}
-            }
+        for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
+            self.nodes(table, &mut stacks.nodes)?;
+        }
+        // The places of a window are in no order. A trace that does not say which modules it has first has one chunk after the other.
+        let mut of_modules: Vec<&Table> = self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
+        of_modules.sort_by_key(|table| table.first);
+        for table in of_modules {
+            modules(&self.bytes_of(table)?, &mut stacks.modules);
         }
         Ok(stacks)
     }
@@ -69,7 +71,7 @@ impl Trace {
                 if nodes.len() <= id {
                     nodes.resize(id + 1, Node::default());
                 }
-                nodes[id] = Node { parent, pc };
+                nodes[id] = Node { parent, pc, module: u32_at(node, 12) };
             }
         }
         Ok(())

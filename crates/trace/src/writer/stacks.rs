@@ -164,7 +164,7 @@ impl Host for Site<'_> {
     }
 
     fn node(&self, parent: u32, pc: u64) -> u32 {
-        self.tables.nodes.find_or_add(&self.room, parent, pc).unwrap_or_else(|| {
+        self.tables.nodes.find_or_add(&self.room, parent, pc, &self.tables.modules).unwrap_or_else(|| {
             self.is_full.set(true);
             0
         })

@@ -276,7 +276,8 @@ fn an_event_after_a_wait_has_the_time_after_it() {
             let is_block = |event: &Event| !matches!(event, Event::Resident(_) | Event::End);
             let items: Vec<_> = trace.stream(thread).filter(|item| is_block(&item.event)).collect();
             // A realloc begins and ends without a wait.
-            let waited: Vec<_> = items.iter().filter(|item| !matches!(item.event, Event::New { how: How::Resized, .. })).collect();
+            let waited: Vec<_> =
+                items.iter().filter(|item| !matches!(item.event, Event::New { how: How::Resized, .. })).collect();
             assert_eq!(waited.len(), 16, "{items:?}");
             for pair in waited.windows(2) {
                 let passed = (pair[1].low - pair[0].low) as f64 * header.tick_ns;

@@ -3,7 +3,7 @@ use std::process::Command;
 
 use allocanary_testing::programs::compiled;
 use allocanary_testing::skipped::skipped;
-use allocanary_trace::stacks::Node;
+use allocanary_trace::stacks::{Module, Node};
 use object::{Object, ObjectSymbol};
 
 use super::*;
@@ -52,7 +52,7 @@ fn stacks(built: &Built) -> Stacks {
         path: built.program.display().to_string(),
         build_id: built.build_id.clone(),
     };
-    let nodes = vec![Node::default(), Node { parent: 0, pc: BIAS + built.outer + 1 }];
+    let nodes = vec![Node::default(), Node { parent: 0, pc: BIAS + built.outer + 1, module: 0 }];
     Stacks { nodes, modules: vec![module] }
 }
 
@@ -135,20 +135,22 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
 
 #[test]
 fn the_allocators_own_frames_are_left_out_for_other_tools() {
-    let node = |parent, pc| Node { parent, pc };
+    let node = |parent, pc| Node { parent, pc, module: 0 };
     let module = |path: &str, start| Module { start, end: start + 100, path: path.into(), ..Module::default() };
     let stacks = Stacks {
         nodes: vec![node(0, 0), node(0, 150), node(1, 250), node(2, 350), node(0, 351)],
         modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
     };
     let mut names = Names::of(&stacks);
-    assert_eq!(names.callers(3), [250, 150], "libc is a caller like others here");
-    assert_eq!(names.callers(4), [351], "there is no caller");
+    let mut callers = |stack| names.callers(stack).iter().map(|code| code.pc).collect::<Vec<_>>();
+    assert_eq!(callers(3), [250, 150], "libc is a caller like others here");
+    assert_eq!(callers(4), [351], "there is no caller");
 }
 
 #[test]
 fn an_address_without_a_module_is_itself() {
-    let stacks = Stacks { nodes: vec![Node::default(), Node { parent: 0, pc: 0x1234 }], modules: Vec::new() };
+    let stacks =
+        Stacks { nodes: vec![Node::default(), Node { parent: 0, pc: 0x1234, module: 0 }], modules: Vec::new() };
     assert_eq!(functions(&Names::of(&stacks).stack(1)), ["0x1234"]);
 }
 
@@ -157,7 +159,7 @@ fn an_address_without_a_module_is_itself() {
 fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("a.trace");
-    let node = |parent, pc| Node { parent, pc };
+    let node = |parent, pc| Node { parent, pc, module: 0 };
     let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
     let stacks = Stacks {
         nodes: vec![
@@ -194,8 +196,8 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
             .starts_with("2 stacks pass through code that is in no file and that its perf map does not name")
     );
     // A call that is the last instruction returns to the next function.
-    assert_eq!(names.frames(0x100b)[0].function, "load:/srv/\u{fffd}app.py");
-    assert!(!names.frames(0x1000)[0].is_named);
+    assert_eq!(names.frames(Code { pc: 0x100b, module: 0 })[0].function, "load:/srv/\u{fffd}app.py");
+    assert!(!names.frames(Code { pc: 0x1000, module: 0 })[0].is_named);
     std::fs::remove_file(perf_map::beside(&trace)).unwrap();
     std::fs::create_dir(perf_map::beside(&trace)).unwrap();
     assert!(names_of(3).1[0].contains("a.trace.perfmap: wanted a regular file"));

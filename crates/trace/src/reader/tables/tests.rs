@@ -16,7 +16,7 @@ fn open(folder: &Path, bytes: &[u8]) -> Result<Trace> {
 
 fn tables() -> (Stacks, Resident) {
     let nodes = [(0, 0), (0, 0x5500_0000_1000), (1, 0x7F00_0000_2000), (1, 0x7F00_0000_3000), (3, 0x5500_0000_1000)];
-    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc }).collect();
+    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc, module: 0 }).collect();
     let module = |start: u64, path: &str, build_id: &[u8]| Module {
         start,
         end: start + 0x10_000,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
 
 use allocanary_kernel::fnv::Fnv;
+use allocanary_stacks::mappings::file_at;
 use allocanary_stacks::object::Object;
 
 use super::room::Room;
@@ -24,6 +25,8 @@ struct Known {
     hash: AtomicU64,
     /// How often rules had been forgotten when it was last seen.
     forgotten: AtomicU64,
+    /// Where it stands in the order in which files were mapped: of two that had an address, the higher one has it now.
+    mapped: AtomicU64,
 }
 
 /// The files of a process. All zeros is its first state.
@@ -32,6 +35,10 @@ pub(super) struct Modules {
     /// 1 while a thread writes a record.
     busy: AtomicU32,
     count: AtomicUsize,
+    /// The last number of `mapped`.
+    last: AtomicU64,
+    /// 1 once a file lies where another one was.
+    is_reused: AtomicU32,
     /// The present chunk, and what is used of it.
     chunk: AtomicPtr<u8>,
     used: AtomicUsize,
@@ -41,6 +48,20 @@ pub(super) struct Modules {
 impl Modules {
     fn known(&self) -> &[Known] {
         &self.known[..self.count.load(Acquire).min(MOST)]
+    }
+
+    /// Whether an address may have been two files', one after the other.
+    #[inline(always)]
+    pub(super) fn is_reused(&self) -> bool {
+        self.is_reused.load(Relaxed) != 0
+    }
+
+    /// The number of the file, from 1 on, that a return address lies in now; 0 for none that was told.
+    pub(super) fn number_of(&self, pc: u64) -> u32 {
+        let call = pc.wrapping_sub(1);
+        let has = |known: &Known| (known.start.load(Relaxed)..known.end.load(Relaxed)).contains(&call);
+        let all = self.known().iter().enumerate().filter(|(_, known)| has(known));
+        all.max_by_key(|(_, known)| known.mapped.load(Relaxed)).map_or(0, |(at, _)| at as u32 + 1)
     }
 
     /// Tells a file at its first frame; libraries were closed so many times before. False while another thread tells one, or where there is
@@ -69,16 +90,25 @@ impl Modules {
             b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
             path => path,
         };
+        // A library that was opened by a path from the folder of then, or that its `rpath` names so.
+        let mut absolute = [0; 512];
+        let length = if path.contains(&b'/') && path[0] != b'/' { file_at(object.start, &mut absolute) } else { 0 };
+        let path = if length > 0 { &absolute[..length] } else { path };
         let numbers = [object.start, object.end, object.bias];
         let mut hash = Fnv::default();
         hash.add(numbers.map(u64::to_le_bytes).as_flattened());
         hash.add(path);
         hash.add(object.build_id());
-        // The latest one at this place: it is the same file as before a library was closed, or another one.
-        let latest = self.known().iter().rev().find(|known| known.start.load(Relaxed) == object.start);
-        if let Some(latest) = latest.filter(|latest| latest.hash.load(Relaxed) == hash.value()) {
-            latest.forgotten.store(forgotten, Relaxed);
+        let mapped = self.last.fetch_add(1, Relaxed) + 1;
+        // The same file at the same place, which was closed and opened again, or stayed while another one was closed.
+        if let Some(known) = self.known().iter().find(|known| known.hash.load(Relaxed) == hash.value()) {
+            known.mapped.store(mapped, Relaxed);
+            known.forgotten.store(forgotten, Relaxed);
             return true;
+        }
+        let overlaps = |known: &Known| known.start.load(Relaxed) < object.end && object.start < known.end.load(Relaxed);
+        if self.known().iter().any(overlaps) {
+            self.is_reused.store(1, Relaxed);
         }
         let Some(place) = self.known.get(self.count.load(Relaxed)) else { return true };
         if !self.write(room, numbers, path, object.build_id()) {
@@ -88,6 +118,7 @@ impl Modules {
         place.end.store(object.end, Relaxed);
         place.hash.store(hash.value(), Relaxed);
         place.forgotten.store(forgotten, Relaxed);
+        place.mapped.store(mapped, Relaxed);
         self.count.fetch_add(1, Release);
         true
     }
@@ -108,7 +139,8 @@ impl Modules {
             let Some((offset, start)) = room.chunk(length) else { break };
             // SAFETY: the range is this thread's alone.
             let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
-            Table { magic: MODULE_MAGIC, offset, length: length as u32, first: 0, count: 0 }.write(header);
+            let first = self.count.load(Relaxed) as u32;
+            Table { magic: MODULE_MAGIC, offset, length: length as u32, first, count: 0 }.write(header);
             self.used.store(CHUNK_HEADER, Relaxed);
             self.chunk.store(start, Relaxed);
         }
@@ -117,4 +149,4 @@ impl Modules {
 }
 
 #[cfg(all(test, target_arch = "x86_64", target_env = "gnu"))]
-mod tests;
+pub(super) mod tests;

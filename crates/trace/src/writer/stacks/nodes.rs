@@ -8,6 +8,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::Release, fence};
 
+use super::modules::Modules;
 use super::room::Room;
 use crate::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
 use crate::stacks::StackId;
@@ -49,8 +50,9 @@ impl Nodes {
         self.bytes.load(Relaxed)
     }
 
-    /// The number of a node. None if there is no room.
-    pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64) -> Option<StackId> {
+    /// The number of a node. None if there is no room. The same address in another file is another node.
+    pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64, modules: &Modules) -> Option<StackId> {
+        let module = modules.is_reused().then(|| modules.number_of(pc));
         let hash = hash_of(parent, pc);
         let tag = hash >> 32;
         let mut new = None;
@@ -65,7 +67,9 @@ impl Nodes {
                 if entry == 0 {
                     let added = match new {
                         Some(added) => added,
-                        None => *new.insert(self.add(room, parent, pc)?),
+                        None => {
+                            *new.insert(self.add(room, parent, pc, module.unwrap_or_else(|| modules.number_of(pc)))?)
+                        }
                     };
                     match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
                         Ok(_) => return Some(added),
@@ -73,7 +77,7 @@ impl Nodes {
                         Err(now) => entry = now,
                     }
                 }
-                if entry >> 32 == tag && self.is_node(entry as StackId, parent, pc) {
+                if entry >> 32 == tag && self.is_node(entry as StackId, parent, pc, module) {
                     return Some(entry as StackId);
                 }
             }
@@ -110,7 +114,7 @@ impl Nodes {
         }
     }
 
-    /// The place of a node in the file: its address, then its parent.
+    /// The place of a node in the file: its address, then its parent and its module.
     fn place(&self, node: StackId) -> Option<*mut AtomicU64> {
         let at = node.checked_sub(1)? as usize;
         let chunk = self.chunks.get(at / OF_CHUNK)?.load(Acquire);
@@ -118,16 +122,20 @@ impl Nodes {
         (!chunk.is_null()).then(|| unsafe { chunk.add(CHUNK_HEADER + at % OF_CHUNK * NODE).cast() })
     }
 
-    fn is_node(&self, node: StackId, parent: StackId, pc: u64) -> bool {
+    /// `module` where it matters.
+    fn is_node(&self, node: StackId, parent: StackId, pc: u64, module: Option<u32>) -> bool {
         // SAFETY: the two words of a node.
-        self.place(node).is_some_and(|place| unsafe {
-            (*place).load(Relaxed) == pc && (*place.add(1)).load(Relaxed) == u64::from(parent)
-        })
+        let Some((at, of)) =
+            self.place(node).map(|place| unsafe { ((*place).load(Relaxed), (*place.add(1)).load(Relaxed)) })
+        else {
+            return false;
+        };
+        at == pc && of as u32 == parent && module.is_none_or(|module| (of >> 32) as u32 == module)
     }
 
     /// Writes a new node.
     #[cold]
-    fn add(&self, room: &Room, parent: StackId, pc: u64) -> Option<StackId> {
+    fn add(&self, room: &Room, parent: StackId, pc: u64, module: u32) -> Option<StackId> {
         // Full: the number must not go on, and begin again some day.
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
@@ -140,7 +148,7 @@ impl Nodes {
         let place = self.place(node)?;
         // SAFETY: the two words of the node. The address, which says that it is there, comes last.
         unsafe {
-            (*place.add(1)).store(u64::from(parent), Relaxed);
+            (*place.add(1)).store(u64::from(module) << 32 | u64::from(parent), Relaxed);
             (*place).store(pc, Release);
         }
         Some(node)

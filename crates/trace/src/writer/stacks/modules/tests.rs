@@ -6,7 +6,7 @@ use super::*;
 use crate::format::HEADER;
 use crate::writer::process::{RING, Ring};
 
-fn empty() -> Box<Modules> {
+pub(in crate::writer::stacks) fn empty() -> Box<Modules> {
     // SAFETY: all zeros is a valid state, and the box frees by the same layout.
     unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Modules>()).cast()) }
 }

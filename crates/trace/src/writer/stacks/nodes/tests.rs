@@ -37,6 +37,7 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
     let (ring, nodes) = (Ring::new(HEADER + 20 * RING, 1 << 40), empty());
     let base = AtomicPtr::new(ring.file);
     let room = || Room { process: &ring.process, base: &base };
+    let modules = super::super::modules::tests::empty();
     let barrier = Barrier::new(THREADS as usize);
     // Every second node is every thread's, the others are its own.
     let pc_of = |thread: u64, at: u64| 0x1000 + at * 16 + if at.is_multiple_of(2) { 0 } else { (thread + 1) << 40 };
@@ -44,7 +45,7 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         let work = |thread| {
             barrier.wait();
             let room = room();
-            (0..9000).map(|at| nodes.find_or_add(&room, 0, pc_of(thread, at))).collect()
+            (0..9000).map(|at| nodes.find_or_add(&room, 0, pc_of(thread, at), &modules)).collect()
         };
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -53,7 +54,7 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
     for (thread, given) in given.iter().enumerate() {
         for (at, node) in given.iter().enumerate() {
             let pc = pc_of(thread as u64, at as u64);
-            let again = nodes.find_or_add(&room(), 0, pc);
+            let again = nodes.find_or_add(&room(), 0, pc, &modules);
             // Where there was no room, another thread may have added the same node right before.
             let is_own = at % 2 == 1;
             assert!(
