@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::coder::{Coder, Event, How};
+use crate::coder::{Coder, Event, How, is_short};
 use crate::format::{
     CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
     STAMP_EVERY, Table, at, put_module, version_of,
@@ -150,7 +150,7 @@ impl TraceBuilder {
             this.predictor.keep(size, stack);
         }
         let is_foreign = matches!(event, Event::New { address, .. } if is_multi && coder.recent(address).is_none());
-        let is_small = matches!(event, Event::New { how: How::Malloc, size: 1..=504, .. });
+        let is_small = matches!(event, Event::New { how: How::Malloc, size, .. } if is_short(size));
         if is_foreign && !is_small {
             // SAFETY: as above.
             start = unsafe { coder.put_other(start, Event::Stamp, passed) };

@@ -24,7 +24,7 @@ pub enum Event {
         how: How,
         /// Its address.
         address: u64,
-        /// Its size; of malloc up to 504 bytes it is rounded up to 8.
+        /// Its size; of malloc up to 504 bytes earlier writers rounded it up to 8.
         size: u64,
     },
     /// A block is freed.
@@ -154,6 +154,12 @@ unsafe fn finish(at: *mut u8, first: u8, end: *mut u8) -> *mut u8 {
     end
 }
 
+/// Whether the size of a block of malloc has an event by itself: a multiple of 8 of at most 504 bytes.
+#[inline(always)]
+pub(crate) fn is_short(size: u64) -> bool {
+    size.is_multiple_of(8) && size.wrapping_sub(1) < 504
+}
+
 impl Coder {
     /// The first state.
     pub const NEW: Coder = Coder { sizes: [0; 129], freed: [0; 16], recent: [0; RECENT] };
@@ -181,8 +187,8 @@ impl Coder {
     /// [`LONGEST_EVENT`] bytes at `at` may be written.
     #[inline(always)]
     pub unsafe fn put_malloc(&mut self, at: *mut u8, address: u64, size: u64) -> *mut u8 {
-        let code = size.div_ceil(8);
-        if code.wrapping_sub(1) < 63 {
+        if is_short(size) {
+            let code = size / 8;
             let difference = self.difference(code as usize, address);
             // SAFETY: the caller's promise.
             unsafe { finish(at, (code as u8) << 2, put(at.add(1), difference)) }
@@ -192,14 +198,14 @@ impl Coder {
         }
     }
 
-    /// Writes a new block of malloc of 1 to 504 bytes, with a stamp.
+    /// Writes a new block of malloc of a size that [`is_short`], with a stamp.
     ///
     /// # Safety
     ///
     /// [`LONGEST_EVENT`] bytes at `at` may be written.
     #[inline(always)]
     pub unsafe fn put_malloc_stamped(&mut self, at: *mut u8, address: u64, size: u64, ticks: u64) -> *mut u8 {
-        let code = size.div_ceil(8) & 63;
+        let code = size / 8 & 63;
         let difference = self.difference(code as usize, address);
         // SAFETY: the caller's promise.
         unsafe { finish(at, (code as u8) << 2 | 3, put(put(at.add(1), difference), ticks)) }
@@ -212,14 +218,11 @@ impl Coder {
     /// [`LONGEST_EVENT`] bytes at `at` may be written.
     #[inline(never)]
     pub unsafe fn put_new(&mut self, at: *mut u8, how: How, address: u64, size: u64) -> *mut u8 {
-        let code = size.div_ceil(8);
-        let small = (1..=63).contains(&code);
-        let class = if small { code as usize } else { 64 + (64 - size.leading_zeros()) as usize };
-        let difference = self.difference(class, address);
+        let difference = self.difference(class_of(size), address);
         // SAFETY: the caller's promise: at most 1 + 10 + 1 + 10 bytes.
         unsafe {
             let (first, behind) = match how {
-                How::Malloc if small => ((code as u8) << 2, at.add(1)),
+                How::Malloc if is_short(size) => (((size / 8) as u8) << 2, at.add(1)),
                 How::Malloc => (16 << 2 | 2, put(at.add(1), size)),
                 How::Calloc => (17 << 2 | 2, put(at.add(1), size)),
                 How::Resized => (19 << 2 | 2, put(at.add(1), size)),

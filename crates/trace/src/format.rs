@@ -118,7 +118,7 @@
 //!
 //! | kind | x | then | meaning |
 //! |--:|--:|---|---|
-//! | 0 | 1-63 | delta | malloc of 8x bytes (sizes are rounded up to 8) |
+//! | 0 | 1-63 | delta | malloc of 8x bytes |
 //! | 1 | low 6 bits | high 5 bits | free of the address in entry 0-2047 of the thread's table of recent blocks |
 //! | 2 | 0-15 | delta, dt | free by address, slot x: bits 13 to 16 of the address divided by 8 |
 //! | 2 | 16 | size, delta | malloc |
@@ -135,6 +135,8 @@
 //! | 2 | 27 | dt | stamp |
 //! | 2 | 28 | varint | versions 3 and 4: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
+//!
+//! Earlier writers rounded sizes of malloc up to 504 bytes up to a multiple of 8, and had no event of kind 2, x 16 for them.
 //!
 //! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
 //! alternates between the two, and threads can be merged without an order taken while recording.

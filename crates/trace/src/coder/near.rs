@@ -58,9 +58,20 @@ impl Coder {
         let (units, code) = (address >> 3, size.div_ceil(8));
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.sizes[code as usize])))?;
         let entry = entry_of(units);
-        let (mut word, mut length) = (code << 2 | delta << 8, 8 + bits);
+        // A size that is no multiple of 8 stands in the event: at most six bytes, without a stamp.
+        let is_round = size.is_multiple_of(8);
+        let (mut word, mut length) = match is_round {
+            true => (code << 2 | delta << 8, 8 + bits),
+            false => {
+                let (size, of_size) = short(size)?;
+                (16 << 2 | 2 | size << 8 | delta << (8 + of_size), 8 + of_size + bits)
+            }
+        };
         if self.recent[entry] != units {
             if is_multi() {
+                if !is_round {
+                    return None;
+                }
                 let (ticks, bits) = short(ticks()?)?;
                 (word, length) = (word | 3 | ticks << length, length + bits);
             }

@@ -10,7 +10,7 @@ use super::process::{self, KEY, Process, begin};
 use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
-use crate::coder::{Coder, Event, How, NEAR_TICKS};
+use crate::coder::{Coder, Event, How, NEAR_TICKS, is_short};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use crate::predictor::is_chosen;
 
@@ -222,7 +222,7 @@ impl Thread {
             let coder = &raw mut (*this).coder;
             if process::is_multi() && (*coder).recent(address).is_none() {
                 let passed = Thread::passed(this);
-                if how == How::Malloc && size.wrapping_sub(1) < 504 {
+                if how == How::Malloc && is_short(size as u64) {
                     let cursor = (*coder).put_malloc_stamped(at, address, size as u64, passed);
                     return Thread::wrote(this, cursor);
                 }
