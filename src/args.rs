@@ -42,6 +42,8 @@ pub use upgrade::UpgradeFlags;
 pub use values::PARTS;
 pub use who::WhoFlags;
 
+use std::ffi::OsStr;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -196,7 +198,7 @@ pub fn parse() -> Task {
             let text = text.render();
             return Task::Text { plain: text.to_string(), colored: text.ansi().to_string() };
         }
-        Err(mistake) => with_hint(mistake, std::env::args().nth(1).as_deref()).exit(),
+        Err(mistake) => with_hint(mistake, std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str)).exit(),
     };
     match line.verb {
         None => Task::Here(line.here),

@@ -57,7 +57,7 @@ pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
     board.mark(Phase::Start, 0);
     meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
-    let line = match std::env::args().nth(1).as_deref() {
+    let line = match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("describe") => serde_json::to_string(&describe(worker)),
         Some("run") => {
             sys::die_with_parent();

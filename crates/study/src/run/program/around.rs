@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::pipes::Pipe;
+use super::variables;
 use super::watch::Watch;
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_kernel::sys;
@@ -55,7 +56,7 @@ impl Around<'_> {
             let (reader, writer) = std::io::pipe()?;
             let mut command = Command::new("sh");
             command.args(["-c", self.text]).current_dir(self.folder);
-            command.env_clear().envs(self.environment);
+            command.env_clear().envs(variables::others()).envs(self.environment);
             let input = self.input.map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from));
             command.stdout(writer.try_clone()?).stderr(writer);

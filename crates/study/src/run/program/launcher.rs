@@ -13,7 +13,9 @@ use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
 use super::proof::{BUDGET, Library};
-use super::{ContainerLimits, Interrupted, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
+use super::{
+    ContainerLimits, Interrupted, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes, variables,
+};
 use crate::metrics::MOST_NAMED;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
@@ -154,7 +156,7 @@ impl Launcher {
             program: with(program, fill),
             folder: folder.clone(),
             environment: filled_all(environment, fill),
-            around: std::env::vars().collect(),
+            around: variables::texts(),
             deadline,
             stop,
             unspent: &self.unspent,
@@ -313,7 +315,7 @@ impl Launcher {
 
     /// The environment of the program: the user's, with the library and its settings.
     fn environment(&self, cell: &Cell, proof: &Path) -> Result<BTreeMap<String, String>, String> {
-        let mut all: BTreeMap<String, String> = std::env::vars().collect();
+        let mut all = variables::texts();
         let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
         let library = self.library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
         if let Some(library) = &library {

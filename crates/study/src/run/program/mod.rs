@@ -17,6 +17,7 @@ mod running;
 pub mod runtimes;
 mod schedule;
 mod tree;
+mod variables;
 mod watch;
 
 pub use figures::Wanted;

@@ -15,6 +15,7 @@ use super::launcher::limits;
 use super::pipes::Pipe;
 use super::ready::Ready;
 use super::tree::{self, Sizes};
+use super::variables;
 use super::watch::Watch;
 use crate::run::cause::{cause, killed_for_memory};
 use allocanary_cell::sample::{Failure, FailureKind};
@@ -68,7 +69,7 @@ impl<'a> Running<'a> {
         let huge_pages = huge_pages::wanted(place.cell);
         let spawn = || -> std::io::Result<(u32, Pipe, Pipe, Instant)> {
             let mut command = Command::new(name);
-            command.args(&program.command[1..]).env_clear().envs(&place.environment);
+            command.args(&program.command[1..]).env_clear().envs(variables::others()).envs(&place.environment);
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
             sys::prepare(&mut command, entries, huge_pages);
