@@ -7,7 +7,8 @@ mod short;
 use super::{paste, words};
 use crate::lines::Lines;
 use allocanary_study::summary::{
-    Axis, Better, Choice, Comparison, Decided, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
+    Axis, Better, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section,
+    Verdict,
 };
 use serde_json::{Map, Value};
 
@@ -123,7 +124,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     };
     let most = if found.metric.better == Better::Higher { "most" } else { "least" };
     let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
-    let few = found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES);
+    let few = few(panel, found);
     let mut text = match &found.choice {
         Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
         // No figures at all are no answer.
@@ -141,7 +142,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
             let least = best.map_or(String::new(), |best| {
                 format!("; the {most} has {}, {}", panel.lines[best].name(), figure(best))
             });
-            format!("{place}keep {first}, with {metric} {}{least}", figure(0))
+            format!("{place}undecided: {first} has {metric} {}{least}", figure(0))
         }
         Choice::Keep if found.best? == 0 && section.within.is_empty() => {
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
@@ -183,6 +184,11 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     }
     text.push('.');
     Some(text)
+}
+
+/// The estimate of what is recommended, if it has too few samples for a verdict.
+fn few<'a>(panel: &'a Panel, found: &Recommendation) -> Option<&'a Estimate> {
+    found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES)
 }
 
 /// ` within wall=5%`; empty without limits.

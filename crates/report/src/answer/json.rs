@@ -1,7 +1,7 @@
 //! Answers for a script. In: answers. Out: JSON with plain numbers in base units.
 //!
 //! `choice` says what to do. Of `study`, `run`, `replay` and `tune`: `take` (run `candidate`), `keep` (keep it: it is the first, and
-//! nothing is clearly better within the limits), `alone` (there is no other), `unknown` (`missing` is limited and the rows do not have
+//! nothing is clearly better within the limits), `undecided` (too few samples for a verdict), `alone` (there is no other), `unknown` (`missing` is limited and the rows do not have
 //! it), `no_first` (the first candidate has no figure, so that nothing can be compared), or `search` (the rows are of a search whose
 //! answer is in its own files). Of `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. Of `doctor`: `change` or
 //! `keep`.
@@ -38,6 +38,7 @@ pub(super) fn of_panel(section: &Section, panel: &Panel, found: &Recommendation)
     let candidate = found.line().map(|line| panel.lines[line].name());
     let (choice, missing) = match &found.choice {
         Choice::Take(_) => ("take", None),
+        Choice::Keep if super::few(panel, found).is_some() => ("undecided", None),
         Choice::Keep => ("keep", None),
         Choice::Alone => ("alone", None),
         Choice::Unknown(name) => ("unknown", Some(name)),

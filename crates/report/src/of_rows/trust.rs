@@ -234,7 +234,8 @@ fn below_five_samples_there_is_no_interval_and_no_star() {
     let table = report(&few, "table");
     let figures = table.lines().take_while(|line| !line.starts_with("median, ")).collect::<String>();
     assert!(!figures.contains(['*', '[']) && table.contains("n=4"), "{table}");
-    assert!(table.contains("n 4 is too few to be sure"), "{table}");
+    assert!(table.contains("n 4 is too few to be sure") && table.contains("ndecided: "), "{table}");
+    assert!(!table.contains("eep "), "{table}");
     for verdict in ["better", "worse", "equal"] {
         assert!(!table.contains(verdict), "{verdict}: {table}");
     }
