@@ -332,6 +332,7 @@ Examples:
   allocanary who traces/service-812-0.trace      who pins pages, and what the allocator keeps
   allocanary who service.trace --by line --at peak
   allocanary who service.trace --at 12s --top 40
+  allocanary who service.trace --sort grows      those that grow fastest first
   allocanary who service.trace --under jemalloc:narenas=1
   allocanary who service.trace --what-if cacheInsert --under jemalloc
   allocanary who service.trace --json | jq '.sites[0]'

@@ -26,7 +26,10 @@ pub struct WhoFlags {
     /// trace with --stacks all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
-    /// Sites that are shown, those that pin most first [default: 15; --json: all].
+    /// By what sites are sorted: pinned, live, allocated, or grows [default: pinned; where less than a tenth of the heap is pinned: live].
+    #[arg(long, value_name = "WHAT", value_parser = ["pinned", "live", "allocated", "grows"], conflicts_with_all = ["against", "what_if"])]
+    pub sort: Option<String>,
+    /// Sites that are shown [default: 15; --json: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
     /// Compare with an earlier trace, or with what `who --json` printed of it.

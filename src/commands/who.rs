@@ -19,10 +19,8 @@ use allocanary_study::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
+use allocanary_who::order::ORDERS;
 use allocanary_who::{By, Names, Taken, Under, Wanted, collapsed, profile, sites};
-
-/// Sites of the table unless --top says another number.
-const TOP: usize = 15;
 
 /// Reads the trace, and prints and writes what is asked for.
 pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
@@ -76,13 +74,15 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         terminal::tell(format_args!("{format}: {}", file.display()));
     }
     let look = terminal::look();
-    let top = flags.top.map(|top| top as usize);
+    let order =
+        flags.sort.as_ref().and_then(|sort| ORDERS.iter().find(|(name, _)| name == sort)).map(|(_, order)| *order);
+    let shown = reports::Shown { order, top: flags.top.map(|top| top as usize) };
     let text = match flags.output {
-        OutputFlags { json: true, .. } => reports::json(&found, other, top),
+        OutputFlags { json: true, .. } => reports::json(&found, other, shown),
         OutputFlags { short: true, .. } => {
             harmless_lines(&short(&[reports::answer(&found, other)], &look)).into_owned()
         }
-        _ => reports::text(&found, other, top.unwrap_or(TOP), &look),
+        _ => reports::text(&found, other, shown, &look),
     };
     terminal::print(text.as_bytes())
 }

@@ -8,7 +8,7 @@ use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
-use allocanary_who::{Found, Site, Under};
+use allocanary_who::{Found, Order, Site, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -18,22 +18,40 @@ use crate::heap::{bold, columns, item, percent};
 
 /// A terminal of this width has all columns.
 const WIDE: u16 = 110;
-/// Heaps below this size are shown in KiB.
+/// Heaps below this size are shown in KiB where all figures of a table have one unit.
 const SMALL: u64 = 4 << 20;
+/// Sites of a table.
+const TOP: usize = 15;
 
-/// The answer, the pages, the `top` sites that pin most, and what limits the figures; the same of another allocator.
-pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> String {
+/// How sites are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    /// By what they are sorted; `None` is [`Order::of`].
+    pub order: Option<Order>,
+    /// How many; `None` is 15, and all of them for a script.
+    pub top: Option<usize>,
+}
+
+impl Shown {
+    fn order(self, found: &Found) -> Order {
+        self.order.unwrap_or_else(|| Order::of(found))
+    }
+}
+
+/// The answer, the pages, the first sites, and what limits the figures; the same of another allocator.
+pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> String {
     let answer = crate::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
-    let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", top, look));
+    let mut out =
+        format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", shown, look));
     if let Some(grown) = grown(found) {
         out.push_str(&format!("\n{}\n", harmless_lines(&crate::wrapped(&grown, look.width.into()))));
     }
     if let Some(Under { candidate, found }) = under {
         let title = format!("Pages of the heap under {candidate}, by a replay until there");
         let there = format!(" under {candidate}");
-        out.push_str(&format!("\n{}\n{}", pages(found, &title, look), sites(found, &there, top, look)));
+        out.push_str(&format!("\n{}\n{}", pages(found, &title, look), sites(found, &there, shown, look)));
     }
     if !found.notes.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
@@ -71,13 +89,16 @@ fn of_pages(found: &Found) -> Value {
     json!({ "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty })
 }
 
-/// All of it for a script; the `top` sites if that is given.
-pub fn json(found: &Found, under: Option<&Under>, top: Option<usize>) -> String {
+/// All of it for a script.
+pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
     let sites = |found: &Found| -> Vec<Value> {
-        found.sites.iter().take(top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect()
+        let sorted = shown.order(found).sorted(found).into_iter();
+        sorted.take(shown.top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect()
     };
-    let besides = json!({ "by": by, "one_in": found.one_in, "sites": sites(found), "notes": found.notes });
+    let sort = shown.order(found).name();
+    let besides =
+        json!({ "by": by, "sort": sort, "one_in": found.one_in, "sites": sites(found), "notes": found.notes });
     let mut besides = object(besides);
     if let Some(under) = under {
         besides.insert("under".into(), json!({ "candidate": under.candidate, "sites": sites(&under.found) }));
@@ -129,11 +150,10 @@ fn pages(found: &Found, title: &str, look: &Look) -> String {
     format!("{}\n{}", title_of(title, look), columns(&table, look))
 }
 
-fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
+fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
     let is_wide = look.width >= WIDE;
     let is_known = found.one_in.is_none();
-    let (unit, size) = if found.pages.resident() < SMALL { ("KiB", 10) } else { ("MiB", 20) };
-    let show = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1_u32 << size));
+    let show = |bytes: u64| Unit::Bytes.show(bytes as f64);
     let alone = |bytes: u64| if is_known { show(bytes) } else { "-".into() };
     let row = |site: &Site| {
         let mut row = vec![site.name.clone(), show(site.share.pinned), alone(site.share.alone)];
@@ -161,9 +181,11 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     heads.extend(is_wide.then_some("a minute"));
     heads.push("");
     let mut table = vec![heads.into_iter().map(String::from).collect::<Vec<_>>()];
-    let shown = shown(found, top);
-    table.extend(found.sites[..shown].iter().map(row));
-    if let others @ [_, ..] = &found.sites[shown..] {
+    let order = how.order(found);
+    let sorted = order.sorted(found);
+    let shown = shown(found, how.top.unwrap_or(TOP));
+    table.extend(sorted[..shown].iter().map(|site| row(site)));
+    if let others @ [_, ..] = &sorted[shown..] {
         let mut sum = Site { name: format!("{} others", others.len()), ..Site::default() };
         for site in others {
             sum.share.pinned += site.share.pinned;
@@ -180,7 +202,7 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     }
     format!(
         "{}\n{}",
-        title_of(&format!("Sites by {by}{there}: {} ({unit})", found.sites.len()), look),
+        title_of(&format!("Sites by {by}{there}: {}, {}", found.sites.len(), order.words()), look),
         columns(&table, look)
     )
 }

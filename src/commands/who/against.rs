@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::super::terminal;
-use super::{TOP, program};
+use super::program;
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_report::answer::short;
@@ -16,6 +16,9 @@ use allocanary_study::summary::Gate;
 use allocanary_trace::reader::Trace;
 use allocanary_who::against::Before;
 use allocanary_who::{By, Found, Names, Wanted, sites};
+
+/// Sites of the table unless --top says another number.
+const TOP: usize = 15;
 
 /// Compares, prints, and judges.
 pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<Wanted>, by: By) -> Result<ExitCode> {

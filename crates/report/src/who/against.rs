@@ -242,9 +242,10 @@ What sites hold, live and pinned, by function (MiB)
     #[test]
     fn an_earlier_output_is_as_good_as_the_trace() {
         let found = found();
-        let read = before(&super::super::json(&found, None, None)).unwrap();
+        let read = before(&super::super::json(&found, None, super::super::Shown::default())).unwrap();
         assert_eq!(read, Before::of(&found));
-        let error = before(&super::super::json(&found, None, Some(1))).unwrap_err();
+        let error =
+            before(&super::super::json(&found, None, super::super::Shown { top: Some(1), order: None })).unwrap_err();
         assert!(error.contains("without --top"), "{error}");
         for text in ["", "{}", "[1]", r#"{"sites": [{"name": "a"}]}"#] {
             assert!(before(text).unwrap_err().contains("wanted the output of who --json"), "{text}");

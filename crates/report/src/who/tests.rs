@@ -79,12 +79,7 @@ Pages of the heap, when idle (12.3 s after the start)
   empty pages: nobody pins them             20.0 MiB   18.7 %
   all                                        107 MiB  100.0 %
 
-Sites by function: 4 (MiB)
-  site                              pinned  alone  live  allocated  short
-  dictAddRaw                          24.0    4.0  20.0       80.0    1 %  grows
-  _sdsnewlen                          16.0    0.5  24.0       96.0   90 %
-  (no stack)                           0.0    0.0   3.0       12.0    0 %
-  a_function_with_a_name_that_i...     0.0    0.0   0.0        0.0    0 %
+Sites by function: 4, those that pin most first
 
 `dictAddRaw` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end
 of the load.
@@ -94,16 +89,21 @@ What limits these figures
     used
 ";
 
+/// So many sites, those that pin most first.
+fn top(top: usize) -> Shown {
+    Shown { top: Some(top), order: Some(Order::Pinned) }
+}
+
 #[test]
 fn a_terminal_of_80_columns_has_the_answer_first() {
-    let said = text(&found(), None, 15, &Look { color: false, width: 80 });
+    let said = text(&found(), None, top(15), &Look { color: false, width: 80 });
     assert_eq!(said, TABLE, "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }
 
 #[test]
 fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
-    let said = text(&found(), None, 1, &Look { color: false, width: 120 });
+    let said = text(&found(), None, top(1), &Look { color: false, width: 120 });
     let line = |name: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
@@ -119,10 +119,10 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     found.one_in = Some(10.0);
     found.pages.empty = None;
     found.sites[0].slope = None;
-    let said = text(&found, None, 15, &Look { color: false, width: 80 });
+    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
     assert!(said.contains("dictAddRaw                          24.0      -  20.0"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
-    let value: Value = serde_json::from_str(&json(&found, None, Some(1))).unwrap();
+    let value: Value = serde_json::from_str(&json(&found, None, top(1))).unwrap();
     assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
     assert_eq!(value["sites"][0]["slope_bytes_per_s"], Value::Null);
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
@@ -132,7 +132,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
 #[test]
 fn of_a_window_there_is_a_row_of_what_is_older() {
     let found = Found { freed_from_before: Some(1234), ..found() };
-    let said = text(&found, None, 1, &Look { color: false, width: 80 });
+    let said = text(&found, None, top(1), &Look { color: false, width: 80 });
     let wanted = "\
   part                                            bytes   of all
   live blocks of the window                    47.0 MiB   43.9 %
@@ -143,7 +143,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
 ";
     assert!(said.contains(wanted) && said.contains("when idle (12.3 s after the begin of the window)"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let value: Value = serde_json::from_str(&json(&found, None, None)).unwrap();
+    let value: Value = serde_json::from_str(&json(&found, None, Shown::default())).unwrap();
     let answer = &value["answers"][0];
     assert_eq!((&answer["before_window"], &answer["freed_from_before"]), (&json!(3 * MIB), &json!(1234)));
     assert_eq!(answer["outside"], Value::Null, "what of it is no heap is not known");
@@ -156,7 +156,7 @@ fn a_long_heading_has_two_lines() {
     let window = Found { moment, freed_from_before: Some(5), ..found() };
     let candidate = "jemalloc:narenas=1,dirty_decay_ms=0,muzzy_decay_ms=0,tcache=false".into();
     let under = Under { candidate, found: found() };
-    let said = text(&window, Some(&under), 3, &Look { color: false, width: 80 });
+    let said = text(&window, Some(&under), top(3), &Look { color: false, width: 80 });
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let wanted = "Pages of the heap, at the end of the recording (12.3 s after the begin of the\nwindow)\n  part ";
     assert!(said.contains(wanted), "{said}");
@@ -167,7 +167,7 @@ fn a_long_heading_has_two_lines() {
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
-    let said = json(&found(), None, Some(2));
+    let said = json(&found(), None, top(2));
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/who/golden.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &said).unwrap();
@@ -185,7 +185,7 @@ fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
         notes: Vec::new(),
         ..found()
     };
-    let said = text(&found, None, 15, &Look { color: false, width: 80 });
+    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
     assert!(said.starts_with("redis-server, at the peak of live bytes: no block was alive"), "{said}");
 }
 
@@ -196,18 +196,39 @@ fn another_allocator_has_its_own_pages_and_sites() {
     other.sites.swap(0, 1);
     other.pages = Divided { holding: 50 * MIB, empty: Some(MIB), ..other.pages };
     let under = Under { candidate: "jemalloc:narenas=1".into(), found: other };
-    let said = text(&found(), Some(&under), 1, &Look { color: false, width: 80 });
+    let said = text(&found(), Some(&under), top(1), &Look { color: false, width: 80 });
     let (own, there) =
         said.split_once("\nPages of the heap under jemalloc:narenas=1, by a replay until there\n").unwrap();
     assert!(own.contains("107 MiB  100.0 %") && there.contains("51.0 MiB  100.0 %"), "{said}");
     let (_, sites) = there.split_once("\nSites by function under jemalloc:narenas=1: 4 (MiB)\n").unwrap();
     assert!(sites.lines().nth(1).is_some_and(|line| line.starts_with("  _sdsnewlen")), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let value: Value = serde_json::from_str(&json(&found(), Some(&under), None)).unwrap();
+    let value: Value = serde_json::from_str(&json(&found(), Some(&under), Shown::default())).unwrap();
     let there = &value["answers"][0]["under"];
     assert_eq!((&there["candidate"], &there["resident"]), (&json!("jemalloc:narenas=1"), &json!(51 * MIB)));
     assert_eq!(
         (&value["under"]["sites"][0]["name"], &value["sites"][0]["name"]),
         (&json!("_sdsnewlen"), &json!("dictAddRaw"))
     );
+}
+
+#[test]
+fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned() {
+    let mut found = found();
+    found.sites[2].slope = Some(Slope { per_second: 9e9, low: 0.0, high: 1e10 });
+    let first = |found: &Found, order| {
+        let value: Value = serde_json::from_str(&json(found, None, Shown { order, top: Some(1) })).unwrap();
+        (value["sort"].as_str().unwrap().to_string(), value["sites"][0]["name"].as_str().unwrap().to_string())
+    };
+    let wanted =
+        [("pinned", "dictAddRaw"), ("live", "_sdsnewlen"), ("allocated", "_sdsnewlen"), ("grows", "(no stack)")];
+    for ((name, order), (sort, site)) in allocanary_who::order::ORDERS.iter().zip(wanted) {
+        assert_eq!((*name, first(&found, Some(*order))), (sort, (sort.into(), site.into())));
+    }
+    assert_eq!(first(&found, None).0, "pinned");
+    // Little is pinned: what holds the heap is the question.
+    found.pages.shares.iter_mut().for_each(|share| (share.live, share.pinned) = (share.live + share.pinned, 0));
+    assert_eq!(first(&found, None), ("live".into(), "_sdsnewlen".into()));
+    let said = text(&found, None, Shown::default(), &Look { color: false, width: 80 });
+    assert!(said.contains("Sites by function: 4, those that hold most first"), "{said}");
 }

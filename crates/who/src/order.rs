@@ -1,0 +1,65 @@
+//! The order in which sites are shown. In: what was found. Out: the sites, the largest first.
+
+use std::cmp::Reverse;
+
+use crate::answer::Choice;
+use crate::sites::{Found, Site};
+
+/// By what sites are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By the free bytes that they pin.
+    Pinned,
+    /// By the bytes of their live blocks.
+    Live,
+    /// By the bytes that they allocated in the whole trace.
+    Allocated,
+    /// By how fast their live bytes grow.
+    Grows,
+}
+
+/// The orders by the names that users give.
+pub const ORDERS: &[(&str, Order)] =
+    &[("pinned", Order::Pinned), ("live", Order::Live), ("allocated", Order::Allocated), ("grows", Order::Grows)];
+
+impl Order {
+    /// The order that answers what a user asks without a word: by what is pinned where that is much of the heap, else by what is live.
+    pub fn of(found: &Found) -> Order {
+        match Choice::of(found) {
+            Choice::Pinned | Choice::Both => Order::Pinned,
+            Choice::Kept | Choice::Live | Choice::Nothing => Order::Live,
+        }
+    }
+
+    /// What the first sites do, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Order::Pinned => "those that pin most first",
+            Order::Live => "those that hold most first",
+            Order::Allocated => "those that allocated most first",
+            Order::Grows => "those that grow fastest first",
+        }
+    }
+
+    /// The name that users give.
+    pub fn name(self) -> &'static str {
+        ORDERS.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
+    }
+
+    /// The sites in this order. Of equal ones the one that pins more is first.
+    pub fn sorted(self, found: &Found) -> Vec<&Site> {
+        let mut sites: Vec<&Site> = found.sites.iter().collect();
+        match self {
+            Order::Pinned => {}
+            Order::Live => sites.sort_by_key(|site| Reverse(site.live)),
+            Order::Allocated => sites.sort_by_key(|site| Reverse(site.bytes)),
+            Order::Grows => sites.sort_by(|a, b| speed(b).total_cmp(&speed(a))),
+        }
+        sites
+    }
+}
+
+/// Bytes a second, below all others where that is not known.
+fn speed(site: &Site) -> f64 {
+    site.slope.as_ref().map_or(f64::NEG_INFINITY, |slope| slope.per_second)
+}
