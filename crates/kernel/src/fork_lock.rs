@@ -1,16 +1,19 @@
 //! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: turns.
 //!
 //! If another thread holds a `Mutex` while the process forks, it stays locked in the child for ever: the thread that
-//! would unlock it does not exist there. Allocators' statistics are read in such children too.
+//! would unlock it does not exist there. Allocators' statistics are read in such children too. A child of `vfork` shares
+//! the memory, and takes its turn as a thread does.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A value, and the process whose thread has its turn.
+use crate::address_space;
+
+/// A value, and the address space whose thread has its turn.
 pub struct ForkLock<T> {
-    /// The holder's process; 0 if no thread holds the lock.
+    /// The holder's address space; 0 if no thread holds the lock.
     holder: AtomicU32,
-    /// The process that used the value last, and the value.
+    /// The address space in which the value was used last, and the value.
     value: UnsafeCell<(u32, T)>,
 }
 
@@ -24,15 +27,15 @@ impl<T> ForkLock<T> {
     }
 
     /// Calls `work` with the value when it is this thread's turn. The second argument says whether the value was last
-    /// used in another process, or never: it may then be half written.
+    /// used before a fork, or never: it may then be half written.
     pub fn with<R>(&self, work: impl FnOnce(&mut T, bool) -> R) -> R {
-        self.with_pid(std::process::id(), work)
+        self.with_number(address_space::number(), work)
     }
 
     /// Begins a turn that [`end`](Self::end) ends. It is for handlers around a fork, so that no other thread has its
     /// turn then.
     pub fn begin(&self) {
-        self.begin_as(std::process::id());
+        self.begin_as(address_space::number());
     }
 
     /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
@@ -46,14 +49,14 @@ impl<T> ForkLock<T> {
 
     fn begin_as(&self, this: u32) {
         let mut seen = 0;
-        // A lock that another process holds is free for us: that process's threads use their own copy.
+        // A lock that another address space holds is free for us: its threads use their own copy.
         while let Err(holder) = self.holder.compare_exchange(seen, this, Ordering::Acquire, Ordering::Relaxed) {
             seen = if holder == this { 0 } else { holder };
             std::thread::yield_now();
         }
     }
 
-    fn with_pid<R>(&self, this: u32, work: impl FnOnce(&mut T, bool) -> R) -> R {
+    fn with_number<R>(&self, this: u32, work: impl FnOnce(&mut T, bool) -> R) -> R {
         self.begin_as(this);
         let _free = Free(&self.holder);
         // SAFETY: this thread has just become the holder, and is until `_free` is dropped.
@@ -90,10 +93,48 @@ mod tests {
     #[test]
     fn what_another_process_holds_is_taken_over_and_told() {
         let lock = ForkLock::new(7);
-        assert!(lock.with_pid(1, |_, strange| strange) && !lock.with_pid(1, |_, strange| strange));
+        assert!(lock.with_number(1, |_, strange| strange) && !lock.with_number(1, |_, strange| strange));
         lock.holder.store(1, Ordering::Relaxed); // a thread of the parent, at the time of the fork
-        assert_eq!(lock.with_pid(2, |value, strange| (*value, strange)), (7, true));
-        assert_eq!(lock.with_pid(2, |value, strange| (*value, strange)), (7, false));
+        assert_eq!(lock.with_number(2, |value, strange| (*value, strange)), (7, true));
+        assert_eq!(lock.with_number(2, |value, strange| (*value, strange)), (7, false));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_child_that_shares_the_memory_waits_for_its_turn() {
+        use allocanary_testing::vforked::in_vforked_child;
+        use std::sync::atomic::AtomicBool;
+
+        let lock = ForkLock::new(0_u32);
+        let [is_held, is_tried, is_seen] = [const { AtomicBool::new(false) }; 3];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                lock.with(|value, _| {
+                    is_held.store(true, Ordering::SeqCst);
+                    while !is_tried.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    (0..1000).for_each(|_| std::thread::yield_now());
+                    is_held.store(false, Ordering::SeqCst);
+                    *value += 1;
+                });
+            });
+            while !is_held.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            in_vforked_child(|| {
+                is_tried.store(true, Ordering::SeqCst);
+                lock.with(|value, strange| {
+                    is_seen.store(is_held.load(Ordering::SeqCst) || strange, Ordering::SeqCst);
+                    *value += 1;
+                });
+            });
+        });
+        assert!(
+            !is_seen.load(Ordering::SeqCst),
+            "it came in while another thread was there, or took the value for a strange one"
+        );
+        assert_eq!(lock.with(|value, strange| (*value, strange)), (2, false));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
 
+pub mod address_space;
 pub mod available;
 pub mod cgroups;
 pub mod clocks;

@@ -1,5 +1,6 @@
 //! Helpers of allocanary's tests and benches, for all of its crates: properties that can go on for a time, random use of an
-//! allocator, instructions as callgrind counts them, a disk that fills, free ports, and the line of a test that cannot run here.
+//! allocator, instructions as callgrind counts them, a disk that fills, free ports, a child that shares memory, and the line of a
+//! test that cannot run here.
 
 pub mod callgrind;
 pub mod fuzz;
@@ -8,3 +9,4 @@ pub mod ports;
 pub mod programs;
 pub mod skipped;
 pub mod tiny;
+pub mod vforked;

@@ -19,6 +19,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use allocanary_kernel::address_space;
 use allocanary_kernel::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
@@ -69,7 +70,7 @@ static BUDGET: Place<Option<Budget>> = Place(UnsafeCell::new(None));
 
 static DESK: Place<Desk> =
     Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
-/// The process whose thread is at the desk; 0 if none is. A fork's child finds its parent's number and begins anew.
+/// The address space whose thread is at the desk; 0 if none is. A fork's child finds its parent's number and begins anew.
 static TURN: AtomicU32 = AtomicU32::new(0);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static COUNTS: Counts = Counts::new();
@@ -286,9 +287,9 @@ impl Desk {
     }
 }
 
-/// Does the work at the desk; `None` if another thread of this process is there.
+/// Does the work at the desk; `None` if another thread of this address space is there.
 fn at_desk<R>(work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
-    let this = std::process::id();
+    let this = address_space::number();
     let seen = TURN.load(Ordering::Acquire);
     if seen == this || TURN.compare_exchange(seen, this, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return None;
@@ -324,9 +325,16 @@ mod tests {
     fn one_thread_is_at_the_desk_and_a_fork_s_child_takes_the_place_of_its_parent_s() {
         let inner = at_desk(|_| at_desk(|_| ()));
         assert_eq!(inner, Some(None), "another thread, or a signal handler of this one");
-        TURN.store(std::process::id() + 1, Ordering::SeqCst); // a thread of the parent, at the time of the fork
+        TURN.store(address_space::number() + 1, Ordering::SeqCst); // a thread of the parent, at the time of the fork
         assert_eq!(at_desk(|_| 7), Some(7));
         assert_eq!(at_desk(|_| 8), Some(8), "the place was left");
+    }
+
+    #[test]
+    fn a_child_that_shares_the_memory_does_not_take_the_desk_of_its_parent_s_thread() {
+        let mut found = Some(());
+        at_desk(|_| allocanary_testing::vforked::in_vforked_child(|| found = at_desk(|_| ())));
+        assert_eq!(found, None);
     }
 
     #[test]

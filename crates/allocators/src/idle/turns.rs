@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use allocanary_kernel::address_space;
+
 /// Work that one thread at a time does for all. A thread that comes during the work does not wait: the work is then
 /// done once more.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// The process of the working thread, and in the lower half the number of requests; 0 if no thread works.
+    /// The address space of the working thread, and in the lower half the number of requests; 0 if no thread works.
     asked: AtomicU64,
 }
 
@@ -23,14 +25,14 @@ impl Turns {
     /// Does `work`, or makes the working thread do it once more.
     #[inline]
     pub fn take(&self, work: impl FnMut()) {
-        self.take_as(std::process::id(), work);
+        self.take_as(address_space::number(), work);
     }
 
     fn take_as(&self, this: u32, mut work: impl FnMut()) {
         let first = u64::from(this) << 32 | 1;
         let mut seen = self.asked.load(Ordering::Acquire);
         loop {
-            // Work of another process began before a fork: its thread does not exist here.
+            // Work of another address space began before a fork: its thread does not exist here.
             let another = seen >> 32 == u64::from(this) && seen as u32 > 0;
             let next = if another { seen.wrapping_add(1) } else { first };
             match self.asked.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {

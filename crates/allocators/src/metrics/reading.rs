@@ -32,7 +32,7 @@ pub(super) struct Reading {
 #[derive(Debug, Default)]
 struct State {
     last: Option<Last>,
-    /// The process in which a thread is reading: in a child that was forked meanwhile there is no such thread.
+    /// The address space in which a thread is reading: in a child that was forked meanwhile there is no such thread.
     reader: Option<u32>,
 }
 
@@ -75,7 +75,7 @@ impl Reading {
     /// Starts a thread that reads the counters, unless one is reading. If no thread can be started, the counters grow
     /// old, and their age says so.
     fn read_aside(&self, read: impl Fn() -> Counters + Send + 'static) {
-        let here = Some(std::process::id());
+        let here = Some(allocanary_kernel::address_space::number());
         if std::mem::replace(&mut self.state().reader, here) == here {
             return;
         }

@@ -1,0 +1,27 @@
+//! A child that shares this process's memory. In: work. Out: it was done by such a child.
+
+use std::ffi::{c_int, c_void};
+
+/// Does work in a child that shares this memory, while the calling thread waits, as with `vfork`.
+pub fn in_vforked_child(work: impl FnMut()) {
+    extern "C" fn begin<W: FnMut()>(work: *mut c_void) -> c_int {
+        // SAFETY: the work below, whose thread waits.
+        unsafe { (*work.cast::<W>())() };
+        0
+    }
+    fn beginning<W: FnMut()>(_: &W) -> extern "C" fn(*mut c_void) -> c_int {
+        begin::<W>
+    }
+    let mut work = work;
+    let begin = beginning(&work);
+    let mut stack = vec![0_u128; 16 << 10];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: a stack of its own, and work that outlives the child: this thread waits until it has ended.
+    unsafe {
+        let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut work).cast());
+        assert!(child > 0, "{}", std::io::Error::last_os_error());
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert_eq!(status, 0, "the child's end");
+    }
+}
