@@ -8,7 +8,7 @@
 //! - [`rules`] keeps each rule that was found, for all threads.
 //! - [`object`] finds the tables of the file that an address lies in, by glibc's `_dl_find_object`.
 //! - [`epilogue`] reads the rule from the code itself, where a runtime has made it and there are no tables.
-//! - [`stack`] reads the stack, and only what is mapped.
+//! - `stack` reads the stack, and only what is mapped.
 //! - [`walk`] puts these together, and goes on from the thread's last stack.
 //!
 //! On x86-64 with glibc 2.35 or later. Elsewhere [`walk::look_up`] says no, and nothing is walked.
@@ -25,5 +25,5 @@ pub mod mappings;
 pub mod object;
 pub mod rule;
 pub mod rules;
-pub mod stack;
+mod stack;
 pub mod walk;

@@ -51,12 +51,17 @@ pub struct Object {
 
 impl Object {
     /// The one that an address lies in.
-    pub fn of(pc: u64) -> Option<Object> {
+    ///
+    /// # Safety
+    ///
+    /// The file stays mapped for as long as this is used: no thread closes it with `dlclose`.
+    pub unsafe fn of(pc: u64) -> Option<Object> {
         let find = FIND.load(Relaxed);
         if find.is_null() {
             return None;
         }
-        // SAFETY: the pointer is to the C library's function, which fills the place in. What it names is mapped: see above.
+        // SAFETY: the pointer is to the C library's function, which fills the place in. What it names is mapped: the
+        // caller's promise.
         unsafe {
             let find: unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int = std::mem::transmute(find);
             let mut found: Found = std::mem::zeroed();
@@ -213,14 +218,17 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn the_c_library_is_found_with_its_tables_and_its_build_id() {
         assert!(look_up());
-        let object = Object::of(libc::getpid as *const () as u64).unwrap();
+        // SAFETY: the C library and this program are not closed.
+        let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
         assert!(object.path().ends_with(b"libc.so.6"));
         assert!(object.start < object.end && object.bias == object.start);
         assert!(!object.build_id().is_empty());
         let tables = object.tables().unwrap();
         assert_ne!(tables.rule(libc::getpid as *const () as u64), crate::rule::Rule::UNKNOWN);
-        let own = Object::of(look_up as *const () as u64).unwrap();
+        // SAFETY: as above.
+        let own = unsafe { Object::of(look_up as *const () as u64) }.unwrap();
         assert_eq!(own.path(), b"");
-        assert!(Object::of(8).is_none() && Object::of(1 << 46).is_none());
+        // SAFETY: there is none.
+        assert!([8, 1 << 46].iter().all(|pc| unsafe { Object::of(*pc) }.is_none()));
     }
 }

@@ -30,8 +30,13 @@ pub struct Stack {
 
 impl Stack {
     /// Begins a walk at this stack pointer.
+    ///
+    /// # Safety
+    ///
+    /// The stack pointer is the calling thread's, of a function that does not return before the last word is read; or it lies in no
+    /// stack of a thread. No other thread has used this.
     #[inline]
-    pub fn begin(&mut self, sp: u64) {
+    pub unsafe fn begin(&mut self, sp: u64) {
         (self.page, self.copies, self.from) = (0, 0, sp);
         if sp < self.low || sp >= self.high {
             self.from = self.find(sp);
@@ -79,7 +84,7 @@ impl Stack {
     #[inline]
     pub fn word(&mut self, address: u64) -> Option<u64> {
         if address >= self.from && address < self.high && self.high - address >= 8 {
-            // SAFETY: mapped for as long as the thread runs, see above. Another thread may write there: the word is some word.
+            // SAFETY: mapped for as long as the thread runs, see above and `begin`. Another thread may write there: the word is some word.
             return Some(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_unaligned() });
         }
         self.copied(address)
@@ -153,7 +158,8 @@ mod tests {
         let thread = || {
             let mark = [0x1234_u64, 0];
             let mut stack = stack();
-            stack.begin(address_of(&mark));
+            // SAFETY: this thread's, or of no stack.
+            unsafe { stack.begin(address_of(&mark)) };
             assert_eq!(stack.word(address_of(&mark)), Some(0x1234));
             assert_eq!((stack.copies, stack.high), (0, control_block()), "read directly");
             assert!(stack.low < address_of(&mark) && address_of(&mark) - stack.low < 64 << 20);
@@ -165,7 +171,8 @@ mod tests {
     fn what_is_not_mapped_is_no_word() {
         let elsewhere = Box::new([7_u64; 1024]);
         let mut stack = stack();
-        stack.begin(address_of(&*elsewhere));
+        // SAFETY: this thread's, or of no stack.
+        unsafe { stack.begin(address_of(&*elsewhere)) };
         assert_eq!(stack.word(address_of(&*elsewhere)), Some(7), "copied by the kernel");
         for address in [0, 8, 1 << 20, 1 << 46, u64::MAX, u64::MAX - 7, address_of(&*elsewhere) + 1] {
             assert_eq!(stack.word(address), None, "{address:x}");
@@ -183,7 +190,8 @@ mod tests {
     fn a_walk_has_no_more_than_so_many_pages_copied() {
         let elsewhere = vec![7_u64; 512 * 200];
         let mut stack = stack();
-        stack.begin(address_of(&elsewhere[0]));
+        // SAFETY: this thread's, or of no stack.
+        unsafe { stack.begin(address_of(&elsewhere[0])) };
         let words = (0..199).filter(|page| stack.word(address_of(&elsewhere[page * 512])).is_some()).count();
         assert_eq!(words, MOST_COPIES as usize);
     }

@@ -113,13 +113,29 @@ enum End {
 
 impl Walker {
     /// Walks the stack from these registers of the caller, which runs until this returns.
-    pub fn walk(&mut self, from: Registers, host: &impl Host) -> Walked {
+    ///
+    /// # Safety
+    ///
+    /// - The registers are of a function of the calling thread that has not returned: [`here`]. Others may only have a stack pointer
+    ///   that lies in no stack of a thread: such memory is copied by the kernel, which refuses what is not mapped.
+    /// - One thread alone has walked with this walker. It knows the bounds of that thread's stack, which end with the thread.
+    /// - The host's rules are of this process, and are forgotten when a library is closed.
+    ///
+    /// ```compile_fail,E0133
+    /// use allocanary_stacks::walk::{Host, Walked, Walker, here};
+    ///
+    /// fn walk(walker: &mut Walker, host: &impl Host) -> Walked {
+    ///     walker.walk(here(), host)
+    /// }
+    /// ```
+    pub unsafe fn walk(&mut self, from: Registers, host: &impl Host) -> Walked {
         let forgotten = host.rules().forgotten();
         if self.forgotten != forgotten {
             (self.forgotten, self.count) = (forgotten, 0);
             self.made.forget();
         }
-        self.stack.begin(from.sp);
+        // SAFETY: the caller's promise.
+        unsafe { self.stack.begin(from.sp) };
         let Some(next) = self.first(from, host) else { return Walked { is_broken: true, ..Walked::default() } };
         let (known, mut count, mut end) = self.frames(next, self.count.min(MOST), 0, host);
         if end == End::Broken {
@@ -178,7 +194,8 @@ impl Walker {
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
         // Where a signal has interrupted such code it is not known how far its frame is built.
-        if frame.is_exact || host.rules().get(pc).is_some() || Object::of(pc).is_some() {
+        // SAFETY: it is only asked whether there is one.
+        if frame.is_exact || host.rules().get(pc).is_some() || unsafe { Object::of(pc) }.is_some() {
             return None;
         }
         frame.rule = self.made.rule(frame.at.pc, &mut self.stack)?;
@@ -253,7 +270,8 @@ fn rule_of(frame: &Frame, host: &impl Host) -> Rule {
 #[cold]
 #[inline(never)]
 fn find_rule(pc: u64, host: &impl Host) -> Rule {
-    let Some(object) = Object::of(pc) else { return Rule::UNKNOWN };
+    // SAFETY: the calling thread has a frame in it, or a made-up address leads there: see `made`.
+    let Some(object) = (unsafe { Object::of(pc) }) else { return Rule::UNKNOWN };
     let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));
     if host.object(&object) {
         host.rules().put(pc, rule);

@@ -100,7 +100,8 @@ fn compare() -> Walked {
     let mut wanted: Vec<u64> = Vec::new();
     // SAFETY: the list outlives the call.
     unsafe { _Unwind_Backtrace(collect, (&raw mut wanted).cast()) };
-    let walked = WALKER.with_borrow_mut(|walker| walker.walk(here(), &nodes()));
+    // SAFETY: from here, and each thread has a walker of its own.
+    let walked = WALKER.with_borrow_mut(|walker| unsafe { walker.walk(here(), &nodes()) });
     // GCC's first frame is this function, and its last one may be a 0; the first one here is a function of the library.
     let mut wanted: Vec<u64> = wanted.into_iter().skip(1).filter(|pc| *pc != 0).collect();
     let found = frames(walked.node);

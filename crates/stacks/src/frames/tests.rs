@@ -131,7 +131,8 @@ fn fuzz_damaged_tables_have_a_rule_or_none() {
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
 fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
     assert!(crate::object::look_up());
-    let object = Object::of(libc::getpid as *const () as u64).unwrap();
+    // SAFETY: the C library is not closed.
+    let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
     let tables = object.tables().unwrap();
     let (bytes, code) = (tables.bytes.to_vec(), object.end - object.start);
     let bytes = std::cell::RefCell::new(bytes);
@@ -155,7 +156,8 @@ fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
 fn nearly_all_functions_of_the_c_library_have_rules() {
     assert!(crate::object::look_up());
-    let object = Object::of(libc::getpid as *const () as u64).unwrap();
+    // SAFETY: the C library is not closed.
+    let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
     let tables = object.tables().unwrap();
     let header = (tables.header - tables.address) as usize;
     let pairs = tables.bytes[header + 12..].as_chunks::<8>().0;

@@ -102,7 +102,8 @@ impl Asks {
     /// The stack of the caller, innermost frame first.
     #[inline(never)]
     fn stack(&self) -> Vec<u64> {
-        let walked = self.walker.borrow_mut().walk(here(), &self);
+        // SAFETY: from here, by the one thread of the test.
+        let walked = unsafe { self.walker.borrow_mut().walk(here(), &self) };
         self.walked.set(walked);
         let nodes = self.nodes.borrow();
         let next = |node: &u32| nodes.get((*node as usize).checked_sub(1)?).map(|(parent, _)| *parent);

@@ -74,7 +74,8 @@ pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
     let tables: *mut Tables = map_wiped(size_of::<Tables>().next_multiple_of(4096)).cast();
     // SAFETY: zeros are a valid state, and the mapping stays.
     let Some(made) = (unsafe { tables.as_ref() }) else { return false };
-    if let Some(own) = Object::of(begin as *const () as u64).filter(|_| IS_LIBRARY.load(SeqCst)) {
+    // SAFETY: this library's own, which runs.
+    if let Some(own) = unsafe { Object::of(begin as *const () as u64) }.filter(|_| IS_LIBRARY.load(SeqCst)) {
         made.own[0].store(own.start, Relaxed);
         made.own[1].store(own.end, Relaxed);
     }
@@ -124,7 +125,8 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
         Some(Site { tables, room: Room { process, base: &tables.base }, is_full: Cell::new(false) })
     });
     let walked = site.map(|site| {
-        // SAFETY: the caller's promise; a call that interrupts this one finds the thread's cursor taken.
+        // SAFETY: the caller's promise: the thread's own walker, and from here. A call that interrupts this one finds the thread's
+        // cursor taken.
         let walked = unsafe { (*kept).walker.walk(here(), &site) };
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };

@@ -14,7 +14,8 @@ pub(in crate::writer::stacks) fn empty() -> Box<Modules> {
 /// The file that these tests are in.
 fn object() -> Object {
     assert!(allocanary_stacks::walk::look_up());
-    Object::of(empty as *const () as u64).unwrap()
+    // SAFETY: this program's own.
+    unsafe { Object::of(empty as *const () as u64) }.unwrap()
 }
 
 #[test]
