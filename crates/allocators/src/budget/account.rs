@@ -2,10 +2,16 @@
 //! nothing, calls nothing.
 //!
 //! Who asks only where memory grows never asks again while nothing grows: so a purge is worth its time only if more is in use
-//! than after the last one. Where the limit is below what the program holds, each purge is in vain. It is then repeated only for
-//! each further 2 % of the limit, and for the first 2 % not before twenty times what it took has passed.
+//! than after the last one. Where the limit is below what the program holds, each purge is in vain: it is repeated only for each
+//! further 2 % of the limit.
+//!
+//! What a purge costs is mostly paid later: each page that the program takes again is a page fault. Near the limit that was nine
+//! tenths of a program's time. So all that is done has a [`Purse`](super::purse): 5 % of a processor. While it is empty, pages are
+//! given back only from 97 % of the limit on, and only if the last two purges were not in vain: then they are what keeps the kernel
+//! from killing the process.
 
 use super::level::{Level, share};
+use super::purse::Purse;
 
 /// A reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +25,10 @@ pub struct Reading {
     pub more: u64,
     /// Nanoseconds of a clock that only goes forward.
     pub now: u64,
+    /// How many of them the reading took.
+    pub took: u64,
+    /// Page faults of the process so far; 0 where nobody asks: see [`Account::asks_for_faults`].
+    pub faults: u64,
 }
 
 impl Reading {
@@ -48,8 +58,15 @@ pub struct Orders {
 
 /// A purge is repeated where this much more of the limit is in use than after the last one, in percent.
 const STEP: u64 = 2;
-/// For the first step, purges take at most one part of this many of the time.
-const SHARE: u64 = 20;
+/// From this share of the limit on a purge that gives something back is not put off, in percent.
+const EDGE: u64 = 97;
+/// A purge that gives back less than this share of the limit was in vain, in percent.
+const LITTLE: u64 = 1;
+/// So many in a row, and a purge is not expected to help.
+const VAIN: u32 = 2;
+/// Readings that come close together take at most one part of this many of the time; but they are at most so many times as far apart.
+const SHARE: u64 = 50;
+const FARTHER: u64 = 8;
 /// The fewest and the most bytes between two readings. A limit that was lowered is seen after the most.
 pub(super) const FEWEST: u64 = 64 << 10;
 const MOST: u64 = 64 << 20;
@@ -66,12 +83,20 @@ pub struct Account {
     told: Level,
     /// Whether freed pages are not kept.
     keeps_nothing: bool,
-    /// The level of the last purge, the least that has been in use since, when it ended and how long it took. Both fall with what
-    /// is in use: what grows from there on may be kept pages again.
+    /// The level of the last purge, and the least that has been in use since. Both fall with what is in use: what grows from there
+    /// on may be kept pages again.
     purged_at: Level,
     after: u64,
-    ended: u64,
-    took: u64,
+    /// Purges in a row that gave little back.
+    vain: u32,
+    /// Threads give back what they keep, since the last purge.
+    everyone: bool,
+    purse: Purse,
+    /// Page faults at the last reading while freed pages are not kept.
+    faults: Option<u64>,
+    /// The time of the last reading, and how many times as far apart as the fewest bytes readings are.
+    looked: u64,
+    apart: u64,
     /// For this limit it was said that what is left is alive.
     said: bool,
     said_at: Option<u64>,
@@ -87,8 +112,12 @@ impl Account {
             keeps_nothing: false,
             purged_at: Level::Calm,
             after: 0,
-            ended: 0,
-            took: 0,
+            vain: 0,
+            everyone: false,
+            purse: Purse::new(),
+            faults: None,
+            looked: 0,
+            apart: 1,
             said: false,
             said_at: None,
         }
@@ -104,15 +133,30 @@ impl Account {
         self.limit
     }
 
+    /// Whether page faults have to be read: they are what it costs that freed pages are not kept.
+    pub fn asks_for_faults(&self) -> bool {
+        self.keeps_nothing
+    }
+
     /// What a reading calls for.
     pub fn look(&mut self, reading: Reading) -> Orders {
         self.take(reading);
-        if self.is_due(reading) {
-            let everyone = self.level >= Level::Severe;
-            let keep_nothing = (everyone && !self.keeps_nothing).then_some(true);
+        self.purse.pay(reading.took);
+        self.pay_faults(reading);
+        let since = reading.now.saturating_sub(self.looked).max(1);
+        self.apart = (self.apart * reading.took.saturating_mul(SHARE) / since).clamp(1, FARTHER);
+        self.looked = reading.now;
+        let is_due = self.is_due(reading);
+        if is_due && self.may(reading) {
+            let everyone = self.level >= Level::Severe && self.purse.has();
+            let keep_nothing = match self.keeps_nothing {
+                false => (everyone && self.purse.is_full()).then_some(true),
+                true => (!self.purse.has()).then_some(false),
+            };
+            self.everyone = everyone;
             return Orders { purge: true, everyone, keep_nothing, next: self.next(reading), ..Orders::default() };
         }
-        self.settle(reading)
+        self.settle(reading, !is_due)
     }
 
     /// What is to be done after a purge that `began` at that time, and that could not be followed by a reading. `before` is the one
@@ -123,15 +167,18 @@ impl Account {
     }
 
     fn ended_at(&mut self, began: u64, Reading { used, now, .. }: Reading) {
-        self.purged_at = self.level;
-        (self.after, self.ended, self.took) = (used, now, now.saturating_sub(began));
+        (self.purged_at, self.after, self.looked) = (self.level, used, now);
+        self.purse.pay(now.saturating_sub(began));
     }
 
-    /// What is to be done after a purge that `began` at that time. What it gave back is in the `reading`.
-    pub fn purged(&mut self, began: u64, reading: Reading) -> Orders {
+    /// What is to be done after a purge that `began` at that time, with that many bytes in use. What it gave back is in the `reading`.
+    pub fn purged(&mut self, began: u64, before: u64, reading: Reading) -> Orders {
         self.ended_at(began, reading);
+        let given = before.saturating_sub(reading.used);
+        self.purse.pay_pages(given);
+        self.vain = if given < share(self.limit, LITTLE) { self.vain.saturating_add(1) } else { 0 };
         self.take(reading);
-        let mut orders = self.settle(reading);
+        let mut orders = self.settle(reading, true);
         let may = self.said_at.is_none_or(|said| reading.now.saturating_sub(said) >= QUIET);
         if reading.used >= share(self.limit, Level::Last.percent()) && self.limit > 0 && !self.said && may {
             (self.said, self.said_at, orders.say) = (true, Some(reading.now), true);
@@ -142,13 +189,27 @@ impl Account {
     /// Freed pages are kept, or are not.
     pub fn keeps(&mut self, nothing: bool) {
         self.keeps_nothing = nothing;
+        self.faults = None;
+    }
+
+    /// While freed pages are not kept, each page fault may be one of a page that would have been.
+    fn pay_faults(&mut self, Reading { faults, .. }: Reading) {
+        if self.keeps_nothing {
+            let before = self.faults.replace(faults).unwrap_or(faults);
+            self.purse.pay_faults(faults.saturating_sub(before));
+        }
     }
 
     fn take(&mut self, reading: Reading) {
         let limit = reading.limit.unwrap_or(0);
         if limit != self.limit {
             // Another limit: what was in vain may be so no more.
-            (self.limit, self.purged_at, self.said) = (limit, Level::Calm, false);
+            (self.limit, self.purged_at, self.said, self.vain) = (limit, Level::Calm, false, 0);
+        }
+        self.purse.earn(reading.now);
+        if self.everyone {
+            // Threads have given it back, or the program has freed it.
+            self.purse.pay_pages(self.after.saturating_sub(reading.used));
         }
         self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.ahead(), limit) };
         self.after = self.after.min(reading.used);
@@ -159,20 +220,25 @@ impl Account {
     }
 
     fn is_due(&self, reading: Reading) -> bool {
-        let (ahead, now) = (reading.ahead(), reading.now);
+        let ahead = reading.ahead();
         if self.level == Level::Calm || ahead < share(self.limit, Level::High.percent()) {
             return false;
         }
         let step = share(self.limit, STEP).max(FEWEST);
-        let rested = now.saturating_sub(self.ended) >= self.took.saturating_mul(SHARE);
-        let grown = ahead.saturating_sub(self.after);
-        self.level > self.purged_at || grown >= step && (rested || grown >= 2 * step)
+        self.level > self.purged_at || ahead.saturating_sub(self.after) >= step
     }
 
-    /// Orders where nothing is to be purged: the settings, and what the program is told.
-    fn settle(&mut self, reading: Reading) -> Orders {
-        let back = self.keeps_nothing && self.level == Level::Calm;
+    /// Whether a purge that is due may be made now.
+    fn may(&self, reading: Reading) -> bool {
+        self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN)
+    }
+
+    /// Orders where nothing is to be purged: the settings, and what the program is told. A higher level only if `may_rise`: not while
+    /// a purge is put off.
+    fn settle(&mut self, reading: Reading, may_rise: bool) -> Orders {
+        let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
+        let level = if may_rise { level } else { level.min(self.told) };
         let tell = (self.told != level).then_some(level);
         self.told = level;
         Orders { keep_nothing: back.then_some(false), tell, next: self.next(reading), ..Orders::default() }
@@ -187,9 +253,12 @@ impl Account {
         }
         let levels = [Level::High, Level::Severe, Level::Last].map(|level| share(self.limit, level.percent()));
         let step = self.after.saturating_add(share(self.limit, STEP));
-        let ahead = levels.into_iter().chain([step]).filter(|bytes| *bytes > used && *bytes >= levels[0]);
+        // What is put off until the edge is not looked for before.
+        let edge = share(self.limit, EDGE);
+        let from = if self.purse.has() { levels[0] } else { edge };
+        let ahead = levels.into_iter().chain([step, edge]).filter(|bytes| *bytes > used && *bytes >= from);
         // With a small limit readings are more often, and never so often that they are what the program does.
-        let fewest = (self.limit / 512).clamp(FEWEST, MOST);
+        let fewest = (self.limit / 512 * self.apart).clamp(FEWEST, MOST);
         let way = ahead.min().map_or(0, |bytes| bytes - used);
         (way / 2).clamp(fewest, MOST)
     }

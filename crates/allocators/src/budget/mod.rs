@@ -11,6 +11,7 @@ pub mod counted;
 mod counts;
 pub mod decays;
 pub mod level;
+mod purse;
 mod source;
 mod wanted;
 
@@ -96,7 +97,7 @@ thread_local! {
 pub unsafe fn turn_on(budget: Budget, counts: impl FnOnce() -> bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { *BUDGET.0.get() = Some(budget) };
-    let limit = at_desk(|desk| source::read(budget.source, &mut desk.room, 0)?.limit);
+    let limit = at_desk(|desk| source::read(budget.source, &mut desk.room, 0, false)?.limit);
     let limit = limit.flatten().unwrap_or(0);
     COUNTS.limit.store(limit, Ordering::Relaxed);
     CHUNK.store(chunk_of(limit), Ordering::Relaxed);
@@ -216,7 +217,7 @@ fn look(budget: &Budget, more: u64) {
     let told = at_desk(|desk| {
         SINCE.store(0, Ordering::Relaxed);
         COUNTS.looks.fetch_add(1, Ordering::Relaxed);
-        let Some(reading) = source::read(budget.source, &mut desk.room, more) else {
+        let Some(reading) = source::read(budget.source, &mut desk.room, more, desk.account.asks_for_faults()) else {
             // All stays as it is, and the next reading is as far away as this one was.
             COUNTS.unread.fetch_add(1, Ordering::Relaxed);
             return (None, None);
@@ -260,7 +261,7 @@ fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Reading) -> O
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
     GAVE.set(asked); // this thread's own goes with the rest
     let _ = budget.allocator.purge(); // an allocator that cannot has been told at the start
-    let reading = source::read(budget.source, &mut desk.room, before.more);
+    let reading = source::read(budget.source, &mut desk.room, before.more, desk.account.asks_for_faults());
     let now = reading.map_or_else(monotonic_nanos, |reading| reading.now);
     COUNTS.purges.fetch_add(1, Ordering::Relaxed);
     COUNTS.nanos.fetch_add(now.saturating_sub(began), Ordering::Relaxed);
@@ -268,7 +269,7 @@ fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Reading) -> O
         COUNTS.unread.fetch_add(1, Ordering::Relaxed);
         return desk.account.purged_unread(began, Reading { now, ..before });
     };
-    let orders = desk.account.purged(began, reading);
+    let orders = desk.account.purged(began, before.used, reading);
     desk.keep(budget, orders.keep_nothing);
     orders
 }

@@ -63,7 +63,8 @@ impl Room {
 }
 
 /// A reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates nothing.
-pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Option<Reading> {
+pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool) -> Option<Reading> {
+    let began = monotonic_nanos();
     let (limit, used) = match source {
         // Each process has such pages: none is a file that could not be read.
         Source::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
@@ -72,7 +73,20 @@ pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Option<Reading
             None => (None, 0),
         },
     };
-    Some(Reading { limit, used, more, now: monotonic_nanos() })
+    let faults = if with_faults { faults() } else { 0 };
+    let now = monotonic_nanos();
+    Some(Reading { limit, used, more, now, took: now.saturating_sub(began), faults })
+}
+
+/// The page faults of this process so far.
+fn faults() -> u64 {
+    // SAFETY: all zeros are a valid value, which the kernel fills in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
 /// The limit and what is in use, or that there is none; the outer `None`: it could not be read.
@@ -144,7 +158,7 @@ mod tests {
     #[test]
     fn a_size_counts_this_process_and_what_it_is_about_to_use() {
         let mut room = Box::new(Room::new());
-        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more).unwrap());
+        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more, false).unwrap());
         assert!(less.limit == Some(1 << 30) && less.used > 0 && less.used < 1 << 40);
         assert!((less.more, more.more) == (0, 1 << 40) && more.used < 1 << 40, "apart");
     }
