@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, script, words};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -22,7 +23,7 @@ fn run(code: u32, variables: &[(&str, &str)]) -> (Ran, String, String) {
     let mut command = Command::new("bash");
     command.arg(format!("{ROOT}/action.sh")).current_dir(folder.path()).env_clear().env("PATH", path);
     command.env("GITHUB_STEP_SUMMARY", "summary").env("GITHUB_OUTPUT", "output");
-    let ran = Ran::from(command.envs(variables.iter().copied()).output().unwrap());
+    let ran = Ran::from(command.envs(variables.iter().copied()).finish().unwrap());
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     (ran, read("calls"), read("summary") + &read("output"))
 }

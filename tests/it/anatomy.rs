@@ -13,6 +13,7 @@ use allocanary_study::summary::anatomy::Part;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::record::{compiled, traces};
 use super::run::run;
 use super::support::{allocanary, answer, cell_with, samples, words};
@@ -100,7 +101,7 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
         until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
     let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);
     assert!(table.contains("where the memory is when idle (MiB)") && !table.contains("heap, not divided"), "{table}");
-    if Command::new("python3").arg("--version").output().is_err() {
+    if Command::new("python3").arg("--version").finish().is_err() {
         return skipped("no python3");
     }
     let held = "import time; held = bytearray(8 << 20); time.sleep(1.5)";

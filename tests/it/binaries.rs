@@ -7,6 +7,7 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::preloads::{ALLOCATORS, preload};
 use super::support::program;
 use allocanary_testing::skipped::skipped;
@@ -100,7 +101,7 @@ fn what_is_searched_without_strip_finds_the_same() {
 fn a_preload_needs_the_c_library_alone() {
     for allocator in ALLOCATORS {
         let path = preload(allocator);
-        let output = Command::new("ldd").arg(path).output();
+        let output = Command::new("ldd").arg(path).finish();
         let Ok(output) = output else { return skipped("there is no ldd here") };
         let text = String::from_utf8(output.stdout).unwrap();
         let names = text.lines().filter_map(|line| line.split_whitespace().next()?.rsplit('/').next());

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, command, samples};
 
 /// The command, with the user's cargo and an empty cache.
@@ -22,7 +23,7 @@ fn build(cache: &Path) -> Command {
 fn a_version_is_built_once_tried_and_removed() {
     let cache = tempdir().unwrap();
     let build = |arguments: &[&str]| {
-        let output = build(cache.path()).args(arguments).output().unwrap();
+        let output = build(cache.path()).args(arguments).finish().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
@@ -49,7 +50,7 @@ fn a_version_is_built_once_tried_and_removed() {
         "--candidates",
         "mimalloc@3.3.2",
     ]);
-    let ran: Ran = run.args(["--", "sleep", "0.3"]).output().unwrap().into();
+    let ran: Ran = run.args(["--", "sleep", "0.3"]).finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let row = samples(&cache.path().join("out")).remove(0);
     assert_eq!((row.cell.candidate.to_string().as_str(), &row.error), ("mimalloc@3.3.2", &None));
@@ -72,7 +73,7 @@ fn a_build_that_fails_tells_the_last_lines_and_keeps_nothing() {
     let cache = tempdir().unwrap();
     let empty = cache.path().join("vendored");
     fs::create_dir(&empty).unwrap();
-    let output = build(cache.path()).args(["mimalloc@3.3.2", "--vendored"]).arg(&empty).output().unwrap();
+    let output = build(cache.path()).args(["mimalloc@3.3.2", "--vendored"]).arg(&empty).finish().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("mimalloc@3.3.2: cargo build failed") && err.contains("no matching package"), "{err}");

@@ -11,6 +11,7 @@ use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, command, golden_path, samples, words};
 
 /// A row of a program that ended: 64 MiB at its most, in one second.
@@ -62,7 +63,7 @@ fn a_gate_on_a_users_metric_reads_a_pipe() {
         compare.args(words("compare old.jsonl /dev/stdin --gate qps=5%"));
         let mut cat = std::process::Command::new("cat");
         let mut cat = cat.arg(folder.path().join("new.jsonl")).stdout(Stdio::piped()).spawn().unwrap();
-        let ran: Ran = compare.stdin(cat.stdout.take().unwrap()).output().unwrap().into();
+        let ran: Ran = compare.stdin(cat.stdout.take().unwrap()).finish().unwrap().into();
         cat.wait().unwrap();
         assert_eq!(ran.code, Some(code), "{ran:?}");
     }

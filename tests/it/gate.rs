@@ -9,6 +9,7 @@ use std::path::Path;
 use allocanary_cell::sample::Sample;
 use tempfile::tempdir;
 
+use super::bounded::{Bounded, end_of};
 use super::support::{Ran, TINY, allocanary, command, golden_path, samples, words};
 
 /// Two files of rows: eight repeats of two candidates, and the same after `change`.
@@ -100,7 +101,7 @@ fn a_job_gets_annotations_and_a_summary() {
     assert!(plain.out.starts_with("## Memory: gates failed\n"), "{}", plain.out);
     let mut job = command(folder.path());
     fs::write(folder.path().join("summary.md"), "before\n").unwrap();
-    let job: Ran = job.env("GITHUB_STEP_SUMMARY", "summary.md").args(line()).output().unwrap().into();
+    let job: Ran = job.env("GITHUB_STEP_SUMMARY", "summary.md").args(line()).finish().unwrap().into();
     assert_eq!(job.code, Some(1), "{job:?}");
     let annotations: Vec<&str> = job.out.lines().collect();
     assert!(annotations.iter().all(|line| line.starts_with("::")), "{}", job.out);
@@ -151,7 +152,7 @@ fn rows_go_to_a_socket_as_well() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut study = command(folder.path());
     study.args(words(&format!("study --candidates system --threads 1 --repeats 1 --out - --workloads {TINY}")));
-    let status = study.stdout(OwnedFd::from(theirs)).status().unwrap();
+    let status = end_of(&mut study.stdout(OwnedFd::from(theirs)).spawn().unwrap());
     drop(study); // holds the other end of the socket
     assert!(status.success());
     let text = std::io::read_to_string(ours).unwrap();
@@ -165,7 +166,7 @@ fn an_environment_that_is_no_text_does_no_harm_and_old_variables_count() {
     let text = std::ffi::OsStr::from_bytes(b"\xff");
     let mut here = command(folder.path());
     here.env("X", text).args(words(&format!("--threads 1 --repeats 1 --workloads {TINY} --out out")));
-    let ran: Ran = here.output().unwrap().into();
+    let ran: Ran = here.finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let environment = super::support::described("system").environment;
     assert!(environment.owns("MALLOC_ARENA_MAX") && !environment.owns("MALLOC_CONF"));

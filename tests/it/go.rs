@@ -7,12 +7,13 @@ use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Host;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{allocanary, described, samples, words};
 use allocanary_testing::skipped::skipped;
 
 #[test]
 fn go_is_studied_beside_our_cells_where_go_is() {
-    if !Command::new("go").arg("version").output().is_ok_and(|ran| ran.status.success()) {
+    if !Command::new("go").arg("version").finish().is_ok_and(|ran| ran.status.success()) {
         skipped("there is no go here");
         return;
     }
@@ -26,10 +27,10 @@ fn go_is_studied_beside_our_cells_where_go_is() {
         // Nothing but the standard library is needed, and so no network.
         .env("GOFLAGS", "-mod=mod")
         .env("GOPROXY", "off")
-        .output()
+        .finish()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let told = Command::new(folder.path().join("cell-go")).arg("describe").output().unwrap();
+    let told = Command::new(folder.path().join("cell-go")).arg("describe").finish().unwrap();
     let go: Description = serde_json::from_slice(&told.stdout).unwrap();
     let ours = described("system").workloads;
     for theirs in go.workloads {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, assert_golden, command, golden_path, words};
 
 fn heap(line: &str) -> Ran {
@@ -43,7 +44,7 @@ fn saved_readings_are_shown_compared_and_written_again() {
     let [before, after] = ["heap-before.json", "heap-after.json"].map(golden_path);
     let narrow = |line: String| -> Ran {
         let mut heap = command(Path::new("/"));
-        heap.env("COLUMNS", "80").arg("heap").args(words(&line)).output().unwrap().into()
+        heap.env("COLUMNS", "80").arg("heap").args(words(&line)).finish().unwrap().into()
     };
     let shown = narrow(format!("show {}", after.display()));
     assert_eq!((shown.code, shown.err.as_str()), (Some(0), ""));
@@ -127,7 +128,7 @@ fn watched(process: Waiting, ends: impl FnOnce(Waiting)) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     ends(process);
-    let ran: Ran = watch.wait_with_output().unwrap().into();
+    let ran: Ran = watch.finish().unwrap().into();
     if ran.err.contains("may not be read") {
         return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
     }

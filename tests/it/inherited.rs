@@ -6,13 +6,14 @@ use std::fs;
 use allocanary_cell::sample::FailureKind;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, TINY, command, samples, study, words};
 use allocanary_testing::skipped::skipped;
 
 /// `allocanary` alone, with jemalloc, under a variable.
 fn here(folder: &std::path::Path, variable: (&str, &str), flags: &str) -> Ran {
     let flags = format!("--repeats 1 --out out --workloads {TINY} {flags}");
-    command(folder).args(words(&flags)).env(variable.0, variable.1).output().unwrap().into()
+    command(folder).args(words(&flags)).env(variable.0, variable.1).finish().unwrap().into()
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::fake;
 use super::support::{Ran, TINY, allocanary, command, copy_program, golden_path, program, samples, script, words};
 use allocanary_testing::skipped::skipped;
@@ -25,7 +26,7 @@ pub fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_allocanary")]);
     shell.args(words(arguments)).current_dir(folder).env_clear().stdin(Stdio::null());
-    shell.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap().into()
+    shell.env("PATH", std::env::var_os("PATH").unwrap_or_default()).finish().unwrap().into()
 }
 
 /// Enough for the command itself, and not for what it is asked to hold.
@@ -64,7 +65,7 @@ fn an_endless_stream_of_bad_lines_ends() {
     let mut input = report.stdin.take().unwrap();
     // Until nobody reads any more.
     while input.write_all(b"what\n\n").is_ok() {}
-    let ran: Ran = report.wait_with_output().unwrap().into();
+    let ran: Ran = report.finish().unwrap().into();
     refused(&ran, &["standard input: not a file of rows: 1000 of 1000 lines are none: standard input:1: "]);
 }
 
@@ -94,7 +95,15 @@ fn a_text_that_cannot_be_written_is_an_error() {
     let folder = tempdir().unwrap();
     for line in ["--help", "--version", "study --help", "help plan"] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let ran: Ran = command(folder.path()).args(words(line)).stdout(full).output().unwrap().into();
+        let ran: Ran = command(folder.path())
+            .args(words(line))
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .finish()
+            .unwrap()
+            .into();
         assert_eq!(ran.code, Some(2), "{line}");
         assert!(ran.err.starts_with("allocanary: standard output: writing: No space left"), "{line}: {}", ran.err);
         assert_eq!(allocanary(folder.path(), words(line)).code, Some(0), "{line}");
@@ -149,7 +158,7 @@ fn a_limit_of_processes_is_named() {
         command.args([&format!("--nproc={limit}"), "setpriv", &user, &group, "--clear-groups"]);
         command.arg("./allocanary").args(words(arguments)).current_dir(&folder);
         let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };
-        command.output().map_or_else(failed, Ran::from)
+        command.finish().map_or_else(failed, Ran::from)
     };
     let able = run(0, "1000", &tiny("free"));
     if able.code != Some(0) {

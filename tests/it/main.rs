@@ -4,6 +4,7 @@ mod action;
 mod adding;
 mod anatomy;
 mod binaries;
+mod bounded;
 mod build;
 mod bursts;
 mod fake;

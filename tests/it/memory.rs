@@ -8,6 +8,7 @@ use std::process::Command;
 use allocanary_cell::sample::FailureKind;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::fake;
 use super::support::{Ran, TINY, samples, script};
 use allocanary_testing::skipped::skipped;
@@ -75,7 +76,7 @@ impl Group {
             .current_dir(folder)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .output();
+            .finish();
         ran.unwrap().into()
     }
 }
@@ -94,7 +95,7 @@ impl Drop for Group {
 
 /// The kind of file system that a folder lies on, by its name.
 fn file_system(folder: &str) -> String {
-    let output = Command::new("stat").args(["-f", "-c", "%T", folder]).output().unwrap();
+    let output = Command::new("stat").args(["-f", "-c", "%T", folder]).finish().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 

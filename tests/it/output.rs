@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 use allocanary_cell::sample::Sample;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, command, samples, words};
 
 /// A study of slow cells, once it has its first row.
@@ -31,7 +32,7 @@ fn begun(folder: &Path, line: &str, out: &str) -> Child {
 }
 
 fn ended(child: Child) -> Ran {
-    child.wait_with_output().unwrap().into()
+    child.finish().unwrap().into()
 }
 
 fn rows_on_standard_error(ran: &Ran) -> Vec<Sample> {

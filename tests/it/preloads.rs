@@ -10,6 +10,7 @@ use object::{Object, ObjectSymbol};
 use serde_json::Value;
 use tempfile::tempdir;
 
+use super::bounded::{Bounded, end_of};
 use super::support::{allocanary, described};
 use allocanary_cell::provenance::Build;
 use allocanary_testing::skipped::skipped;
@@ -38,7 +39,7 @@ pub fn clean(words: &[&str], folder: &Path, allocator: Option<&str>) -> Command 
 }
 
 pub fn ran(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    command.finish().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -224,7 +225,7 @@ fn the_proof_outlives_a_kill_and_counts_each_way_to_end() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
-    child.wait().unwrap();
+    end_of(&mut child);
     let lines = proof(&path);
     assert_eq!((lines.len(), &lines[0]["pid"], &lines[0]["at"]), (1, &child.id().into(), &"load".into()));
     if !is_here("python3") {
@@ -373,7 +374,7 @@ fn the_doctor_knows_a_preload_in_a_running_process() {
         }
         let ran = allocanary(folder.path(), ["doctor", "--pid", &child.id().to_string()]);
         child.kill().unwrap();
-        child.wait().unwrap();
+        end_of(&mut child);
         let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(&format!("preload-{allocator}, sets idle=1000ms")), "{words}");
         let line = ran.out.lines().find(|line| line.trim_start().starts_with("allocator")).unwrap();
@@ -442,7 +443,7 @@ fn redis_answers_as_without_and_its_malloc_is_the_preloads() {
             ask("debug digest"),
         ];
         let _ = ask("shutdown nosave");
-        assert!(server.wait().unwrap().success());
+        assert!(end_of(&mut server).success());
         said
     };
     let without = answers(None, 0);

@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::preloads::{ALLOCATORS, at, clean, compiled, proof, ran, text};
 
 #[test]
@@ -21,7 +22,7 @@ fn waits_answer_as_without_in_both_parts() {
     let children: Vec<_> =
         [None, Some("system"), Some("jemalloc"), Some("mimalloc")].map(|with| (with, start(with))).into();
     for (allocator, child) in children {
-        let output = child.wait_with_output().unwrap();
+        let output = child.finish().unwrap();
         assert!(output.status.success(), "{allocator:?}: {}{}", text(&output.stdout), text(&output.stderr));
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
 /// The default study's candidates and number of columns, with cells of some milliseconds.
@@ -29,10 +30,10 @@ fn sheets(browser: &str, folder: &Path, page: &str) -> Vec<String> {
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("--print-to-pdf={}", pdf.display()))
         .arg(format!("file://{}", folder.join(page).display()))
-        .output()
+        .finish()
         .unwrap();
     assert!(pdf.exists(), "{printed:?}");
-    let read = Command::new("pdftotext").arg("-layout").arg(&pdf).arg("-").output().unwrap();
+    let read = Command::new("pdftotext").arg("-layout").arg(&pdf).arg("-").finish().unwrap();
     // A form feed ends each sheet.
     String::from_utf8(read.stdout).unwrap().split_terminator('\x0c').map(String::from).collect()
 }

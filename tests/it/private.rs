@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::record::traces;
 use super::support::{Ran, allocanary, command, samples};
 
@@ -40,7 +41,7 @@ fn replayed(folder: &Path, trace: &Path, out: &str) -> Ran {
     let mut command = command(folder);
     command.env("HOME", folder.join("home")).env("TMPDIR", folder.join("tmp"));
     command.args(["replay", "--candidates", "system", "--repeats", "1", "--out", out]).arg(trace);
-    command.stdin(Stdio::null()).output().unwrap().into()
+    command.stdin(Stdio::null()).finish().unwrap().into()
 }
 
 fn prepared_next_to(trace: &Path) -> Vec<PathBuf> {
@@ -97,7 +98,7 @@ fn rows_that_a_user_names_are_a_file_as_any_other() {
             Ok(())
         })
     };
-    let ran: Ran = run.args(flags.split(' ')).output().unwrap().into();
+    let ran: Ran = run.args(flags.split(' ')).finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(modes(&folder.path().join("rows.jsonl"))[0].1, 0o644);
 }
@@ -140,7 +141,7 @@ fn a_link_that_was_planted_among_temporary_files_is_not_followed() {
     shell.current_dir(folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     shell.env("TMPDIR", at("tmp")).args(["-c", plant, "sh", env!("CARGO_BIN_EXE_allocanary")]);
     let flags = "run --candidates own --repeats 1 --any-output --out out -- sh -c";
-    let ran: Ran = shell.args(flags.split(' ')).args(["echo $0", "{dir}"]).output().unwrap().into();
+    let ran: Ran = shell.args(flags.split(' ')).args(["echo $0", "{dir}"]).finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let outputs = modes(&at("out/cells")).into_iter().map(|(path, _)| path).filter(|path| path.ends_with("stdout"));
     let outputs: Vec<String> = outputs.map(|path| fs::read_to_string(path).unwrap()).collect();

@@ -9,6 +9,7 @@ use allocanary_testing::skipped::skipped;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, copy_program, script, words};
 use super::tune::fake;
 
@@ -51,14 +52,14 @@ fn a_layer_brings_a_stripped_library_that_takes_effect() {
         return skipped("it needs strip");
     }
     assert!(size(&library) * 3 < size(Path::new(env!("CARGO_BIN_EXE_preload-jemalloc"))), "{} bytes", size(&library));
-    if !Command::new("chroot").args(["/", "true"]).output().is_ok_and(|ran| ran.status.success()) {
+    if !Command::new("chroot").args(["/", "true"]).finish().is_ok_and(|ran| ran.status.success()) {
         return skipped("it needs root, for chroot");
     }
     // What the Dockerfile says, done by hand: COPY and ENV over the smallest image that has glibc.
     let text = fs::read_to_string(out.join("Dockerfile")).unwrap();
     let image = folder.path().join("image");
     for program in ["/bin/true", "/usr/bin/env"] {
-        let listed = Command::new("ldd").arg(program).output().unwrap();
+        let listed = Command::new("ldd").arg(program).finish().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
         let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
         for file in libraries.chain([PathBuf::from(program)]).chain(listed_by_the_library(&library)) {
@@ -75,7 +76,7 @@ fn a_layer_brings_a_stripped_library_that_takes_effect() {
     }
     let run = |variables: &[String]| {
         let ran =
-            Command::new("chroot").arg(&image).args(["/usr/bin/env", "-i"]).args(variables).arg("/bin/true").output();
+            Command::new("chroot").arg(&image).args(["/usr/bin/env", "-i"]).args(variables).arg("/bin/true").finish();
         String::from_utf8_lossy(&ran.unwrap().stderr).into_owned()
     };
     // jemalloc prints its own settings at the program's end.
@@ -89,7 +90,7 @@ fn a_layer_brings_a_stripped_library_that_takes_effect() {
 
 /// What the preload itself is linked with.
 fn listed_by_the_library(library: &Path) -> Vec<PathBuf> {
-    let listed = Command::new("ldd").arg(library).output().unwrap();
+    let listed = Command::new("ldd").arg(library).finish().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
@@ -109,7 +110,7 @@ fn patched(folder: &TempDir) -> Value {
     let ran = Command::new("kubectl")
         .args(words("patch --local --type strategic -o json -f deployment.json --patch-file patch.yaml"))
         .current_dir(folder.path())
-        .output()
+        .finish()
         .unwrap();
     assert!(ran.status.success(), "{ran:?}\n{patch}");
     let all: Value = serde_json::from_slice(&ran.stdout).unwrap();
@@ -118,7 +119,7 @@ fn patched(folder: &TempDir) -> Value {
 
 #[test]
 fn a_patch_adds_the_library_and_keeps_what_a_deployment_has() {
-    if Command::new("kubectl").arg("help").output().is_err() {
+    if Command::new("kubectl").arg("help").finish().is_err() {
         return skipped("it needs kubectl");
     }
     let folder = jemalloc();
@@ -147,7 +148,7 @@ fn a_patch_adds_the_library_and_keeps_what_a_deployment_has() {
 
 #[test]
 fn settings_of_what_a_program_has_need_no_library() {
-    if Command::new("kubectl").arg("help").output().is_err() {
+    if Command::new("kubectl").arg("help").finish().is_err() {
         return skipped("it needs kubectl");
     }
     let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");

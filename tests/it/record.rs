@@ -10,6 +10,7 @@ use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, answer, cell, command, reading, samples};
 
 /// What `tests/record/threads.c` hands over: 207 threads, 2947 blocks each, and a block of each that its key frees.
@@ -47,7 +48,7 @@ fn record(folder: &Path, flags: &[&str], program: &[&str]) -> (Ran, Vec<Info>) {
     let _ = std::fs::remove_dir_all(&out);
     let mut command = command(folder);
     command.args(["record", "-o", "traces"]).args(flags).arg("--").args(program).env("PYTHONMALLOC", "malloc");
-    let ran: Ran = command.stdin(Stdio::null()).output().unwrap().into();
+    let ran: Ran = command.stdin(Stdio::null()).finish().unwrap().into();
     let mut infos: Vec<(u64, Info)> = traces(&out)
         .iter()
         .map(|path| {
@@ -119,7 +120,7 @@ fn the_recorder_stands_in_front_of_another_preload() {
         let mut command = command(folder.path());
         command.args(["record", "-o", "traces", "--"]).arg(&program);
         command.env("LD_PRELOAD", preload).env("ALLOCANARY_PROOF", &proof);
-        let ran: Ran = command.output().unwrap().into();
+        let ran: Ran = command.finish().unwrap().into();
         assert_eq!((ran.code, ran.out.trim()), (Some(0), HANDED_OVER.to_string().as_str()), "{preload}: {}", ran.err);
         let largest = &traces(&folder.path().join("traces"))[0];
         let info = info(&Trace::open(largest).unwrap()).unwrap();

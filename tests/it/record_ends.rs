@@ -9,6 +9,7 @@ use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::record::{compiled, traces};
 use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command};
@@ -72,7 +73,7 @@ fn sigterm_and_sighup_reach_the_program() {
             std::thread::sleep(Duration::from_millis(10));
         }
         kill(&format!("-{signal}"), &child);
-        let ran: Ran = child.wait_with_output().unwrap().into();
+        let ran: Ran = child.finish().unwrap().into();
         assert_eq!((ran.code, ran.out.as_str()), (Some(7), "ended\n"), "{signal}: {}", ran.err);
         assert_told(folder.path(), &ran);
     }
@@ -111,7 +112,7 @@ fn ctrl_c_keeps_the_trace_of_a_service_and_runs_the_command_after_it() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&folder.path().join("loading"), &mut child);
     kill("-INT", &child);
-    let ran: Ran = child.wait_with_output().unwrap().into();
+    let ran: Ran = child.finish().unwrap().into();
     assert!(ran.code == Some(130) && ran.err.contains("interrupted"), "{ran:?}");
     assert!(!ran.err.contains("deadline") && !ran.err.contains("--load"), "{}", ran.err);
     assert_told(folder.path(), &ran);
@@ -135,7 +136,7 @@ fn a_preload_that_is_not_found_is_refused() {
     let folder = tempdir().unwrap();
     let record = |preload: &str| -> Ran {
         let mut command = command(folder.path());
-        command.args(["record", "-o", "traces", "--", "true"]).env("LD_PRELOAD", preload).output().unwrap().into()
+        command.args(["record", "-o", "traces", "--", "true"]).env("LD_PRELOAD", preload).finish().unwrap().into()
     };
     for preload in ["preload-jemalloc", "/no/such/lib.so", "libm.so.6:preload-jemalloc"] {
         let ran = record(preload);

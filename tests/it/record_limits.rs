@@ -11,6 +11,7 @@ use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::preloads::{ALLOCATORS, preload};
 use super::record::{compiled, traces};
 use super::support::{Ran, command};
@@ -31,7 +32,7 @@ fn limited(blocks: u32, preload: &Path, variable: &str, value: &Path, program: &
 }
 
 fn ran(command: &mut Command) -> Ran {
-    command.output().unwrap().into()
+    command.finish().unwrap().into()
 }
 
 /// Each trace of a folder, the one with the most events first.
@@ -140,7 +141,7 @@ fn the_command_itself_survives_the_limit() {
         let mut sh = Command::new("sh");
         let path = command(folder.path()).get_program().to_owned();
         sh.current_dir(folder.path()).args(["-c", text, "sh"]).arg(path).env_clear();
-        sh.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null()).output().unwrap().into()
+        sh.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null()).finish().unwrap().into()
     };
     let ran = shell(r#"ulimit -f 0; exec "$1" run --repeats 1 --candidates own --out out -- true"#);
     assert!(ran.code == Some(2) && ran.err.contains("File too large") && ran.err.contains("out/study.toml"), "{ran:?}");

@@ -8,6 +8,7 @@ use allocanary_trace::coder::Event;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::record::{compiled, compiled_as, traces};
 use super::support::{Ran, command};
 
@@ -20,7 +21,7 @@ fn stacks_are_those_that_the_c_library_sees_and_outlive_a_kill() {
     let Some(program) = compiled(folder.path(), "stacks") else { return };
     let mut command = command(folder.path());
     command.args(["record", "-o", "traces", "--"]).arg(program);
-    let ran: Ran = command.stdin(Stdio::null()).output().unwrap().into();
+    let ran: Ran = command.stdin(Stdio::null()).finish().unwrap().into();
     // Killed by itself, by SIGKILL.
     assert_eq!(ran.code, Some(137), "{}", ran.err);
     let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
@@ -69,13 +70,13 @@ fn blocks_of_a_closed_library_have_its_names_though_another_one_lies_there_later
     let program = compiled_as(folder.path(), "closed", "closed", &["-ldl"]).unwrap();
     let mut recorded = command(folder.path());
     recorded.args(["record", "-o", "traces", "--"]).arg(program).args(["./first.so", "first", "./second.so", "second"]);
-    let ran: Ran = recorded.stdin(Stdio::null()).output().unwrap().into();
+    let ran: Ran = recorded.stdin(Stdio::null()).finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let places: Vec<&str> = ran.out.lines().collect();
     assert_eq!(places[0], places[1], "both lie at one place");
     let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
     let mut who = command(folder.path());
-    let ran: Ran = who.args(["who", "--json"]).arg(path).output().unwrap().into();
+    let ran: Ran = who.args(["who", "--json"]).arg(path).finish().unwrap().into();
     let answer: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let of = |name: &str| {
         let site = answer["sites"].as_array().unwrap().iter().find(|site| site["name"] == name);

@@ -14,6 +14,7 @@ use allocanary_trace::reader::Trace;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::record::{compiled, traces};
 use super::record_ends::{kill, wait_for};
 use super::support::{Ran, allocanary, command};
@@ -136,7 +137,7 @@ fn a_full_disk_ends_the_recording_and_the_program_runs_on() {
     shell
         .arg(command(folder.path()).get_program())
         .args(["record", "-o", "traces", "--window", "60s", "--stacks", "--"]);
-    let ran: Ran = shell.arg(&program).arg("paths").output().unwrap().into();
+    let ran: Ran = shell.arg(&program).arg("paths").finish().unwrap().into();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
     let [path] = &traces(folder.path())[..] else { panic!("one trace: {}", ran.err) };
     let trace = Trace::open(path).unwrap();
@@ -182,7 +183,7 @@ fn the_pages_of_a_program_in_a_window_are_read_before_a_signal_is_passed_on() {
         let mut child = command.spawn().unwrap();
         wait_for(&folder.path().join("up"), &mut child);
         kill(signal, &child);
-        let ran: Ran = child.wait_with_output().unwrap().into();
+        let ran: Ran = child.finish().unwrap().into();
         assert_eq!((ran.code, ran.out.as_str()), (Some(code), "ready\n"), "{signal}: {}", ran.err);
         assert_found(who(folder.path(), &ran));
     }
@@ -196,7 +197,7 @@ fn the_pages_of_a_service_are_read_when_the_user_interrupts_it() {
     let mut child = command.arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&folder.path().join("loading"), &mut child);
     kill("-INT", &child);
-    let ran: Ran = child.wait_with_output().unwrap().into();
+    let ran: Ran = child.finish().unwrap().into();
     assert!(ran.code == Some(130) && ran.err.contains("interrupted"), "{ran:?}");
     assert_found(who(folder.path(), &ran));
     let trace = Trace::open(&recorded(folder.path())[0]).unwrap();

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, assert_golden, command, golden_path, samples, words};
 
 fn out(line: &str) -> String {
@@ -89,7 +90,7 @@ fn reports_of_the_golden_rows() {
 /// The output of a command on a terminal of so many columns.
 fn at(columns: u16, line: &str) -> String {
     let mut command = command(Path::new("/"));
-    let ran: Ran = command.env("COLUMNS", columns.to_string()).args(words(line)).output().unwrap().into();
+    let ran: Ran = command.env("COLUMNS", columns.to_string()).args(words(line)).finish().unwrap().into();
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{line}");
     ran.out
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, command, golden_path, words};
 
 fn good() -> String {
@@ -86,7 +87,7 @@ fn several_files_are_read_as_one() {
     let reader = command(folder.path())
         .args(["report", "-"])
         .stdin(fs::File::open(folder.path().join("whole.jsonl")).unwrap())
-        .output()
+        .finish()
         .unwrap();
     assert_eq!(Ran::from(reader).out, whole.out, "and neither is standard input");
 }

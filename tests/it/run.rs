@@ -9,6 +9,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// Runs a program; the rows go to `out`.
@@ -228,7 +229,7 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
                      jemalloc:budget=1GiB,thread_idle=100ms --",
     ));
     command.args(["sh", "-c", "echo \"${LD_PRELOAD##*/} ${ALLOCANARY_PRELOAD-none}\" >> seen"]);
-    let ran: Ran = command.output().unwrap().into();
+    let ran: Ran = command.finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let seen = fs::read_to_string(folder.path().join("seen")).unwrap();
     let mut seen: Vec<&str> = seen.lines().collect();

@@ -11,6 +11,7 @@ use allocanary_testing::skipped::skipped;
 use allocanary_testing::tiny::Tiny;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::limits::limited;
 use super::run::run;
 use super::support::{allocanary, command, copy_program, samples, script};
@@ -143,7 +144,7 @@ fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
         let words: Vec<&str> = compiler.split(' ').chain([name, source]).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).env("CGO_ENABLED", "0").current_dir(&folder);
-        match command.output() {
+        match command.finish() {
             Ok(ran) if ran.status.success() => programs.push((at(name), said)),
             Ok(ran) => skipped(format_args!("{compiler}: {}", String::from_utf8_lossy(&ran.stderr))),
             Err(error) => skipped(format_args!("{compiler}: {error}")),
@@ -178,7 +179,7 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
         let mut command = Command::new("./allocanary");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&folder);
         let line = ["run", "--repeats", "1", "--candidates", "own", "system", "--", "sleep", "0.1"];
-        let ran = command.args(line).stdin(Stdio::null()).output().unwrap();
+        let ran = command.args(line).stdin(Stdio::null()).finish().unwrap();
         (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
     };
     let (code, said) = run();
@@ -270,7 +271,7 @@ fn an_interrupt_leaves_no_process_in_any_phase() {
         }
         let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(kill.success());
-        let ended = child.wait_with_output().unwrap();
+        let ended = child.finish().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(130), "{flags}: {said}");
         assert!(said.contains("interrupted"), "{flags}: {said}");

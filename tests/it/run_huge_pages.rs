@@ -7,6 +7,7 @@ use allocanary_kernel::sys::Given;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
 #[test]
@@ -16,7 +17,7 @@ fn the_kernel_says_that_a_static_program_and_one_with_a_preload_get_no_huge_page
     let text = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts(\"ready\"); fflush(stdout); pause(); return 0; }\n";
     fs::write(&source, text).unwrap();
     let built = |name: &str, flags: &[&str]| {
-        let ran = Command::new("cc").args(flags).arg("-o").arg(folder.path().join(name)).arg(&source).output();
+        let ran = Command::new("cc").args(flags).arg("-o").arg(folder.path().join(name)).arg(&source).finish();
         ran.is_ok_and(|ran| ran.status.success())
     };
     if !built("fixed", &["-static"]) || !built("moving", &[]) {

@@ -10,6 +10,7 @@ use allocanary_study::run::program::huge_pages;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::run::run;
 use super::support::{allocanary, samples};
 
@@ -23,7 +24,7 @@ fn program() -> PathBuf {
             .args(["--features", env!("ALLOCANARY_FEATURES"), "--profile", &Build::this().profile])
             .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"])
             .arg(profile.parent().unwrap())
-            .output()
+            .finish()
             .unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     }
@@ -102,7 +103,7 @@ fn its_own_jemalloc_has_the_arenas_of_an_emulated_host() {
 fn and_so_is_one_without_symbols() {
     let folder = tempdir().unwrap();
     let stripped = folder.path().join("stripped");
-    let strip = Command::new("strip").arg("-o").arg(&stripped).arg(program()).output();
+    let strip = Command::new("strip").arg("-o").arg(&stripped).arg(program()).finish();
     match strip {
         Ok(strip) if strip.status.success() => is_measured_by_its_own_settings(&stripped),
         Ok(strip) => skipped(String::from_utf8_lossy(&strip.stderr)),

@@ -6,6 +6,7 @@ use std::process::Command;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
 /// It says what its runtime has, and changes one setting itself if it is told to.
@@ -35,7 +36,7 @@ fn a_go_program_takes_the_settings_of_its_runtime_and_one_that_sets_its_own_is_a
     fs::write(&source, PROGRAM).unwrap();
     let mut go = Command::new("go");
     go.args(["build", "-buildvcs=false", "-o"]).arg(folder.path().join("sleeper")).arg(&source);
-    let Ok(built) = go.env("GOPROXY", "off").output() else { return skipped("there is no go here") };
+    let Ok(built) = go.env("GOPROXY", "off").finish() else { return skipped("there is no go here") };
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let run = |out: &str, candidates: &str, program: &str| {
         let flags = format!(

@@ -9,6 +9,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::run::run;
 use super::support::{Ran, allocanary, samples};
 
@@ -126,7 +127,7 @@ fn a_web_server_answers_on_a_port_of_its_own() {
 
 #[test]
 fn redis_is_loaded_and_its_own_jemalloc_is_recognised() {
-    let installed = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    let installed = |name: &str| Command::new(name).arg("--version").finish().is_ok();
     if !installed("redis-server") || !installed("redis-benchmark") {
         return skipped("no redis-server and redis-benchmark (Debian: redis-server, redis-tools)");
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use super::bounded::Bounded;
+
 /// The crates that a service gets with these features, the allocators' own build scripts aside.
 fn crates_of(features: &str) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -10,7 +12,7 @@ fn crates_of(features: &str) -> BTreeSet<String> {
     tree.args(["tree", "--offline", "--package", "allocanary", "--edges", "normal", "--prefix", "none"]);
     tree.args(["--no-default-features", "--features", features, "--format", "{p}"]);
     tree.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-    let output = tree.output().unwrap();
+    let output = tree.finish().unwrap();
     assert!(output.status.success(), "{tree:?}: {}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     lines.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect()
@@ -48,7 +50,7 @@ fn jemallocs_statistics_are_a_choice() {
         tree.args(["tree", "--offline", "--package", "allocanary", "--edges", "normal", "--prefix", "none"]);
         tree.args(["--no-default-features", "--features", features, "--format", "{p}: {f}"]);
         tree.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-        let output = tree.output().unwrap();
+        let output = tree.finish().unwrap();
         assert!(output.status.success(), "{tree:?}: {}", String::from_utf8_lossy(&output.stderr));
         let lines = String::from_utf8(output.stdout).unwrap();
         let of = |line: &str| {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::support::{allocanary, words};
 
 fn script(shell: &str, folder: &Path) -> std::path::PathBuf {
@@ -21,7 +22,7 @@ fn script(shell: &str, folder: &Path) -> std::path::PathBuf {
 fn said(shell: &str, arguments: &[&str], folder: &Path) -> Option<String> {
     let mut command = Command::new(shell);
     command.args(arguments).current_dir(folder).env("HOME", folder).stdin(Stdio::null());
-    let output = command.output().ok()?;
+    let output = command.finish().ok()?;
     assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use allocanary_cell::sample::Sample;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::fake;
 use super::support::{Ran, TINY, allocanary, command, golden_path, samples, script, words};
 
@@ -32,7 +33,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut report = command(folder.path());
     report.arg("report").arg(&rows).stdout(full).stderr(Stdio::piped());
-    let ran: Ran = report.spawn().unwrap().wait_with_output().unwrap().into();
+    let ran: Ran = report.spawn().unwrap().finish().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.starts_with("allocanary: standard output: writing: No space left"), "{}", ran.err);
     let to = ["report", rows.to_str().unwrap(), "--to", "/dev/full"];
@@ -70,7 +71,7 @@ fn interrupt(folder: &Path) -> Ran {
     }
     // SAFETY: sends a signal to a child that nobody has waited for yet, so the number is still its own.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
-    child.wait_with_output().unwrap().into()
+    child.finish().unwrap().into()
 }
 
 fn identities(rows: &[Sample]) -> BTreeSet<String> {

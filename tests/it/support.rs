@@ -14,6 +14,8 @@ use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_study::rows;
 
+use super::bounded::Bounded;
+
 /// The cheapest cell that does something, its keys in the order in which rows have them.
 pub const TINY: &str = "small:idle=1,live=64,operations=1000";
 
@@ -44,7 +46,7 @@ pub fn command(folder: &Path) -> Command {
 
 /// Runs the command to its end.
 pub fn allocanary<T: AsRef<OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = T>) -> Ran {
-    command(folder).args(arguments).output().unwrap().into()
+    command(folder).args(arguments).finish().unwrap().into()
 }
 
 /// Splits a line at spaces: none of our arguments holds one.
@@ -81,7 +83,7 @@ pub fn program(allocator: &str) -> PathBuf {
 
 /// What a cell says of itself.
 pub fn described(allocator: &str) -> Description {
-    let output = Command::new(program(allocator)).arg("describe").env_clear().output().unwrap();
+    let output = Command::new(program(allocator)).arg("describe").env_clear().finish().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -110,7 +112,7 @@ pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
         .unwrap();
     // A cell that dies before it reads says more by its end than this error does.
     let _ = child.stdin.take().unwrap().write_all(&serde_json::to_vec(cell).unwrap());
-    let output = child.wait_with_output().unwrap();
+    let output = child.finish().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}; {}; {complaint}", output.status))
 }

@@ -13,6 +13,7 @@ use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::fake;
 use super::support::{TINY, allocanary, answer, cell, cell_with, command, program, reading, samples, words};
 
@@ -165,7 +166,7 @@ fn a_study_inherits_no_configuration() {
             .env("_RJEM_MALLOC_CONF", "narenas:1")
             .env("MIMALLOC_ALLOW_THP", "0")
             .env("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
-            .output()
+            .finish()
             .unwrap();
         assert!(output.status.code().is_some_and(|code| code < 2), "{output:?}");
         let row = samples(&folder.path().join(workload)).remove(0);
@@ -181,7 +182,7 @@ fn without_a_verb_the_users_configuration_is_what_is_measured() {
     let folder = tempdir().unwrap();
     let flags = format!("--threads 16 --repeats 1 --out out --workloads {SMALL_SERVER}");
     let mut command = command(folder.path());
-    let output = command.args(words(&flags)).env("_RJEM_MALLOC_CONF", "narenas:1").output().unwrap();
+    let output = command.args(words(&flags)).env("_RJEM_MALLOC_CONF", "narenas:1").finish().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{out}");
     assert!(out.starts_with("jemalloc 5."), "{out}");

@@ -6,6 +6,7 @@ use std::path::Path;
 use allocanary_cell::provenance::{Build, Host};
 use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::support::{Ran, TINY, allocanary, assert_golden, command, samples, script, words};
 
 /// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
@@ -180,7 +181,7 @@ fn the_whole_answer_is_as_it_was() {
 
     // What a terminal of 80 columns shows, up to the words about this machine.
     let mut narrow = command(folder.path());
-    let narrow: Ran = narrow.env("COLUMNS", "80").args(words(FLAGS)).arg("--resume").output().unwrap().into();
+    let narrow: Ran = narrow.env("COLUMNS", "80").args(words(FLAGS)).arg("--resume").finish().unwrap().into();
     let at = narrow.out.find("rows; medians of").unwrap_or_else(|| panic!("{narrow:?}"));
     let screen = narrow.out[..narrow.out[..at].rfind('\n').unwrap() + 1].to_string();
     assert_golden("tune-screen.txt", &screen);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use allocanary_testing::skipped::skipped;
 use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::preloads::compiled;
 use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command, samples, script, words};
@@ -205,7 +206,7 @@ fn a_program_in_which_a_preload_has_no_effect_is_told_with_the_reason() {
     let folder = tempdir().unwrap();
     let source = folder.path().join("fixed.c");
     fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let built = Command::new("cc").args(["-static", "-o"]).arg(folder.path().join("fixed")).arg(&source).output();
+    let built = Command::new("cc").args(["-static", "-o"]).arg(folder.path().join("fixed")).arg(&source).finish();
     if !built.is_ok_and(|built| built.status.success()) {
         return skipped("no static C library");
     }
@@ -233,7 +234,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let ended = child.wait_with_output().unwrap();
+    let ended = child.finish().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(130), "{said}");
     assert!(said.contains("go on with `allocanary tune ") && said.contains(" --resume --out out -- "), "{said}");

@@ -10,6 +10,7 @@ use allocanary_trace::coder::{Event, How};
 use allocanary_trace::stacks::{Node, Stacks};
 use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::record::{compiled, traces};
 use super::support::{Ran, allocanary, command, words};
 
@@ -35,7 +36,7 @@ fn trace() -> TempDir {
 
 fn who(folder: &Path, line: &str) -> Ran {
     let mut who = command(folder);
-    who.env("COLUMNS", "80").args(["who", "sample.trace"]).args(words(line)).output().unwrap().into()
+    who.env("COLUMNS", "80").args(["who", "sample.trace"]).args(words(line)).finish().unwrap().into()
 }
 
 const TABLE: &str = "\
@@ -196,7 +197,7 @@ fn what_a_planted_site_frees_elsewhere_is_what_it_pins_and_an_innocent_one_frees
     let what_if = |site: &str, more: &str| {
         let mut who = command(folder.path());
         who.args(["who", "planted.trace", "--at", "1s", "--what-if", site]).args(words(more));
-        Ran::from(who.output().unwrap())
+        Ran::from(who.finish().unwrap())
     };
     let answer = |site: &str| {
         let ran = what_if(site, "--under system --json");

@@ -14,7 +14,7 @@ pub use huge_pages::{Given, HugePages, may_have_huge_pages, may_have_unadvised};
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};
-pub use signals::{HeldSignal, hold_signals, keep_signals, pass_signals_on};
+pub use signals::{Blocked, HeldSignal, hold_signals, keep_signals, pass_signals_on};
 
 use std::ffi::CStr;
 use std::fs::File;

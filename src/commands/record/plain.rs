@@ -38,6 +38,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         sys::adopt_orphans();
     }
     let started = Instant::now();
+    let blocked = sys::Blocked::around(&mut command);
     let child = command.spawn().map_err(|error| Error::Input(format!("{program}: starting it: {error}")))?;
     if is_read_at_end {
         sys::hold_signals();
@@ -45,6 +46,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
         sys::pass_signals_on(child.id());
     }
+    drop(blocked);
     let mut recorded = Recorded::default();
     // The signal at which the pages were read.
     let mut ends: Option<(HeldSignal, Instant)> = None;

@@ -1,5 +1,8 @@
 //! Signals that are passed on to a program, at once or by the caller. In: the process ID of a child. Out: its signals.
 
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,11 +15,53 @@ static BY_KERNEL: AtomicU64 = AtomicU64::new(0);
 /// The time in which a program that got a SIGHUP or SIGQUIT ends if that ended it: others read their settings again, or list their threads.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The signals that end a program from outside.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// The calling thread gets none of the signals that end a program, until this is dropped: then those that came meanwhile arrive. For the
+/// time around the start of a program: handlers that are there before it would take from it that signals were ignored, as by `nohup`, and
+/// a signal that comes before the handlers would end this process alone. There is no other thread yet, or it would get them.
+#[derive(Debug)]
+pub struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    /// From now on. The command's program gets what the thread gets now.
+    pub fn around(command: &mut Command) -> Blocked {
+        let mut ending = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: both are filled by the calls, and the numbers are signals.
+        let before = unsafe {
+            libc::sigemptyset(ending.as_mut_ptr());
+            ENDING.iter().for_each(|signal| {
+                libc::sigaddset(ending.as_mut_ptr(), *signal);
+            });
+            libc::sigemptyset(before.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, ending.as_ptr(), before.as_mut_ptr());
+            before.assume_init()
+        };
+        let again = move || {
+            // SAFETY: the set was filled above.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+            Ok(())
+        };
+        // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+        unsafe { command.pre_exec(again) };
+        Blocked(before)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the kernel.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// From now on this process survives SIGINT, SIGTERM and SIGHUP. SIGTERM and SIGHUP that another process has sent to this
 /// one alone are passed on to `child`. What the terminal sends (Ctrl-C, its end) reaches a child by itself, if it is in this
 /// process's group.
 ///
-/// To be called after the child's start: it then keeps signals that were ignored, as by `nohup`.
+/// To be called after the child's start, within [`Blocked`]: the child then keeps signals that were ignored, and none is lost.
 pub fn pass_signals_on(child: u32) {
     CHILD.store(child as i32, Ordering::SeqCst);
     handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], pass_on);
@@ -29,7 +74,7 @@ pub fn pass_signals_on(child: u32) {
 pub fn hold_signals() {
     HELD.store(0, Ordering::SeqCst);
     BY_KERNEL.store(0, Ordering::SeqCst);
-    handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT], hold);
+    handle(&ENDING, hold);
 }
 
 /// A signal that was held.
@@ -144,6 +189,31 @@ mod tests {
             "of the shell and of the kernel, when a terminal closes"
         );
         assert!(takes_over(libc::SIGHUP, libc::SIGQUIT, late), "it has survived the first");
+    }
+
+    #[test]
+    fn a_signal_between_a_program_s_start_and_the_handlers_arrives_at_them_and_the_program_gets_its_own() {
+        static CAME: AtomicI32 = AtomicI32::new(0);
+        extern "C" fn came(signal: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            CAME.store(signal, Ordering::SeqCst);
+        }
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let blocked = Blocked::around(&mut command);
+        let mut child = command.spawn().unwrap();
+        // SAFETY: a signal to this thread, which has it blocked.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGQUIT) };
+        handle(&[libc::SIGQUIT], came);
+        assert_eq!(CAME.load(Ordering::SeqCst), 0, "not yet");
+        drop(blocked);
+        assert_eq!(CAME.load(Ordering::SeqCst), libc::SIGQUIT);
+        super::super::signal(child.id(), false, libc::SIGTERM);
+        let status = child.wait().unwrap();
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(libc::SIGTERM),
+            "the program has it not blocked"
+        );
     }
 
     #[test]
