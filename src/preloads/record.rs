@@ -45,6 +45,11 @@ mod functions {
 
     /// As [`aligned`], with C's other way to say that it failed.
     fn aligned_or_null(align: usize, size: usize) -> *mut c_void {
+        if align > isize::MAX as usize + 1 {
+            // SAFETY: this thread's error number; 22 is EINVAL on every Linux.
+            unsafe { *libc_errno() = 22 };
+            return null_mut();
+        }
         aligned(alignment(align), size).unwrap_or_else(|error| {
             // SAFETY: this thread's error number.
             unsafe { *libc_errno() = error };

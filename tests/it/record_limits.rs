@@ -14,7 +14,7 @@ use tempfile::tempdir;
 use super::bounded::Bounded;
 use super::preloads::{ALLOCATORS, preload};
 use super::record::{compiled, traces};
-use super::support::{Ran, command};
+use super::support::{Ran, allocanary, command};
 
 const RECORDER: &str = env!("CARGO_BIN_EXE_preload-record");
 
@@ -211,5 +211,17 @@ fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
             assert!(child.allocations >= 98 && child.resizes >= 98, "{child:?}");
             assert!(child.merged.strays <= 20, "{:?}", child.merged);
         }
+    }
+}
+
+/// The first allocation, which begins the trace, is on a small stack too.
+#[test]
+fn a_program_whose_coroutines_have_stacks_of_8_kib_is_recorded() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "small_stack") else { return };
+    for stacks in ["off", "all"] {
+        let line = ["record", "-o", "traces", "--stacks", stacks, "--", program.to_str().unwrap()];
+        let ran = allocanary(folder.path(), line);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok\n"), "{stacks}: {}", ran.err);
     }
 }

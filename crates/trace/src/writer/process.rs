@@ -15,6 +15,7 @@ pub(super) use ring::RING;
 #[cfg(all(test, feature = "stacks"))]
 pub(super) use ring::tests::Ring;
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -28,6 +29,13 @@ const SAMPLE_NS: u64 = 100_000_000;
 /// Thread states and rests of chunks that wait for a new thread.
 const KEPT: usize = 64;
 
+/// Room for `/proc/self/status`.
+#[repr(C)]
+struct StatusText(UnsafeCell<[u8; 4096]>);
+
+// SAFETY: reached by the thread that has set `sampling`, one at a time.
+unsafe impl Sync for StatusText {}
+
 /// What a fork wipes.
 #[repr(C)]
 pub(super) struct Process {
@@ -37,6 +45,8 @@ pub(super) struct Process {
     stopped: AtomicU32,
     /// 1 while a thread reads RssAnon.
     sampling: AtomicU32,
+    /// Its text: not on the stack, which may be a coroutine's of 8 KiB.
+    text: StatusText,
     pub(super) rate: AtomicU32,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub(super) one_in: AtomicU32,

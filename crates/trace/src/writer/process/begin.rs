@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::file::{open_file, say_why};
+use super::file::{Scratch, open_file, say_why};
 use super::{PROCESS, Process};
 use crate::writer::config::{self, Config};
 use crate::writer::memory::map_wiped;
@@ -53,13 +53,14 @@ fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
         return (process.state.load(SeqCst) == 2).then_some(process);
     }
     // SAFETY: the exchange above made this thread the only one.
-    let begun = unsafe { config::config(read) }.is_some_and(|config| match open_file(process, config) {
-        Ok(()) => true,
-        Err(error) => {
+    let begun = unsafe { config::config(read) }.is_some_and(|config| {
+        let begun = Scratch::with(|scratch| {
+            open_file(process, config, scratch).inspect_err(|error| say_why(config, *error, scratch))
+        });
+        if begun.is_err() {
             config::turn_off();
-            say_why(config, error);
-            false
         }
+        begun.is_ok()
     });
     process.state.store(if begun { 2 } else { 3 }, SeqCst);
     begun.then_some(process)

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
-use allocanary_kernel::sys::{longest_file, without_write_signals};
+use allocanary_kernel::sys::{longest_file, map_zeroed, unmap, without_write_signals};
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS};
@@ -17,14 +17,33 @@ use crate::writer::stacks;
 /// The shortest file that is worth its begin, in bytes.
 const LEAST: u64 = 64 << 10;
 
+/// What is needed while a file begins. Not on the stack, which may be a coroutine's of 8 KiB. All zeros is its first state.
+pub(super) struct Scratch {
+    program: [u8; 512],
+    path: Text<4096>,
+    command: [u8; HEADER - at::COMMAND],
+}
+
+impl Scratch {
+    /// Does work with one; an error of the system if there is no memory.
+    pub(super) fn with<R>(work: impl FnOnce(&mut Scratch) -> Result<R, i32>) -> Result<R, i32> {
+        let memory = map_zeroed(size_of::<Scratch>()).ok_or(libc::ENOMEM)?;
+        // SAFETY: zeros are a valid state, and nobody else knows the memory, which is page-aligned.
+        let done = work(unsafe { &mut *memory.as_ptr().cast() });
+        // SAFETY: nobody uses it any more.
+        unsafe { unmap(memory, size_of::<Scratch>()) };
+        done
+    }
+}
+
 /// Creates and maps the file, and writes its header. The error is the system's number.
-pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
+pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratch) -> Result<(), i32> {
     // As long as this process may make a file: the recording then stops there, as at the maximum size.
     let most = config.limit.min(longest_file()) & !4095;
     if most < LEAST {
         return Err(libc::EFBIG);
     }
-    let mut program = [0; 512];
+    let Scratch { program, path, command } = scratch;
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
     let program = &program[..usize::try_from(length).unwrap_or(0)];
@@ -32,9 +51,8 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     // SAFETY: no argument.
     let pid = unsafe { libc::getpid() };
     let mut file = -1;
-    let mut path = Text::<4096>::new();
     for number in 0..10_000 {
-        path = Text::new();
+        path.clear();
         path.add(config.folder());
         path.add(b"/");
         path.add(&name[..name.len().min(64)]);
@@ -57,7 +75,7 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     }
     let made = map_file(file, most).and_then(|(base, limit)| {
         // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
-        let started = write_header(unsafe { &mut *base.cast() }, config, program, limit);
+        let started = write_header(unsafe { &mut *base.cast() }, config, (program, command), limit);
         take(process, config, base, limit, started)
     });
     made.inspect_err(|_| {
@@ -140,12 +158,16 @@ fn host() -> Text<256> {
 }
 
 /// Writes the header of a new file. Returns the ticks of its start. The magic comes last.
-fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limit: u64) -> u64 {
+fn write_header(
+    header: &mut [u8; HEADER],
+    config: &Config,
+    (program, command): (&[u8], &mut [u8; HEADER - at::COMMAND]),
+    limit: u64,
+) -> u64 {
     let (started, monotonic) = ticks_and_nanos();
     // SAFETY: no argument.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let host = host();
-    let mut command = [0; HEADER - at::COMMAND];
     let length = allocanary_kernel::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
     let command = &mut command[..length.saturating_sub(1)];
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
@@ -184,8 +206,9 @@ fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limi
 }
 
 /// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
-pub(super) fn say_why(config: &Config, error: i32) {
-    let mut line = Text::<4096>::new();
+pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
+    let line = &mut scratch.path;
+    line.clear();
     line.add(b"allocanary: ALLOCANARY_RECORD: ");
     line.add(config.folder());
     line.add(b": wanted a folder in which this program may make a file, found: ");
@@ -221,6 +244,11 @@ struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     fn new() -> Self {
         Text { bytes: [0; N], length: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.fill(0);
+        self.length = 0;
     }
 
     /// Adds what fits; the last byte stays 0.

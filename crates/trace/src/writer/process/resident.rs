@@ -27,8 +27,9 @@ impl Process {
             let wanted = u128::from(SAMPLE_NS) * u128::from(ticks) / u128::from(nanos);
             self.sample_ticks.store(wanted.min(1 << 40) as u64, Relaxed);
         }
-        let mut text = [0; 4096];
-        let length = allocanary_kernel::sys::read_once(c"/proc/self/status", &mut text);
+        // SAFETY: `sampling` has made this thread the only one.
+        let text = unsafe { &mut *self.text.0.get() };
+        let length = allocanary_kernel::sys::read_once(c"/proc/self/status", text);
         let own = (self.own_bytes.load(Relaxed) + stacks::own_bytes(self)) >> 10;
         let (kib, most) = anonymous(&text[..length], own, &self.most_apart);
         self.long(at::RESIDENT).store(kib << 10, Relaxed);
