@@ -7,8 +7,8 @@
 //!
 //! What a purge costs is mostly paid later: each page that the program takes again is a page fault. Near the limit that was nine
 //! tenths of a program's time. So all that is done has a [`Purse`](super::purse): 5 % of a processor. While it is empty, pages are
-//! given back only from 97 % of the limit on, and only if the last two purges were not in vain: then they are what keeps the kernel
-//! from killing the process.
+//! given back only from 97 % of the limit on, and only while that holds the limit and the last two purges were not in vain: then they are
+//! what keeps the kernel from killing the process.
 
 use super::level::{Level, share};
 use super::purse::Purse;
@@ -89,6 +89,8 @@ pub struct Account {
     after: u64,
     /// Purges in a row that gave little back.
     vain: u32,
+    /// More than the limit was in use, and the process lives: the kernel does not kill it there, or purges do not help.
+    over: bool,
     /// Threads give back what they keep, since the last purge.
     everyone: bool,
     purse: Purse,
@@ -113,6 +115,7 @@ impl Account {
             purged_at: Level::Calm,
             after: 0,
             vain: 0,
+            over: false,
             everyone: false,
             purse: Purse::new(),
             faults: None,
@@ -204,7 +207,8 @@ impl Account {
         let limit = reading.limit.unwrap_or(0);
         if limit != self.limit {
             // Another limit: what was in vain may be so no more.
-            (self.limit, self.purged_at, self.said, self.vain) = (limit, Level::Calm, false, 0);
+            (self.limit, self.purged_at, self.said) = (limit, Level::Calm, false);
+            (self.vain, self.over) = (0, false);
         }
         self.purse.earn(reading.now);
         if self.everyone {
@@ -214,8 +218,9 @@ impl Account {
         self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.ahead(), limit) };
         self.after = self.after.min(reading.used);
         self.purged_at = self.purged_at.min(self.level);
+        self.over |= reading.used > limit;
         if self.level == Level::Calm {
-            self.said = false;
+            (self.said, self.over) = (false, false);
         }
     }
 
@@ -230,7 +235,7 @@ impl Account {
 
     /// Whether a purge that is due may be made now.
     fn may(&self, reading: Reading) -> bool {
-        self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN)
+        self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
     /// Orders where nothing is to be purged: the settings, and what the program is told. A higher level only if `may_rise`: not while

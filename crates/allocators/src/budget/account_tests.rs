@@ -214,6 +214,23 @@ fn at_the_edge_two_purges_in_vain_are_followed_by_those_that_are_earned() {
 }
 
 #[test]
+fn a_limit_that_is_passed_is_none_for_which_any_price_is_paid() {
+    let mut process = that_owes();
+    process.at(810, 160);
+    assert_eq!(process.purges, [810, 970]);
+    process.at(810, 191);
+    for _ in 0..100 {
+        process.at(810, 0);
+        process.at(810, 180);
+    }
+    assert!(process.purges.len() <= 4, "{:?}", process.purges);
+    process.at(100, 0);
+    process.rest();
+    process.at(810, 170);
+    assert_eq!(process.purges.last(), Some(&980));
+}
+
+#[test]
 fn freed_pages_are_kept_again_when_their_page_faults_are_not_earned() {
     let mut process = Process::under(1000);
     process.at(700, 200);
