@@ -39,6 +39,13 @@ fn coroutines_wait_wherever_their_stacks_are() {
 }
 
 #[test]
+fn a_child_on_a_new_stack_returns_to_the_address_that_its_stack_has() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "new_stack.c", &[]) else { return };
+    same_with_each(folder.path(), &[program.to_str().unwrap()], &["", "idle=1ms"]);
+}
+
+#[test]
 fn blocks_cross_to_libraries_that_are_opened_with_deep_binding() {
     let folder = tempdir().unwrap();
     let inner = folder.path().join("inner");

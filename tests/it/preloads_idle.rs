@@ -39,6 +39,17 @@ fn threads_that_come_go_fork_and_wait_never_hang() {
 }
 
 #[test]
+fn a_thread_that_may_be_cancelled_at_any_instruction_leaves_no_lock_held() {
+    let folder = tempdir().unwrap();
+    let Some(cancelled) = compiled(folder.path(), "cancelled.c", &[]) else { return };
+    for allocator in ALLOCATORS {
+        let mut command = clean(&[cancelled.to_str().unwrap()], folder.path(), Some(allocator));
+        let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
+        assert_eq!(text(&output.stdout), "ok\n", "{allocator}: {:?}{}", output.status, text(&output.stderr));
+    }
+}
+
+#[test]
 fn each_wait_in_which_nothing_comes_gives_back_once_and_is_counted() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("proof.jsonl");

@@ -523,13 +523,7 @@ macro_rules! __preload {
                 // SAFETY: as above.
                 unsafe { $crate::waits::counters::sem_clockwait(semaphore.cast(), clock, end.cast()) }
             }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-                // SAFETY: as above.
-                let answer = unsafe { $crate::waits::counters::syscall(number, [a, b, c, d, e, f]) };
-                $crate::sandbox::look(number, a, answer);
-                answer
-            }
+            $crate::__syscall!();
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
                 // SAFETY: as above.

@@ -6,16 +6,23 @@ use std::ptr::null_mut;
 
 use crate::raw;
 
+/// The largest power of two.
+const HALF: usize = isize::MAX as usize + 1;
+
 /// C's `memalign`.
 pub type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 
-/// As glibc: an alignment that is no power of two is rounded up to the next.
+/// As glibc: an alignment that is no power of two is rounded up to the next. One above the half of all addresses is invalid.
 ///
 /// # Safety
 ///
 /// `memalign` takes any power of two from 16 up.
 #[inline]
 pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mut c_void {
+    if alignment > HALF {
+        raw::set_errno(libc::EINVAL);
+        return null_mut();
+    }
     match alignment.max(16).checked_next_power_of_two().filter(|_| size <= isize::MAX as usize) {
         // SAFETY: the caller's promise.
         Some(alignment) if alignment < isize::MAX as usize => match unsafe { memalign(alignment, size) } {
@@ -167,6 +174,24 @@ mod tests {
             raw::set_errno(7);
             mimalloc_failed(error, null_mut());
             assert_eq!(raw::errno(), errno);
+        }
+    }
+
+    #[test]
+    fn an_alignment_above_the_half_of_all_addresses_is_invalid_as_for_glibc() {
+        let glibc: Memalign = std::hint::black_box(libc::memalign);
+        for (alignment, errno) in [(HALF + 1, libc::EINVAL), (usize::MAX, libc::EINVAL), (HALF, libc::ENOMEM)] {
+            // SAFETY: they take any number.
+            let found = [glibc, own].map(|memalign| unsafe {
+                raw::set_errno(0);
+                assert!(memalign(alignment, 8).is_null());
+                raw::errno()
+            });
+            assert_eq!(found, [errno; 2], "{alignment:x}");
+        }
+        unsafe extern "C" fn own(alignment: usize, size: usize) -> *mut c_void {
+            // SAFETY: glibc's takes any number.
+            unsafe { super::memalign(libc::memalign, alignment, size) }
         }
     }
 

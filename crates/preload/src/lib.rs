@@ -33,6 +33,7 @@ macro_rules! where_it_works {
 where_it_works! {
     mod budget;
     pub mod by_hand;
+    pub mod called;
     pub mod cores;
     pub mod counted;
     pub mod end;

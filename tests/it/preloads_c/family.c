@@ -97,6 +97,10 @@ int main(void) {
             CHECK(errno == 7);
         }
     }
+    for (int odd = 1; odd < 3; odd++) {
+        errno = 0;
+        CHECK(memalign((SIZE_MAX / 2 + 1) + odd, 8) == NULL && errno == EINVAL);
+    }
     free(block);
     for (size_t size = 1; size <= 1 << 28; size *= 8) {
         for (size_t alignment = 8; alignment <= 1 << 26; alignment *= 4) {

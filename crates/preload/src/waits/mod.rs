@@ -99,11 +99,29 @@ fn give_back(every: Duration, blocked: Mask) {
         return;
     }
     let errno = raw::errno();
-    // An allocator that cannot has been told at the start.
-    if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
-        gave_back::count();
-    }
+    not_cancelled(|| {
+        // An allocator that cannot has been told at the start.
+        if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
+            gave_back::count();
+        }
+    });
     raw::set_errno(errno);
+}
+
+/// Does work in which the thread is not cancelled: it may be a thread that is cancelled at any instruction
+/// (`PTHREAD_CANCEL_ASYNCHRONOUS`), and would leave the allocator's locks held. The signal for that cannot be blocked: the C library
+/// sends one of its own. A cancellation that came meanwhile is carried out at the end.
+fn not_cancelled(work: impl FnOnce()) {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+    }
+    const DISABLE: libc::c_int = 1;
+    let mut before = 0;
+    // SAFETY: C's function, and a place of this thread's.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    work();
+    // SAFETY: as above. Nothing is left to be dropped in the frames of this thread's wait.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
 
 /// Makes the table of the next library's functions.

@@ -1,0 +1,97 @@
+//! C's `syscall` for a program that makes system calls itself. In: a number and its arguments. Out: the kernel's answer.
+//!
+//! A call that begins a child on another stack (`clone`, `clone3`, `vfork`) is made without a frame of ours, as the C library makes it:
+//! the child has the program's registers and its own stack, and returns to the address that the program has put there.
+
+use std::ffi::c_long;
+
+use crate::{raw, sandbox, waits};
+
+/// Any other call.
+///
+/// # Safety
+///
+/// As C's `syscall`.
+pub unsafe extern "C" fn other(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    // SAFETY: the caller's promise.
+    let answer = unsafe { waits::counters::syscall(number, [a, b, c, d, e, f]) };
+    sandbox::look(number, a, answer);
+    answer
+}
+
+/// The answer of a call that failed.
+pub extern "C" fn failed(answer: isize) -> c_long {
+    raw::c_answer(answer)
+}
+
+/// Exports `syscall`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __syscall {
+    () => {
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn syscall() {
+            ::core::arch::naked_asm!(
+                "endbr64",
+                "cmp rdi, {clone}", "je 2f",
+                "cmp rdi, {vfork}", "je 2f",
+                "cmp rdi, {clone3}", "je 2f",
+                "jmp {other}",
+                "2:",
+                "mov rax, rdi", "mov rdi, rsi", "mov rsi, rdx", "mov rdx, rcx", "mov r10, r8", "mov r8, r9",
+                "mov r9, qword ptr [rsp + 8]",
+                "syscall",
+                "cmp rax, -4095", "jae 3f",
+                "ret",
+                "3:",
+                "mov rdi, rax",
+                "jmp {failed}",
+                clone = const $crate::called::CLONE,
+                vfork = const $crate::called::VFORK,
+                clone3 = const $crate::called::CLONE3,
+                other = sym $crate::called::other,
+                failed = sym $crate::called::failed,
+            )
+        }
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn syscall() {
+            ::core::arch::naked_asm!(
+                "hint #34", // a place that may be called, where the processor checks that
+                "cmp x0, #{clone}", "b.eq 2f",
+                "cmp x0, #{clone3}", "b.eq 2f",
+                "b {other}",
+                "2:",
+                "mov x8, x0", "mov x0, x1", "mov x1, x2", "mov x2, x3", "mov x3, x4", "mov x4, x5", "mov x5, x6",
+                "svc #0",
+                "cmn x0, #4095", "b.cs 3f",
+                "ret",
+                "3:",
+                "b {failed}",
+                clone = const $crate::called::CLONE,
+                clone3 = const $crate::called::CLONE3,
+                other = sym $crate::called::other,
+                failed = sym $crate::called::failed,
+            )
+        }
+    };
+}
+
+/// The numbers of the calls that begin a child.
+pub const CLONE: i32 = libc::SYS_clone as i32;
+/// As [`CLONE`].
+pub const CLONE3: i32 = libc::SYS_clone3 as i32;
+/// As [`CLONE`].
+#[cfg(target_arch = "x86_64")]
+pub const VFORK: i32 = libc::SYS_vfork as i32;
