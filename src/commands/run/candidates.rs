@@ -56,12 +56,21 @@ pub fn installed() -> Vec<Installed> {
     all
 }
 
-/// A candidate with the whole version: `mimalloc@2.2` is the newest 2.2 that is there, or else that can be built. Others stay as they are.
+/// A candidate with the whole version: `mimalloc@2.2` is the newest 2.2 that is there, or else that can be built. `tcmalloc` is Debian's
+/// `tcmalloc_minimal` where there is no other one. Others stay as they are.
 pub fn whole(candidate: &str, installed: &[Installed]) -> String {
     let (name, settings) = candidate.split_at(candidate.find(':').unwrap_or(candidate.len()));
     let is_there = |name: &str| installed.iter().any(|one| names(one).any(|known| known == name));
     let begins = |release: &&Release| release.name() == name || release.name().starts_with(&format!("{name}."));
-    if !name.contains('@') || is_there(name) {
+    if is_there(name) {
+        return candidate.into();
+    }
+    let (allocator, version) = name.split_at(name.find('@').unwrap_or(name.len()));
+    let minimal = format!("{allocator}_minimal{version}");
+    if is_there(&minimal) {
+        return minimal + settings;
+    }
+    if version.is_empty() {
         return candidate.into();
     }
     let there = RELEASES.iter().filter(begins).map(Release::name).find(|name| is_there(name));
@@ -264,6 +273,23 @@ mod tests {
         for same in ["tcmalloc@2.10", "system:arena_max=1", "jemalloc@9", "mimalloc@2.2.3", "jemalloc"] {
             assert_eq!(whole(same), same);
         }
+    }
+
+    #[test]
+    fn tcmalloc_is_the_minimal_library_where_there_is_no_other() {
+        let there = |name: &str| Installed {
+            name: name.into(),
+            version: "2.10".into(),
+            path: PathBuf::new(),
+            settings: Vec::new(),
+            environment: Environment::Each { prefix: "".into() },
+            reader: "none",
+        };
+        let minimal = [there("tcmalloc_minimal")];
+        assert_eq!(whole("tcmalloc:heap_limit_mb=9", &minimal), "tcmalloc_minimal:heap_limit_mb=9");
+        assert_eq!(whole("tcmalloc@2.10", &minimal), "tcmalloc_minimal@2.10");
+        assert_eq!(whole("tcmalloc", &[there("tcmalloc"), there("tcmalloc_minimal")]), "tcmalloc");
+        assert_eq!(whole("tcmalloc", &[]), "tcmalloc");
     }
 
     #[test]
