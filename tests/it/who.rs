@@ -49,10 +49,10 @@ Pages of the heap, at the time that was asked for (205 us after the start)
   pinned: free, in pages with a live block  1.92 MiB   98.4 %
   all pages that hold blocks                1.95 MiB  100.0 %
 
-Sites by thread: 2 (KiB)
-  site      pinned   alone  live  allocated  short
-  thread 1  1968.8  1968.8  31.2       31.2    0 %
-  thread 0     0.0     0.0   0.0     1968.8  100 %
+Sites by thread: 2, those that pin most first
+  site        pinned     alone      live  allocated  short
+  thread 1  1.92 MiB  1.92 MiB  31.2 KiB   31.2 KiB    0 %
+  thread 0       0 B       0 B       0 B   1.92 MiB  100 %
 
 What limits these figures
   - Which pages were resident at this moment is not in the trace: only pages

@@ -348,7 +348,7 @@ mod tests {
             "<title>What server allocates - allocanary</title>",
             "<h1>What does server allocate?</h1>",
             "/bin/server &lt;b&gt;",
-            "8000 allocations of 4.21 MiB, 4000 frees",
+            "8000 allocations of 4.20 MiB, 4000 frees",
             "These sizes grow",
             "513 B to 1.00 KiB (3.81 MiB at the end)",
             "Of the frees and reallocs 100.0&nbsp;% are by another thread",

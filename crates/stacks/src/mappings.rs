@@ -22,7 +22,7 @@ pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping))
 /// or where it has no room.
 pub fn file_at(start: u64, path: &mut [u8]) -> usize {
     let (mut line, mut at, mut is_found, mut is_there) = (Line::default(), 0, false, false);
-    for_each_byte(&mut [0; 256], |byte| {
+    for_each_byte(&mut [0; 128], |byte| {
         let is_end = byte == b'\n';
         if line.part == 3 && line.of.low == start && !is_found {
             // What stands before the path has no slash: numbers, and spaces.

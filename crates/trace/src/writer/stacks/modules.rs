@@ -1,5 +1,6 @@
 //! The files with code in which frames lie. In: what the dynamic linker says of them. Out: a record of each in the mapped file.
 
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
 
@@ -42,8 +43,13 @@ pub(super) struct Modules {
     /// The present chunk, and what is used of it.
     chunk: AtomicPtr<u8>,
     used: AtomicUsize,
+    /// A path. Not on the stack: a coroutine's may have a few KiB. It is the thread's that has `busy`.
+    absolute: UnsafeCell<[u8; 512]>,
     known: [Known; MOST],
 }
+
+// SAFETY: all is atomic but the path, which only the thread that has `busy` reads and writes.
+unsafe impl Sync for Modules {}
 
 impl Modules {
     fn known(&self) -> &[Known] {
@@ -91,8 +97,9 @@ impl Modules {
             path => path,
         };
         // A library that was opened by a path from the folder of then, or that its `rpath` names so.
-        let mut absolute = [0; 512];
-        let length = if path.contains(&b'/') && path[0] != b'/' { file_at(object.start, &mut absolute) } else { 0 };
+        // SAFETY: `busy` is this thread's.
+        let absolute = unsafe { &mut *self.absolute.get() };
+        let length = if path.contains(&b'/') && path[0] != b'/' { file_at(object.start, absolute) } else { 0 };
         let path = if length > 0 { &absolute[..length] } else { path };
         let numbers = [object.start, object.end, object.bias];
         let mut hash = Fnv::default();
