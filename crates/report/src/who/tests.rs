@@ -125,7 +125,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     found.pages.empty = None;
     found.sites[0].slope = None;
     let said = text(&found, None, top(15), &Look { color: false, width: 80 });
-    assert!(said.contains("dictAddRaw               24.0 MiB      -  20.0 MiB"), "{said}");
+    assert!(said.contains("dictAddRaw                  24.0 MiB      -  20.0 MiB"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, top(1))).unwrap();
     assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
