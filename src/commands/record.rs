@@ -22,7 +22,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Residents;
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::record::{RecordOptions, put_end, put_marks, put_residents, traces, trim};
+use allocanary_trace::record::{RecordOptions, gather, put_end, put_marks, put_residents, traces, trim};
 use allocanary_trace::stacks::{NoRoom, Resident};
 use verify::Verification;
 
@@ -64,6 +64,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
         };
         // Whatever became of the program: its traces are cut to their length, and named.
+        gather(&folder);
         let made = traces(&folder).unwrap_or_default();
         let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));

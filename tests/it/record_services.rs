@@ -1,5 +1,7 @@
 //! Services that are recorded: the marks of the run are those of the replay.
 
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +12,7 @@ use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
+use super::bounded::Bounded;
 use super::record::{compiled, traces};
 use super::support::{Ran, allocanary, answer, cell, samples};
 
@@ -144,4 +147,55 @@ fn memory_is_read_while_blocks_are_handed_over() {
         info.crossing,
         info.most_resident
     );
+}
+
+/// Its child and the program that it begins may not make files where it made its own.
+#[test]
+fn a_service_that_changes_its_user_is_recorded_in_each_of_its_processes() {
+    if allocanary_kernel::private::user() != 0 {
+        return skipped("only root can change its user");
+    }
+    let preload = Path::new(env!("CARGO_BIN_EXE_preload-record"));
+    let is_open = |path: &Path| path.metadata().is_ok_and(|meta| meta.permissions().mode() & 1 != 0);
+    if !preload.ancestors().all(is_open) {
+        return skipped(format_args!("other users cannot read {}", preload.display()));
+    }
+    // Others can pass through it: the folder of a test is of its user alone.
+    let folder = tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let Some(program) = compiled(folder.path(), "changes_user") else { return };
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "first 0\nchild 64321\nagain 64321\n"), "{}", ran.err);
+    let out = folder.path().join("traces");
+    let found = traces(&out);
+    assert_eq!(found.len(), 3, "{}", ran.err);
+    for path in &found {
+        let info = info(&Trace::open(path).unwrap()).unwrap();
+        assert!(info.merged.events >= 2000, "{}: {:?}", path.display(), info.merged);
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "nothing else is left");
+    assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o711);
+}
+
+/// What is not written has no pages in memory: a disk's read-ahead brings in megabytes of zeros for each process.
+#[test]
+fn the_begin_of_a_trace_brings_in_no_more_of_its_file_than_is_written() {
+    let folder = tempdir().unwrap();
+    let mut command = Command::new("/bin/true");
+    command.env_clear().env("LD_PRELOAD", env!("CARGO_BIN_EXE_preload-record"));
+    command.env("ALLOCANARY_RECORD", folder.path());
+    assert!(command.finish().unwrap().status.success());
+    let [path] = &traces(folder.path())[..] else { return skipped("/bin/true allocates nothing here") };
+    let file = std::fs::File::open(path).unwrap();
+    const PAGES: usize = 4096;
+    let mut resident = vec![0_u8; PAGES];
+    // SAFETY: a mapping of our own, and a byte for each of its pages.
+    unsafe {
+        let at = libc::mmap(std::ptr::null_mut(), PAGES * 4096, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(at, PAGES * 4096, resident.as_mut_ptr()), 0);
+        libc::munmap(at, PAGES * 4096);
+    }
+    let resident = resident.iter().filter(|page| **page & 1 != 0).count();
+    assert!((1..=16).contains(&resident), "{resident} pages");
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use allocanary_kernel::private;
 
+mod others;
+
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, Table, at};
 use crate::stacks::Resident;
@@ -33,8 +35,9 @@ impl RecordOptions<'_> {
     /// preloads that stay: the recorder stands in front of them.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
-        private::make_folder(self.folder).map_err(failed)?;
+        private::make_passage(self.folder).map_err(failed)?;
         let folder = self.folder.canonicalize().map_err(failed)?;
+        let of_others = others::make(&folder).map_err(failed)?;
         if self.preload.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
             let path = self.preload.display();
             return Err(Error::new(format!(
@@ -47,16 +50,20 @@ impl RecordOptions<'_> {
             preload.push(others);
         }
         let window = self.window.map_or(0, |window| window.as_millis());
-        Ok(vec![
+        let mut variables = vec![
             ("LD_PRELOAD", preload),
             ("ALLOCANARY_RECORD", folder.into()),
             ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
             ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
             ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
             ("ALLOCANARY_RECORD_STACKS", self.stacks.to_string().into()),
-        ])
+        ];
+        variables.extend(of_others.map(|folder| ("ALLOCANARY_RECORD_OTHERS", folder.into())));
+        Ok(variables)
     }
 }
+
+pub use others::gather;
 
 /// The traces of a folder, sorted by their start.
 pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {

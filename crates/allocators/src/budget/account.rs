@@ -60,8 +60,8 @@ pub struct Orders {
 const STEP: u64 = 2;
 /// From this share of the limit on a purge that gives something back is not put off, in percent.
 const EDGE: u64 = 97;
-/// A purge that gives back less than this share of the limit was in vain, in percent.
-const LITTLE: u64 = 1;
+/// A purge that gives back less than this share of the limit was in vain, in percent: from the edge on there is as much room.
+const LITTLE: u64 = 100 - EDGE;
 /// So many in a row, and a purge is not expected to help.
 const VAIN: u32 = 2;
 /// Readings that come close together take at most one part of this many of the time; but they are at most so many times as far apart.

@@ -13,6 +13,8 @@ const DEFAULT_LIMIT: u64 = 1 << 30;
 pub(super) struct Config {
     folder: [u8; 3072],
     length: usize,
+    others: [u8; 3072],
+    others_length: usize,
     /// Length of a trace at most, in bytes.
     pub(super) limit: u64,
     /// One block in this many is recorded.
@@ -28,6 +30,11 @@ impl Config {
     pub(super) fn folder(&self) -> &[u8] {
         &self.folder[..self.length]
     }
+
+    /// The folder for processes that may not write there; empty if there is none.
+    pub(super) fn others(&self) -> &[u8] {
+        &self.others[..self.others_length]
+    }
 }
 
 const UNREAD: u32 = 0;
@@ -37,8 +44,16 @@ const OFF: u32 = 2;
 /// There is no state for "is being read": a fork meanwhile would leave it to the child, where nobody reads.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
-static mut CONFIG: Config =
-    Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1, window: 0, stacks: 0 };
+static mut CONFIG: Config = Config {
+    folder: [0; 3072],
+    length: 0,
+    others: [0; 3072],
+    others_length: 0,
+    limit: DEFAULT_LIMIT,
+    rate: 1,
+    window: 0,
+    stacks: 0,
+};
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
@@ -105,6 +120,11 @@ pub(super) fn read(config: &mut Config) -> bool {
     if fits {
         config.folder[..folder.len()].copy_from_slice(folder);
         config.length = folder.len();
+    }
+    let others = variable(c"ALLOCANARY_RECORD_OTHERS").unwrap_or_default();
+    if others.len() < config.others.len() {
+        config.others[..others.len()].copy_from_slice(others);
+        config.others_length = others.len();
     }
     fits
 }

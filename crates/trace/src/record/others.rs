@@ -1,0 +1,93 @@
+//! Traces of processes that have changed their user: a service that root starts. In: the folder of the traces. Out: a folder in it where
+//! any user may make a file, and its traces in the folder of the others.
+//!
+//! Other users may pass through the folder of the traces, and not list it; the name of the one inside cannot be foretold. There they make
+//! files, and touch nobody else's. A file that is a link, or has a second name, is none of the recorder's, and is removed.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use allocanary_kernel::private::user;
+
+/// How the names begin.
+const NAME: &str = ".others-";
+/// Anyone may make files, nobody may list them, and each may only remove its own.
+const MODE: u32 = 0o1733;
+
+/// The folder for other users; none where this process is not root's, and nobody changes its user. One that is there is taken again.
+pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
+    if user() != 0 {
+        return Ok(None);
+    }
+    if let Some(found) = all(folder).find(|path| is_ours(path)) {
+        return Ok(Some(found));
+    }
+    // The keys of the hashes are random.
+    let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
+    let path = folder.join(format!("{NAME}{one:016x}{other:016x}"));
+    DirBuilder::new().mode(0o700).create(&path)?;
+    // Without the mask of the process.
+    fs::set_permissions(&path, Permissions::from_mode(MODE))?;
+    Ok(Some(path))
+}
+
+fn all(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes())).map(|entry| entry.path())
+}
+
+fn is_ours(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == user() && meta.mode() & 0o7777 == MODE)
+}
+
+/// Moves the traces of other users to the folder, and removes theirs if it is empty then.
+pub fn gather(folder: &Path) {
+    for others in all(folder).filter(|path| is_ours(path)) {
+        for entry in fs::read_dir(&others).into_iter().flatten().flatten() {
+            let (from, to) = (entry.path(), folder.join(entry.file_name()));
+            let is_trace = from.extension().is_some_and(|ending| ending == "trace");
+            // It is looked at where its owner cannot exchange it any more.
+            if is_trace
+                && to.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+                && fs::rename(&from, &to).is_ok()
+                && !fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
+            {
+                let _ = fs::remove_file(&to);
+            }
+        }
+        // One that is not empty stays.
+        let _ = fs::remove_dir(&others);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_moved_and_links_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(others) = make(folder.path()).unwrap() else {
+            assert_ne!(user(), 0, "root has one");
+            return;
+        };
+        assert_eq!(make(folder.path()).unwrap(), Some(others.clone()), "the same again");
+        assert_eq!(fs::metadata(&others).unwrap().mode() & 0o7777, MODE);
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "root's").unwrap();
+        fs::write(others.join("a-7-0.trace"), "a").unwrap();
+        fs::write(folder.path().join("b-7-0.trace"), "first").unwrap();
+        fs::write(others.join("b-7-0.trace"), "second").unwrap();
+        std::os::unix::fs::symlink(&secret, others.join("c-7-0.trace")).unwrap();
+        fs::hard_link(&secret, others.join("d-7-0.trace")).unwrap();
+        gather(folder.path());
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+        assert_eq!([read("a-7-0.trace"), read("b-7-0.trace")], [Some("a".into()), Some("first".into())]);
+        assert_eq!([read("c-7-0.trace"), read("d-7-0.trace")], [None, None]);
+        assert_eq!(read("secret").as_deref(), Some("root's"));
+        assert!(others.join("b-7-0.trace").exists(), "what would replace another stays");
+    }
+}
