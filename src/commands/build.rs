@@ -16,6 +16,7 @@ use crate::args::BuildFlags;
 /// Builds, removes or lists.
 pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
     let cache = Cache::of_user().map_err(problem)?;
+    cache.check().map_err(problem)?;
     if flags.prune {
         return prune(&cache, &flags.names);
     }

@@ -101,8 +101,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         if made.is_empty() && recorded.code != INTERRUPTED {
             let command = &program.command[0];
             return Err(Error::Input(format!(
-                "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full \
-                 disk or a small RLIMIT_FSIZE leaves no room for a trace in {}",
+                "{command}: nothing was recorded: it ended before it allocated, or each of its processes is static or set-user-id, for \
+                 which the loader drops preloads, or none could make a file in {} (a full disk, a small RLIMIT_FSIZE, another user)",
                 folder.display()
             )));
         }

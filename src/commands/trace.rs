@@ -32,7 +32,7 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
     match flags.what.as_str() {
         "check" => {
             let problems = problems(&info);
-            terminal::print(problems.concat().as_bytes())?;
+            terminal::print_plain(&problems.concat())?;
             let sound = info.merged.damage.is_empty();
             terminal::print(if sound { "the trace is sound\n" } else { "the trace is damaged\n" }.as_bytes())?;
             Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -54,7 +54,7 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
             terminal::print((text + "\n").as_bytes())
         }
         "export" => terminal::print(curve(&info).as_bytes()),
-        _ => terminal::print(page(&info).as_bytes()),
+        _ => terminal::print_plain(&page(&info)),
     }
 }
 

@@ -217,6 +217,7 @@ mod functions {
 
     extern "C" fn at_start() {
         writer::watch_forks();
+        writer::look_up();
     }
 
     /// Runs before the program's `main`.

@@ -35,6 +35,7 @@ mod production;
 mod record;
 mod record_ends;
 mod record_limits;
+mod record_reasons;
 mod record_services;
 mod record_stacks;
 mod record_verify;

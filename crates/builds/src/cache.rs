@@ -1,12 +1,14 @@
 //! Libraries that were built. In: a folder of the user's cache. Out: each library with its record, checked.
 //!
 //! A library has a folder of its own, `jemalloc@5.3.0`, with `lib.so`, `built.json` and `build.log`. The record is written last: a folder
-//! without one is a build that was interrupted.
+//! without one is a build that was interrupted. A library runs in the programs of this user: where another user can exchange it, as with
+//! another user's HOME in the environment of root, it is none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use allocanary_kernel::private;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -76,8 +78,22 @@ impl Cache {
         &self.folder
     }
 
-    /// All libraries, by name. What cannot be read is left out: it is an interrupted build, and is built again.
+    /// Fails if another user can exchange what is there.
+    pub fn check(&self) -> Result<()> {
+        match private::check_path(&self.folder) {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::File { path: self.folder.clone(), what: "taking libraries from it", why })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All libraries, by name. What cannot be read is left out: it is an interrupted build, and is built again. So is what another user
+    /// can exchange.
     pub fn all(&self) -> Vec<Built> {
+        if self.check().is_err() {
+            return Vec::new();
+        }
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut found: Vec<Built> = entries.filter_map(|entry| read(&entry.path())).collect();
         found.sort_by_key(Built::name);
@@ -86,6 +102,7 @@ impl Cache {
 
     /// The library of a release, if it was built and is unchanged.
     pub fn get(&self, release: &Release) -> Option<Built> {
+        self.check().ok()?;
         read(&self.place(release)).filter(|built| built.check().is_ok())
     }
 
@@ -97,6 +114,10 @@ impl Cache {
             return Err(Error::Folder(place));
         }
         fs::create_dir_all(&place).map_err(file(&place, "making the folder"))?;
+        for folder in [&self.folder, &place] {
+            private::keep_others_from_writing(folder).map_err(file(folder, "keeping others from writing there"))?;
+        }
+        self.check()?;
         // A run that has the old library open keeps it: the new one gets its name only when it has been tried. Of two builds at once the
         // last one stays; if its record is the other's, the checksum says so, and it is built again.
         let own = std::process::id();
@@ -118,6 +139,7 @@ impl Cache {
         let record = place.join("built.json");
         let _ = fs::remove_file(&record);
         fs::rename(&new, &library).map_err(file(&library, "giving it its name"))?;
+        private::keep_others_from_writing(&library).map_err(file(&library, "keeping others from writing to it"))?;
         let text = serde_json::to_string_pretty(&built).map_err(|why| Error::File {
             path: record.clone(),
             what: "writing it",
@@ -125,6 +147,7 @@ impl Cache {
         })?;
         let new = place.join(format!("built-{own}.json"));
         fs::write(&new, text + "\n").map_err(file(&new, "writing it"))?;
+        private::keep_others_from_writing(&new).map_err(file(&new, "keeping others from writing to it"))?;
         fs::rename(&new, &record).map_err(file(&record, "giving it its name"))?;
         Ok(built)
     }
@@ -153,9 +176,11 @@ impl Cache {
 }
 
 fn read(place: &Path) -> Option<Built> {
-    let mut built: Built = serde_json::from_slice(&fs::read(place.join("built.json")).ok()?).ok()?;
+    let record = place.join("built.json");
+    private::check_path(&record).ok()?;
+    let mut built: Built = serde_json::from_slice(&fs::read(record).ok()?).ok()?;
     built.library = place.join("lib.so");
-    built.library.is_file().then_some(built)
+    (built.library.is_file() && private::check_path(&built.library).is_ok()).then_some(built)
 }
 
 fn checksum(path: &Path) -> Result<String> {
@@ -207,6 +232,29 @@ mod tests {
         let error = Cache::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), Source::default());
         assert!(error.unwrap_err().to_string().contains("XDG_CACHE_HOME"));
         assert!(!folder.path().join("a b").exists());
+    }
+
+    #[test]
+    fn a_library_that_another_user_can_exchange_is_not_there() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let built = kept(&cache, "jemalloc@5.3.0");
+        let release = find("jemalloc@5.3.0").unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for path in [built.library.as_path(), built.library.parent().unwrap()] {
+            let before = path.metadata().unwrap().permissions().mode();
+            set(path, 0o777);
+            assert_eq!((cache.all(), cache.get(&release)), (Vec::new(), None), "{}", path.display());
+            set(path, before);
+            assert_eq!(cache.get(&release), Some(built.clone()));
+        }
+        assert!(cache.check().is_ok());
+        if chown(folder.path(), Some(65534), None).is_ok() {
+            assert_eq!(cache.all(), []);
+            let error = cache.check().unwrap_err().to_string();
+            assert!(error.contains("belongs to user 65534"), "{error}");
+        }
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl Program {
         let libraries = shape.loader.as_deref().map_or_else(Vec::new, |loader| libraries(loader, &runs));
         let identity = Identity::of(&part, &libraries);
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
-        let cannot = privileged.or_else(|| shape.cannot(&shown)).or_else(|| linked(&part, own, &how));
+        let cannot = privileged.or_else(|| shape.cannot(&shown)).or_else(|| sanitized(&shown, &libraries));
+        let cannot = cannot.or_else(|| linked(&part, own, &how));
         Ok(Program { path, runs, own, how, cannot })
     }
 
@@ -159,6 +160,16 @@ impl ElfFile {
             format!("{shown} has another C library than the preloads: its loader is {loader}")
         })
     }
+}
+
+/// Whether the program has a runtime that ends it where another library comes first.
+fn sanitized(shown: &str, libraries: &[ProgramFile]) -> Option<String> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_string();
+    let runtime = libraries.iter().find(|part| name(&part.path).starts_with("libasan."))?;
+    Some(format!(
+        "{shown} is built with AddressSanitizer, whose runtime ends a program that has a preload ({}): build it without -fsanitize",
+        runtime.path
+    ))
 }
 
 /// Why an allocator in the program itself is not replaced.

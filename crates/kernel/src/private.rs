@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The user as whom this process makes and opens files.
@@ -76,6 +76,42 @@ pub fn passage_mode() -> u32 {
     if user() == 0 { 0o711 } else { 0o700 }
 }
 
+/// Fails if another user than this one and root can exchange what is at a path: it, or a folder above it, is another user's, or others can
+/// write to it. A folder such as `/tmp`, where each can only remove its own, is none of these.
+pub fn check_path(path: &Path) -> io::Result<()> {
+    let path = path.canonicalize()?;
+    for part in path.ancestors() {
+        let meta = fs::symlink_metadata(part)?;
+        let is_shared = meta.mode() & 0o022 != 0 && !(meta.is_dir() && meta.mode() & 0o1000 != 0 && part != path);
+        let wrong = match meta.uid() {
+            owner if owner != user() && owner != 0 => format!("belongs to user {owner}, wanted {} or root", user()),
+            _ if is_shared => format!("can be written to by others: its mode is {:o}", meta.mode() & 0o7777),
+            _ => continue,
+        };
+        return Err(io::Error::other(format!("{} {wrong}", part.display())));
+    }
+    Ok(())
+}
+
+/// Fails if a path is a symbolic link that another user than this one and root has made.
+pub fn check_link(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_symlink() && meta.uid() != user() && meta.uid() != 0 => {
+            Err(io::Error::other(format!("it is a symbolic link of user {}: name the folder itself", meta.uid())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lets nobody else write to a file or folder of this user's.
+pub fn keep_others_from_writing(path: &Path) -> io::Result<()> {
+    let meta = fs::symlink_metadata(path)?;
+    if meta.mode() & 0o022 != 0 && !meta.is_symlink() && meta.uid() == user() {
+        fs::set_permissions(path, fs::Permissions::from_mode(meta.mode() & 0o7755))?;
+    }
+    Ok(())
+}
+
 /// Opens a file for reading that this user owns, and that no other can write to. A link at its name is not followed.
 pub fn open_own(path: &Path) -> io::Result<File> {
     // A pipe that somebody put there must not let us wait.
@@ -119,7 +155,7 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{chown, symlink};
 
     use super::*;
     use allocanary_testing::skipped::skipped;
@@ -130,6 +166,40 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_others_can_exchange_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inner, file) = (folder.path().join("inner"), folder.path().join("inner/file"));
+        fs::create_dir(&inner).unwrap();
+        fs::write(&file, "").unwrap();
+        set_mode(&inner, 0o755);
+        set_mode(&file, 0o644);
+        check_path(&file).unwrap();
+        for (path, mode) in [(&inner, 0o775), (&inner, 0o757), (&file, 0o666)] {
+            let before = fs::symlink_metadata(path).unwrap().mode();
+            set_mode(path, mode);
+            let error = check_path(&file).unwrap_err().to_string();
+            assert!(error.contains("can be written to by others") && error.contains(path.to_str().unwrap()), "{error}");
+            keep_others_from_writing(path).unwrap();
+            check_path(&file).unwrap();
+            set_mode(path, before);
+        }
+        set_mode(&inner, 0o1777);
+        check_path(&file).unwrap();
+        set_mode(&inner, 0o755);
+        let link = folder.path().join("link");
+        symlink(&inner, &link).unwrap();
+        assert!(
+            check_link(&link).is_ok() && check_link(&inner).is_ok() && check_link(&folder.path().join("none")).is_ok()
+        );
+        if chown(&inner, Some(65534), None).is_err() {
+            return skipped("only root can give files to others");
+        }
+        assert!(check_path(&file).unwrap_err().to_string().contains("belongs to user 65534"));
+        std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+        assert!(check_link(&link).unwrap_err().to_string().contains("link of user 65534"));
     }
 
     #[test]

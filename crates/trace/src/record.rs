@@ -35,6 +35,7 @@ impl RecordOptions<'_> {
     /// preloads that stay: the recorder stands in front of them.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
+        private::check_link(self.folder).map_err(failed)?;
         private::make_passage(self.folder).map_err(failed)?;
         let folder = self.folder.canonicalize().map_err(failed)?;
         let of_others = others::make(&folder).map_err(failed)?;

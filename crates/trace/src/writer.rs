@@ -8,7 +8,8 @@
 //! nothing is recorded, and where it cannot be written nothing either, which one line on standard error says.
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
 //! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the
-//! stack of one allocation in this many (0, none).
+//! stack of one allocation in this many (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the
+//! first one.
 
 mod calls;
 mod clocks;
@@ -30,6 +31,14 @@ pub use crate::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
 pub use forks::watch_forks;
 pub use stacks::{library_closed, look_up_in_program};
+
+/// Looks up the allocator's functions, and what stacks need, at the start of a program that is recorded: one that only frees would else be
+/// told that it can have no stacks.
+pub fn look_up() {
+    if config::is_asked() {
+        real::look_up();
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -89,7 +89,7 @@ static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Looks all of them up. False while another call does so: this one, or one of another thread.
 #[cold]
-fn look_up() -> bool {
+pub(super) fn look_up() -> bool {
     if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
         find_all();
         STATE.store(2, SeqCst);

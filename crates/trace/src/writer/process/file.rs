@@ -237,6 +237,11 @@ pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
         libc::EFBIG => b"a limit on the length of files that is below 64 KiB (ulimit -f)",
         _ => b"an error",
     });
+    if error == libc::EACCES {
+        line.add(b" for user ");
+        // SAFETY: no argument.
+        line.add_number(u64::from(unsafe { libc::geteuid() }));
+    }
     line.add(b" (errno ");
     line.add_number(error as u64);
     line.add(b"). Nothing of process ");
