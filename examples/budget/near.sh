@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# What a budget costs a program whose live memory is just below its limit (`bursts.c` under `budget=256MiB`): processor time with the
+# budget, in parts of that without; and what it took more, in parts of one processor, while the program ran. Medians, in turns. Needs a C
+# compiler. Prints a Markdown table.
+#
+#   examples/budget/near.sh [REPEATS]
+#
+# PRELOADS is a folder that has the preloads; without it they are built.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+repeats=${1:-5}
+preloads=${PRELOADS:-target/release}
+[ -n "${PRELOADS:-}" ] || cargo build --release --quiet --locked --workspace --bins --features prometheus,leaks
+preloads=$(realpath "$preloads")
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
+TIMEFORMAT='%U %S %R'
+
+# Adds a line to a file: processor time and time in seconds; and the count of purges to another.
+once() { # PRELOAD SETTINGS FILE WORDS...
+    rm -f "$out/proof"
+    local preload=$1 settings=$2 file=$3
+    shift 3
+    { time LD_PRELOAD="$preloads/preload-$preload" ALLOCANARY_PRELOAD="$settings" ALLOCANARY_PROOF="$out/proof" \
+        "$out/bursts" "$@" >/dev/null 2>&1; } 2>"$out/time"
+    awk '{ print $1 + $2, $3 }' "$out/time" >>"$file"
+    tail -n 1 "$out/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$file.purges"
+}
+median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
+
+echo "| live, MiB of 256 | allocator | processor time | more, of one processor | purges |"
+echo "|---|---|--:|--:|--:|"
+for shape in "8 3000 240" "4 6000 246" "24 300 220"; do
+    read -r burst rounds stays <<<"$shape"
+    for preload in system jemalloc mimalloc; do
+        rm -f "$out"/*.runs*
+        for _ in $(seq "$repeats"); do
+            once "$preload" "" "$out/without.runs" "$burst" "$rounds" "$stays"
+            once "$preload" budget=256MiB "$out/with.runs" "$burst" "$rounds" "$stays"
+        done
+        without=$(cut -d' ' -f1 "$out/without.runs" | median)
+        more=$(awk -v without="$without" '{ print ($1 - without) / $2 }' "$out/with.runs" | median)
+        with=$(cut -d' ' -f1 "$out/with.runs" | median)
+        echo "| $stays to $((stays + burst)) | $preload | $(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.2fx", a / b }') |" \
+            "$(awk -v a="$more" 'BEGIN { printf "%.0f %%", a * 100 }') | $(median <"$out/with.runs.purges") |"
+    done
+done
