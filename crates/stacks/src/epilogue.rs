@@ -18,7 +18,7 @@ pub fn rule(before: &[u8; BEFORE], after: &[u8]) -> Rule {
 }
 
 /// Whether these bytes end in a call: of a distance, or of a register or what is in memory.
-fn is_call(before: &[u8; BEFORE]) -> bool {
+pub fn is_call(before: &[u8; BEFORE]) -> bool {
     let calls = |length: usize| {
         let code = &before[BEFORE - length..];
         code[0] == 0xFF && code[1] >> 3 & 7 == 2 && operand(&code[1..]) == Some(length - 1)

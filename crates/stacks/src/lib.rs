@@ -1,6 +1,6 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! The return addresses of the calling thread, inside `malloc` of another program. Nothing here allocates, takes a lock or starts a
+//! The return addresses of the calling thread, inside `malloc` of another program. Nothing of that allocates, takes a lock or starts a
 //! thread.
 //!
 //! - [`frames`] reads the rules that a compiler writes for exceptions (`.eh_frame`): pure code on bytes.
@@ -10,6 +10,7 @@
 //! - [`epilogue`] reads the rule from the code itself, where a runtime has made it and there are no tables.
 //! - `stack` reads the stack, and only what is mapped.
 //! - [`walk`] puts these together, and goes on from the thread's last stack.
+//! - [`outside`] walks the stack of a thread of another process, by the same rules. It alone allocates.
 //!
 //! On x86-64 with glibc 2.35 or later. Elsewhere [`walk::look_up`] says no, and nothing is walked.
 
@@ -23,6 +24,7 @@ pub mod frames;
 mod made;
 pub mod mappings;
 pub mod object;
+pub mod outside;
 pub mod rule;
 pub mod rules;
 mod stack;

@@ -1,0 +1,174 @@
+//! The stack of a thread of another process, which stands still. In: its registers, and a way to read the process. Out: the frames, the
+//! innermost first, and how the walk ended. The rules are those of [`frames`](crate::frames), read from the files that the process has mapped.
+//!
+//! This is for a program that looks at others. It allocates: nothing here is for the inside of another program's `malloc`.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::epilogue::{self, AFTER, BEFORE};
+use crate::frames::SIGNAL;
+use crate::rule::{Cfa, Rbp, Rule};
+use crate::walk::Registers;
+use file::Tables;
+
+/// Frames of a stack at most.
+pub const MOST: usize = 4096;
+
+/// A mapping with code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Its first address.
+    pub from: u64,
+    /// The one behind its last.
+    pub to: u64,
+    /// Where it begins in its file.
+    pub offset: u64,
+}
+
+/// A process that can be read.
+pub trait Process {
+    /// Copies bytes. Returns whether all could be copied.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool;
+    /// The executable mapping that has an address.
+    fn code(&self, at: u64) -> Option<Code>;
+    /// The file of that mapping; `None` for memory without one.
+    fn file(&self, code: &Code) -> Option<fs::File>;
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where its code goes on.
+    pub at: Registers,
+    /// The address is one that the kernel has interrupted, and not a return address.
+    pub is_exact: bool,
+}
+
+impl Frame {
+    /// An address inside of the instruction that the frame is at: a return address lies behind the call, perhaps in another function.
+    pub fn inside(&self) -> u64 {
+        self.at.pc.wrapping_sub(u64::from(!self.is_exact))
+    }
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The last frame has no caller.
+    Outermost,
+    /// The caller of the last frame is not known: no table is for its code.
+    Broken,
+    /// There are more frames than [`MOST`].
+    Cut,
+}
+
+/// A stack that was walked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// The frames, the innermost first.
+    pub frames: Vec<Frame>,
+    /// How the walk ended.
+    pub end: End,
+}
+
+/// The files of a process whose tables were read, and the rules that were found. One for all stacks of a process, as long as its mappings
+/// are the same.
+#[derive(Default)]
+pub struct Modules {
+    tables: BTreeMap<u64, Option<Tables>>,
+    rules: BTreeMap<u64, Rule>,
+}
+
+impl std::fmt::Debug for Modules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Modules({} mappings)", self.tables.len())
+    }
+}
+
+impl Modules {
+    /// None yet.
+    pub fn new() -> Modules {
+        Modules::default()
+    }
+
+    /// Walks the stack of a thread that has these registers.
+    pub fn walk(&mut self, process: &dyn Process, from: Registers) -> Stack {
+        let mut frames = Vec::new();
+        let mut next = Frame { at: from, is_exact: true };
+        let end = loop {
+            if frames.len() == MOST {
+                break End::Cut;
+            }
+            frames.push(next);
+            let rule = self.rule(process, &next);
+            match step(process, &next, rule) {
+                // The first function of a program has no caller, and some C libraries say so by a return address of 0.
+                Ok(caller) if caller.at.pc == 0 => break End::Outermost,
+                Ok(caller) => next = caller,
+                Err(end) => break end,
+            }
+        };
+        Stack { frames, end }
+    }
+
+    fn rule(&mut self, process: &dyn Process, frame: &Frame) -> Rule {
+        let pc = frame.inside();
+        if let Some(rule) = self.rules.get(&pc) {
+            return *rule;
+        }
+        let rule = process.code(pc).map_or(Rule::UNKNOWN, |code| {
+            let read = || Tables::read(&process.file(&code)?, &code);
+            match self.tables.entry(code.from).or_insert_with(read) {
+                Some(tables) => tables.rule(pc),
+                // Where such code was interrupted it is not known how far its frame is built.
+                None if !frame.is_exact => by_code(process, frame.at.pc),
+                None => Rule::UNKNOWN,
+            }
+        });
+        self.rules.insert(pc, rule);
+        rule
+    }
+}
+
+/// The rule of a return address by the code around it: a runtime has made it.
+fn by_code(process: &dyn Process, pc: u64) -> Rule {
+    let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
+    let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);
+    if is_read { epilogue::rule(&before, &after) } else { Rule::UNKNOWN }
+}
+
+/// The caller's frame.
+fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> {
+    let Registers { sp, bp, .. } = frame.at;
+    let word = |address: u64| {
+        let mut bytes = [0; 8];
+        process.read(address, &mut bytes).then(|| u64::from_le_bytes(bytes)).ok_or(End::Broken)
+    };
+    let cfa = match rule.cfa() {
+        Cfa::Rsp(distance) => sp.wrapping_add(distance as u64),
+        Cfa::Rbp(distance) => bp.wrapping_add(distance as u64),
+        Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
+        Cfa::Signal => {
+            let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
+            return Ok(Frame { at: Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? }, is_exact: true });
+        }
+        Cfa::End => return Err(End::Outermost),
+        Cfa::Unknown => return Err(End::Broken),
+    };
+    // A caller's frame lies above.
+    if cfa <= sp {
+        return Err(End::Broken);
+    }
+    let bp = match rule.rbp() {
+        Rbp::Same => bp,
+        Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
+        Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
+    };
+    Ok(Frame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
+}
+
+#[cfg(test)]
+mod tests;

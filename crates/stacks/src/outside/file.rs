@@ -1,0 +1,86 @@
+//! The tables of a file that a process has mapped. In: the file, and one of its mappings. Out: rules for addresses of the process.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::Code;
+use crate::bytes::Bytes;
+use crate::frames;
+use crate::rule::Rule;
+
+/// The largest part of a file that is read for its tables, in bytes.
+const LARGEST: u64 = 512 << 20;
+
+/// Program headers at most.
+const HEADERS: usize = 256;
+
+// Kinds of program headers.
+const LOAD: u32 = 1;
+const EH_FRAME: u32 = 0x6474_e550;
+
+/// A program header: what is mapped from where.
+#[derive(Clone, Copy)]
+struct Part {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    bytes: u64,
+}
+
+/// The tables.
+pub(super) struct Tables {
+    /// The part of the file that has them.
+    bytes: Vec<u8>,
+    /// Its address in the process.
+    address: u64,
+    /// The address of `.eh_frame_hdr` there.
+    header: u64,
+}
+
+impl Tables {
+    /// Reads them. `None` if the file has none.
+    pub(super) fn read(file: &File, code: &Code) -> Option<Tables> {
+        let parts = parts(file)?;
+        let loads = || parts.iter().filter(|part| part.kind == LOAD);
+        let end = |part: &Part| part.offset.saturating_add(part.bytes);
+        let mapped = loads().find(|part| part.offset / 4096 * 4096 <= code.offset && code.offset < end(part))?;
+        // What the process adds to an address of the file.
+        let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
+        let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
+        let with = loads().find(|part| header.address.wrapping_sub(part.address) < part.bytes)?;
+        if with.bytes > LARGEST {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(with.bytes).ok()?];
+        file.read_exact_at(&mut bytes, with.offset).ok()?;
+        Some(Tables { bytes, address: with.address.wrapping_add(bias), header: header.address.wrapping_add(bias) })
+    }
+
+    /// The rule of an address of the process.
+    pub(super) fn rule(&self, pc: u64) -> Rule {
+        frames::Tables { bytes: &self.bytes, address: self.address, header: self.header }.rule(pc)
+    }
+}
+
+/// The program headers of a 64-bit file.
+fn parts(file: &File) -> Option<Vec<Part>> {
+    let mut head = [0; 64];
+    file.read_exact_at(&mut head, 0).ok()?;
+    if head[..6] != *b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let at = Bytes::from(&head, 32).u64()?;
+    let (each, count) = (Bytes::from(&head, 54).u16()?, Bytes::from(&head, 56).u16()?);
+    let count = usize::from(count).min(HEADERS);
+    if each != 56 {
+        return None;
+    }
+    let mut bytes = vec![0; count * 56];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    let part = |entry: &[u8]| {
+        let word = |from: usize| Bytes::from(entry, from).u64();
+        let kind = Bytes::from(entry, 0).u32()?;
+        Some(Part { kind, offset: word(8)?, address: word(16)?, bytes: word(32)? })
+    };
+    bytes.as_chunks::<56>().0.iter().map(|entry| part(entry)).collect()
+}
