@@ -14,8 +14,9 @@ use super::{named, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_give_back::account::{Account, Called};
 use allocanary_give_back::condition::Condition;
-use allocanary_give_back::plan::{Planned, plan};
-use allocanary_give_back::{Refusal, carry_out};
+use allocanary_give_back::plan::{Planned, by_function, plan};
+use allocanary_give_back::remedy::Call;
+use allocanary_give_back::{Done, Limits, Refusal, carry_out, has_function};
 use allocanary_heap::{How, Reading, Subject, Trouble, take};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless;
@@ -31,16 +32,17 @@ const REFUSED: u8 = 1;
 /// Does what is asked for.
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     let pid = named::find("give-back", &flags.process)?;
-    let patience = time("--timeout", &flags.timeout)?;
+    let every = flags.every.as_deref().map(|every| time("--every", every)).transpose()?;
+    let limits = Limits { patience: time("--timeout", &flags.timeout)?, every };
     if !flags.set.is_empty() {
-        return settings::set(flags, pid, patience);
+        return settings::set(flags, pid, limits);
     }
-    match &flags.every {
+    match every {
         None => {
             let reading = take(pid, How::Running, DEADLINE).map_err(trouble)?;
-            once(flags, &reading, patience)
+            once(flags, &reading, limits)
         }
-        Some(every) => again(flags, pid, time("--every", every)?, patience),
+        Some(every) => again(flags, pid, every, limits),
     }
 }
 
@@ -56,33 +58,45 @@ fn trouble(error: Trouble) -> Error {
 }
 
 /// Forecast, question, calls, result.
-fn once(flags: &GiveBackFlags, reading: &Reading, patience: Duration) -> Result<ExitCode> {
-    let planned = plan(reading);
+fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<ExitCode> {
+    let mut planned = plan(reading);
+    planned.extend(by_function(reading, |remedy| has_function(reading.process.pid, remedy)));
     let mut account = Account::of(reading, &planned, private::user());
+    let swapped = swapped(flags, reading);
     if flags.dry_run || planned.is_empty() {
         if !flags.json {
             reading.problems.iter().for_each(terminal::tell);
         }
-        return print(flags, &account, Account::expectation).map(|_| ExitCode::SUCCESS);
+        account.calls =
+            planned.iter().map(|one| Called::checked(one, &asked(reading, one, Some(&[]), limits))).collect();
+        if let Some(reason) = swapped {
+            account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
+        }
+        print(flags, &account, Account::expectation)?;
+        return Ok(ExitCode::from(if account.is_possible() { 0 } else { REFUSED }));
     }
     if !flags.json {
         terminal::print_plain(&account.expectation())?;
     }
-    let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
-    if swapped > 0 && !flags.swapped {
-        let bytes = Unit::Bytes.show(swapped as f64);
-        let pid = reading.process.pid;
-        let reason = format!(
-            "process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway"
-        );
+    if let Some(reason) = swapped {
         account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
         return tell(flags, &account);
     }
     if !flags.yes && !confirmed()? {
         return Ok(ExitCode::from(REFUSED));
     }
-    give_back(&mut account, &reading.process, &planned, patience);
+    give_back(&mut account, reading, &planned, limits);
     tell(flags, &account)
+}
+
+/// Why a heap in swap is not asked.
+fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
+    let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
+    let bytes = Unit::Bytes.show(swapped as f64);
+    let pid = reading.process.pid;
+    (swapped > 0 && !flags.swapped).then(|| {
+        format!("process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway")
+    })
 }
 
 /// The line of the log and the result.
@@ -94,20 +108,34 @@ fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
     Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
 }
 
+/// Asks one heap: makes its own calls, or these. Without any, all is done but the calls.
+fn asked(
+    reading: &Reading,
+    one: &Planned,
+    calls: Option<&[Call]>,
+    limits: Limits,
+) -> std::result::Result<Done, Refusal> {
+    let process = &reading.process;
+    match Subject::of(process.pid) {
+        Some(now) if now.is_same(process) => {
+            let own = (one.remedy.calls)();
+            carry_out(process.pid, one.remedy, calls.unwrap_or(&own), limits)
+        }
+        Some(_) => Err(Refusal::Trouble(Trouble::Changed(process.pid))),
+        None => Err(Refusal::Trouble(Trouble::Gone(process.pid))),
+    }
+}
+
 /// Makes the calls, and reads the process again.
-fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], patience: Duration) {
+fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limits: Limits) {
     account.calls.clear();
     let mut has_begun = false;
     for one in planned {
-        let calls = (one.remedy.calls)();
-        let result = match Subject::of(process.pid) {
-            Some(now) if now.is_same(process) => carry_out(process.pid, one.remedy, &calls, patience),
-            Some(_) => Err(Refusal::Trouble(Trouble::Changed(process.pid))),
-            None => Err(Refusal::Trouble(Trouble::Gone(process.pid))),
-        };
+        let result = asked(reading, one, None, limits);
         has_begun |= result.as_ref().map_or_else(Refusal::has_begun, |_| true);
         account.calls.push(Called::made(one, &result));
     }
+    let process = &reading.process;
     // Also where a call was taken back or failed: what was given until then is given.
     if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
         account.after = take(process.pid, How::Running, DEADLINE).ok().map(|after| after.resident);
@@ -143,7 +171,7 @@ fn append(file: &Path, line: &str) -> Result<()> {
 }
 
 /// Again and again, until the process ends. A refusal is told, and the next time is tried.
-fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -> Result<ExitCode> {
+fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Result<ExitCode> {
     let condition = flags.condition.as_deref().map(Condition::parse).transpose().map_err(Error::Input)?;
     if !flags.yes {
         return Err(Error::Input("give-back: --every needs --yes: nobody is asked each time".into()));
@@ -153,7 +181,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -
     let mut reading = first;
     loop {
         if condition.is_none_or(|condition| condition.holds(&reading)) {
-            once(flags, &reading, patience)?;
+            once(flags, &reading, limits)?;
         }
         std::thread::sleep(every);
         reading = match take(pid, How::Running, DEADLINE) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_give_back::{Refusal, carry_out, remedy};
+use allocanary_give_back::{Limits, Refusal, carry_out, remedy};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -14,9 +14,10 @@ fn main() {
         eprintln!("storm: wanted an allocator with a remedy and two numbers; found {words:?}");
         std::process::exit(2);
     };
+    let limits = Limits { patience: Duration::from_secs(10), every: None };
     let (mut took, mut no_thread, mut others) = (Vec::new(), 0, Vec::new());
     for _ in 0..calls {
-        match carry_out(pid, remedy, &(remedy.calls)(), Duration::from_secs(10)) {
+        match carry_out(pid, remedy, &(remedy.calls)(), limits) {
             Ok(done) if done.failure().is_none() => took.push(done.took.as_micros()),
             Ok(done) => others.push(format!("{:?}", done.failure())),
             Err(Refusal::NoThread { .. }) => no_thread += 1,

@@ -7,7 +7,7 @@ use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::{Unit, show_duration, show_time};
 use serde::Serialize;
 
-use crate::plan::{Planned, forecast};
+use crate::plan::{Planned, forecast, not_known};
 use crate::{Done, Refusal};
 
 /// The form of the JSON. A reader refuses later ones.
@@ -34,6 +34,8 @@ pub struct Account {
     pub forecast: Option<u64>,
     /// Whether that is an upper bound only.
     pub at_most: bool,
+    /// Resident memory that belongs to no allocator that is known.
+    pub not_known: u64,
     /// What each heap was asked.
     pub calls: Vec<Called>,
 }
@@ -75,6 +77,11 @@ impl Called {
         }
     }
 
+    /// Who would make the calls, or why nobody can. Nothing was called.
+    pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
+        Called { took: None, ..Called::made(planned, result) }
+    }
+
     /// The calls that were made, or why not.
     pub fn made(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
         let called = Called::planned(planned);
@@ -104,6 +111,7 @@ impl Account {
             after: None,
             forecast: forecast(planned),
             at_most: planned.iter().any(|one| one.at_most),
+            not_known: not_known(reading),
             calls: planned.iter().map(Called::planned).collect(),
         }
     }
@@ -115,14 +123,26 @@ impl Account {
 
     /// Whether every call was made, and well.
     pub fn is_done(&self) -> bool {
-        self.after.is_some() && self.calls.iter().all(|call| call.error.is_none())
+        self.after.is_some() && self.is_possible()
+    }
+
+    /// Whether nothing was found that forbids a call, and it is known what to call.
+    pub fn is_possible(&self) -> bool {
+        self.calls.iter().all(|call| call.error.is_none()) && !(self.calls.is_empty() && self.not_known > 0)
     }
 
     /// The forecast, for a person: some lines.
     pub fn expectation(&self) -> String {
         let head = format!("process {} ({}): {} resident", self.pid, in_one_line(&self.name), bytes(self.before));
+        let rest = match self.not_known {
+            0 => String::new(),
+            rest => format!("{} of it belong to no allocator that is known here", bytes(rest)),
+        };
         if self.calls.is_empty() {
-            return format!("{head}. Its allocator would give nothing back.\n");
+            return match rest.as_str() {
+                "" => format!("{head}. Its allocator would give nothing back.\n"),
+                rest => format!("{head}. What it would give back is not known: {rest}. Nothing was called.\n"),
+            };
         }
         let line = |call: &Called| {
             let expected = match call.forecast {
@@ -130,9 +150,15 @@ impl Account {
                 Some(forecast) => format!("would give back {}", bytes(forecast)),
                 None => "would give back an amount that is not known: the heap could not be divided".into(),
             };
-            format!("  {}: {} {expected}\n", call.allocator, call.calls.join(", "))
+            let who = match (&call.error, call.thread, &call.wait) {
+                (Some(error), ..) => format!("    refused: {error}\n"),
+                (None, Some(thread), Some(wait)) => format!("    by thread {thread}, which waits in {wait}\n"),
+                _ => String::new(),
+            };
+            format!("  {}: {} {expected}\n{who}", call.allocator, call.calls.join(", "))
         };
-        format!("{head}\n{}", self.calls.iter().map(line).collect::<String>())
+        let rest = if rest.is_empty() { rest } else { format!("  {rest}\n") };
+        format!("{head}\n{}{rest}", self.calls.iter().map(line).collect::<String>())
     }
 
     /// The result, for a person: some lines, the answer last.
@@ -215,6 +241,7 @@ mod tests {
             after: Some(16 << 20),
             forecast: Some(45 << 20),
             at_most: false,
+            not_known: 0,
             calls: vec![call],
         }
     }
@@ -223,7 +250,8 @@ mod tests {
     fn the_forecast_is_told_before_and_the_result_after() {
         assert_eq!(
             account().expectation(),
-            "process 42 (my server): 61.0 MiB resident\n  glibc: malloc_trim(0) would give back 45.0 MiB\n"
+            "process 42 (my server): 61.0 MiB resident\n  glibc: malloc_trim(0) would give back 45.0 MiB\n    \
+             by thread 42, which waits in poll\n"
         );
         assert_eq!(
             account().result(),
@@ -231,7 +259,13 @@ mod tests {
              given back: 45.0 MiB (expected: 45.0 MiB). Resident: 16.0 MiB, before 61.0 MiB.\n"
         );
         let none = Account { calls: Vec::new(), ..account() };
-        assert!(none.expectation().contains("would give nothing back"));
+        assert!(none.expectation().contains("would give nothing back") && none.is_possible());
+        let unknown = Account { not_known: 50 << 20, ..none };
+        assert!(unknown.expectation().contains("is not known: 50.0 MiB of it belong to no allocator"));
+        assert!(!unknown.is_possible());
+        let mut refused = account();
+        refused.calls[0].error = Some("it is traced".into());
+        assert!(refused.expectation().ends_with("45.0 MiB\n    refused: it is traced\n") && !refused.is_possible());
     }
 
     #[test]

@@ -1,82 +1,166 @@
 //! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
+use allocanary_stacks::walk::Registers;
 
+use crate::borrowed::{Borrowed, Prepared, Taken};
+use crate::places::Places;
+use crate::reader::Reader;
 use crate::remedy::Call;
-use crate::threads::Threads;
-use crate::{Borrowed, Done, Made, Refusal, Remedy, safety, symbols};
+use crate::standing::Ground;
+use crate::symbols::{Function, Functions};
+use crate::threads::{Threads, Waiting};
+use crate::way_back::WayBack;
+use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, waits, way_back};
 
 /// For so long a thread is looked for that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// Has a thread of the process make the calls of a remedy. Each lock is waited for at most so long, where a call can be taken back.
-pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) -> Result<Done, Refusal> {
+/// Has a thread of the process make the calls of a remedy. Without calls, all is done but the calls: the thread is stopped, looked at and let go.
+pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
     // The thread that waits for the other one blocks signals too: none ends this command while a thread of the process is changed.
     let _blocked = Blocked::new();
     // The kernel lets every thread of the process go when the thread that traces it ends, whatever has failed.
-    let made = std::thread::scope(|scope| scope.spawn(|| make(pid, remedy, calls, patience)).join());
+    let made = std::thread::scope(|scope| scope.spawn(|| make(pid, remedy, calls, limits)).join());
     made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn make(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) -> Result<Done, Refusal> {
-    safety::check(pid)?;
-    let live = Live::open(pid)?;
+/// Whether a process has the function of a remedy.
+pub fn has_function(pid: u32, remedy: &Remedy) -> bool {
     let names: Vec<String> = remedy.names().collect();
-    let (functions, looked) = symbols::find(pid, live.mappings(), &names);
-    let files: BTreeSet<&str> = functions.iter().map(|function| function.file.as_str()).collect();
+    let is_there = |reader: Reader| {
+        let functions = Functions::read(pid, reader.mappings(), &|name| names.iter().any(|one| one == name));
+        !functions.all.is_empty()
+    };
+    Reader::open(pid).is_ok_and(is_there)
+}
+
+fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
+    let notice = safety::check(pid)?;
+    let reader = Reader::open(pid)?;
+    let names: Vec<String> = remedy.names().collect();
+    let wanted =
+        |name: &str| names.iter().any(|one| one == name) || places::is_wanted(name) || way_back::is_wanted(name);
+    let functions = Functions::read(pid, reader.mappings(), &wanted);
+    let function = the_function(pid, remedy, &functions, &names)?;
+    let way = WayBack::find(&reader, pid, &functions).map_err(|missing| {
+        let state = format!("{missing} was not found in its C library, by which the thread goes back");
+        Refusal::State { pid, state, instead: "Have the program make the call itself" }
+    })?;
+    let ground = Ground::new(Places::of(&functions.all, reader.mappings()));
+    let starts_thread = calls.iter().any(|call| call.starts_thread);
+    let until = Instant::now() + SEARCH;
+    loop {
+        // A stack grows, and so does its mapping.
+        let reader = Reader::open(pid)?;
+        let prepared =
+            Prepared { reader: &reader, ground: &ground, way: &way, notice, does: remedy.does, starts_thread };
+        match borrow(&prepared, pid, remedy, limits)? {
+            Ok(borrowed) => return made(*borrowed, function.clone(), remedy, calls, limits),
+            Err(threads) if Instant::now() >= until => {
+                return Err(Refusal::NoThread { pid, found: threads.words(), help: threads.help() });
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The allocator's function.
+fn the_function<'a>(
+    pid: u32,
+    remedy: &Remedy,
+    functions: &'a Functions,
+    names: &[String],
+) -> Result<&'a Function, Refusal> {
+    let found = functions.of(names);
+    let files: BTreeSet<&str> = found.iter().map(|function| function.file.as_str()).collect();
     if files.len() > 1 {
         let files = files.into_iter().collect::<Vec<_>>().join(" and ");
         return Err(Refusal::SeveralFunctions { pid, function: remedy.function, files });
     }
-    let Some(function) = functions.into_iter().next() else {
+    found.into_iter().next().ok_or_else(|| {
         let allocator = remedy.allocator.to_string();
-        return Err(Refusal::NoFunction { pid, allocator, function: remedy.function, looked: looked.join(", ") });
-    };
-    // Where the C library keeps a thread's `errno`. A program without that function has none that could change.
-    let errno = symbols::find(pid, live.mappings(), &["__errno_location".into()]).0.into_iter().next();
-    let mut borrowed = borrow(pid, calls.iter().any(|call| call.starts_thread))?;
-    let place = match errno {
-        Some(errno) => Some(borrowed.call(errno.at, &[], patience, false)?),
-        None => None,
-    };
-    let before = place.and_then(|at| Some((at, borrowed.read(at, 4).ok()?)));
+        Refusal::NoFunction { pid, allocator, function: remedy.function, looked: functions.looked.join(", ") }
+    })
+}
+
+/// Borrows the most harmless thread that waits. Inside: what the threads do, if there is none.
+fn borrow<'a>(
+    prepared: &'a Prepared<'a>,
+    pid: u32,
+    remedy: &Remedy,
+    limits: Limits,
+) -> Result<Result<Box<Borrowed<'a>>, Threads>, Refusal> {
+    let mut threads = Threads::of(prepared.reader, pid);
+    if !remedy.one_lock_at_a_time {
+        nobody_forks(prepared, pid, &threads)?;
+    }
+    let holders = if remedy.one_lock_at_a_time { BTreeMap::new() } else { holders(pid, &threads.waiting)? };
+    for waiting in std::mem::take(&mut threads.waiting) {
+        let told = &waiting.told;
+        let time_out = waits::time_out(told.number, &told.arguments, |at| prepared.reader.word(at));
+        let why = match (holders.get(&waiting.tid), time_out.zip(limits.every)) {
+            (Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.wait.name),
+            (None, Some((time_out, every))) if time_out > every => {
+                format!("waiting in {} for {time_out:?}, which would begin anew each {every:?}", waiting.wait.name)
+            }
+            _ => match Borrowed::take(prepared, pid, &waiting)? {
+                Taken::Borrowed(borrowed) => return Ok(Ok(borrowed)),
+                Taken::GoneOn => "gone on meanwhile".into(),
+                Taken::Unfit(why) => why,
+            },
+        };
+        *threads.others.entry(why).or_default() += 1;
+    }
+    Ok(Err(threads))
+}
+
+/// Refuses where a thread waits inside of `fork`: the handlers of an allocator may have locked all of it until that goes on.
+fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
+    let forks =
+        |told: &waits::Told| prepared.ground.forks(prepared.reader, Registers { pc: told.pc, sp: told.sp, bp: 0 });
+    match threads.asleep.iter().find(|(_, told)| forks(told)) {
+        None => Ok(()),
+        Some((tid, _)) => {
+            let state =
+                format!("its thread {tid} waits inside of fork, and the allocator is locked until that goes on");
+            Err(Refusal::State { pid, state, instead: "Try again when it has" })
+        }
+    }
+}
+
+/// The threads among these that hold a mutex, and how many.
+fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusal> {
+    if waiting.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let tids: Vec<u32> = waiting.iter().map(|one| one.tid).collect();
+    Ok(locks::held(&Live::open(pid)?, &tids))
+}
+
+/// Makes the calls.
+fn made(
+    mut borrowed: Borrowed,
+    function: Function,
+    remedy: &Remedy,
+    calls: &[Call],
+    limits: Limits,
+) -> Result<Done, Refusal> {
     let begun = Instant::now();
     let mut made = Vec::new();
     let result = calls.iter().try_for_each(|call| {
-        let answer = borrowed.call(function.at, &call.arguments, patience, remedy.one_lock_at_a_time)? as i32;
+        let answer = borrowed.call(function.at, &call.arguments, limits.patience, remedy.one_lock_at_a_time)? as i32;
         let error = if remedy.zero_is_good { answer } else { 0 };
         let out = borrowed.left(&call.arguments, 1)?;
         made.push(Made { name: call.name.clone(), error, may_fail: call.may_fail, out });
         Ok(())
     });
     let took = begun.elapsed();
-    if let Some((at, bytes)) = before {
-        let _ = borrowed.write(at, &bytes);
-    }
     let (tid, wait) = (borrowed.tid(), borrowed.wait());
     drop(borrowed);
     result.map(|()| Done { tid, wait, function, calls: made, took })
-}
-
-/// Borrows the most harmless thread that waits.
-fn borrow(pid: u32, starts_thread: bool) -> Result<Borrowed, Refusal> {
-    let until = Instant::now() + SEARCH;
-    loop {
-        // A stack grows, and so does its mapping.
-        let live = Live::open(pid)?;
-        let threads = Threads::of(&live, pid);
-        for waiting in &threads.waiting {
-            if let Some(borrowed) = Borrowed::take(&live, pid, waiting, starts_thread)? {
-                return Ok(borrowed);
-            }
-        }
-        if Instant::now() >= until {
-            return Err(Refusal::NoThread { pid, found: threads.words() });
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

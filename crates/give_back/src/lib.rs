@@ -4,9 +4,12 @@
 //! call (`malloc_trim(0)` for glibc) and then goes on waiting. The other threads run on. Data flow in one direction:
 //!
 //! 1. `safety` refuses a process whose state makes that unsafe.
-//! 2. [`remedy`] gives the functions to call for each allocator, and [`symbols`] finds where they are in the process.
-//! 3. `threads` lists the threads that wait in a call that can be made again; `waits` is the table of these calls.
-//! 4. `Borrowed` is such a thread while it makes the calls. Everything that it had is put back when that is dropped.
+//! 2. [`remedy`] gives the functions to call for each allocator, and [`symbols`] finds where they are in the process; `way_back` the code by
+//!    which a thread comes back.
+//! 3. `threads` lists the threads that wait in a call that can be made again; `waits` is the table of these calls. `standing` walks their
+//!    stacks, `room` measures them, `locks` looks for mutexes that are held.
+//! 4. `Borrowed` is such a thread while it makes the calls, by what `chain` and `frame` lay on its stack. Everything that it had is put back
+//!    when that is dropped, or by the thread itself if nobody drops it.
 //! 5. [`carry_out()`] does all of it, and returns what each call answered.
 //! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
 //!
@@ -20,6 +23,8 @@ pub mod account;
 mod borrowed;
 #[cfg(target_arch = "x86_64")]
 mod carry_out;
+#[cfg(target_arch = "x86_64")]
+mod chain;
 pub mod condition;
 mod done;
 #[cfg(not(target_arch = "x86_64"))]
@@ -27,27 +32,45 @@ mod elsewhere;
 #[cfg(target_arch = "x86_64")]
 mod filter;
 #[cfg(target_arch = "x86_64")]
+mod frame;
+#[cfg(target_arch = "x86_64")]
 mod handlers;
+mod limits;
+#[cfg(target_arch = "x86_64")]
+mod locks;
+#[cfg(target_arch = "x86_64")]
+mod needs;
+#[cfg(target_arch = "x86_64")]
+mod places;
 pub mod plan;
+#[cfg(target_arch = "x86_64")]
+mod reader;
 mod refusal;
 pub mod remedy;
+#[cfg(target_arch = "x86_64")]
+mod room;
 #[cfg(target_arch = "x86_64")]
 mod safety;
 pub mod settings;
 #[cfg(target_arch = "x86_64")]
+mod standing;
+#[doc(hidden)]
+pub mod steps;
+#[cfg(target_arch = "x86_64")]
 mod stopping;
 pub mod symbols;
 #[cfg(target_arch = "x86_64")]
-pub mod threads;
+mod threads;
 #[cfg(target_arch = "x86_64")]
-pub mod waits;
+mod waits;
+#[cfg(target_arch = "x86_64")]
+mod way_back;
 
 #[cfg(target_arch = "x86_64")]
-pub use borrowed::Borrowed;
-#[cfg(target_arch = "x86_64")]
-pub use carry_out::carry_out;
+pub use carry_out::{carry_out, has_function};
 pub use done::{Done, Made};
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::carry_out;
+pub use elsewhere::{carry_out, has_function};
+pub use limits::Limits;
 pub use refusal::Refusal;
 pub use remedy::Remedy;

@@ -1,6 +1,6 @@
 //! What a process could give back. In: a reading of it. Out: a remedy for each of its heaps, with the forecast.
 
-use allocanary_heap::{Reading, Sure};
+use allocanary_heap::{Reading, Sort, Sure};
 
 use crate::remedy::{self, Remedy};
 
@@ -30,6 +30,24 @@ pub fn plan(reading: &Reading) -> Vec<Planned> {
     all
 }
 
+/// Less memory that is not known than this is no heap.
+const SMALL: u64 = 1 << 20;
+
+/// Resident bytes that belong to no allocator that is known here; 0 if that is little.
+pub fn not_known(reading: &Reading) -> u64 {
+    let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
+    let heaps = reading.heaps.iter().filter(|heap| remedy::of(&heap.allocator).is_none()).map(|heap| heap.resident);
+    Some(areas.chain(heaps).sum()).filter(|bytes| *bytes >= SMALL).unwrap_or(0)
+}
+
+/// Allocators that no walk has found, and whose function the process has: `has` says so. Their forecast is not known. They are looked for where
+/// there is memory that is not known.
+pub fn by_function(reading: &Reading, has: impl Fn(&Remedy) -> bool) -> Vec<Planned> {
+    let is_new = |remedy: &&'static Remedy| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
+    let all = remedy::ALL.iter().filter(|_| not_known(reading) > 0).filter(is_new);
+    all.filter(|remedy| has(remedy)).map(|remedy| Planned { remedy, forecast: None, at_most: false }).collect()
+}
+
 /// The forecasts together; `None` if one of them is not known.
 pub fn forecast(planned: &[Planned]) -> Option<u64> {
     planned.iter().map(|one| one.forecast).sum()
@@ -54,6 +72,26 @@ mod tests {
             "arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped":0,"swapped":0,
             "remedies":[{{"name":"","bytes":{bytes},"at_most":false}}]}}"#
         )
+    }
+
+    #[test]
+    fn memory_that_is_not_known_may_be_an_allocator_s_whose_function_is_there() {
+        let unknown = |bytes: u64| {
+            let mut reading = reading(&heap("glibc", "exact", 0));
+            let text = format!(
+                r#"{{"name":"not known","sort":"unknown","resident":{bytes},"share":0,"mappings":1,"how":"","tool":""}}"#
+            );
+            reading.areas.push(serde_json::from_str(&text).unwrap());
+            reading
+        };
+        let found = |reading: &Reading| {
+            let planned = by_function(reading, |remedy| remedy.allocator != "mimalloc");
+            planned.iter().map(|one| (one.remedy.allocator, one.forecast)).collect::<Vec<_>>()
+        };
+        assert_eq!(not_known(&unknown(5 << 20)), 5 << 20);
+        assert_eq!(found(&unknown(5 << 20)), [("jemalloc", None), ("tcmalloc", None)]);
+        assert_eq!((not_known(&unknown(5000)), found(&unknown(5000))), (0, vec![]));
+        assert_eq!(not_known(&reading(&heap("snmalloc", "exact", 7))), 0, "little");
     }
 
     #[test]

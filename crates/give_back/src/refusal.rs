@@ -50,13 +50,15 @@ pub enum Refusal {
     /// No thread waits in a call that can be made again.
     #[error(
         "process {pid}: no thread waits where it can be borrowed ({found}). Wanted: one in nanosleep, poll, select, epoll_wait, read, accept, \
-         recv, pause or wait. Try again later, or have the program make the call itself"
+         recv, pause, wait or a wait for a condition. {help}"
     )]
     NoThread {
         /// The process.
         pid: u32,
         /// What its threads do.
         found: String,
+        /// What would help.
+        help: &'static str,
     },
     /// A thread did not stop in time. It was let go when it did.
     #[error(
@@ -93,6 +95,19 @@ pub enum Refusal {
         /// For how long.
         waited: Duration,
     },
+    /// The call sleeps, and cannot be taken back. It ends by itself.
+    #[error(
+        "process {pid}: after {waited:?} the call in thread {tid} still waited for something that another thread holds, and could not be taken \
+         back. It ends when that is free, and the thread then waits again as before. Look at the process later"
+    )]
+    Left {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// For how long.
+        waited: Duration,
+    },
     /// The call hit a fault. The program goes on from where it waited.
     #[error(
         "process {pid}: the call in thread {tid} was stopped by signal {signal} at {at:#x}. The thread waits again as before, but the allocator \
@@ -116,7 +131,7 @@ pub enum Refusal {
 impl Refusal {
     /// Whether a call had begun: what it gave until then is given.
     pub fn has_begun(&self) -> bool {
-        matches!(self, Refusal::Locked { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
+        matches!(self, Refusal::Locked { .. } | Refusal::Left { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
     }
 
     /// From the system's error, and what was tried.
@@ -135,13 +150,14 @@ mod tests {
         let before = [
             Refusal::Late { pid: 1, tid: 1 },
             Refusal::Never { pid: 1, tid: 1 },
-            Refusal::NoThread { pid: 1, found },
+            Refusal::NoThread { pid: 1, found, help: "" },
             Refusal::Trouble(Trouble::Gone(1)),
         ];
         assert!(!before.iter().any(Refusal::has_begun));
         let waited = Duration::from_secs(1);
         let during = [
             Refusal::Locked { pid: 1, tid: 1, waited },
+            Refusal::Left { pid: 1, tid: 1, waited },
             Refusal::Fault { pid: 1, tid: 1, signal: 11, at: 0 },
             Refusal::Ended(1),
         ];

@@ -24,6 +24,15 @@ pub enum Argument {
     Bytes(Vec<u8>),
 }
 
+/// What an allocator's call does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// It only tells the kernel that pages are free, and moves the program break.
+    Advises,
+    /// It maps, unmaps and protects memory as well.
+    Maps,
+}
+
 /// What an allocator is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Remedy {
@@ -37,6 +46,8 @@ pub struct Remedy {
     pub calls: fn() -> Vec<Call>,
     /// Whether an answer of the function other than 0 is an error.
     pub zero_is_good: bool,
+    /// What its calls do to memory.
+    pub does: Does,
     /// Whether the first lock that the call waits for is the only one that it may hold, so that it can be taken back there.
     pub one_lock_at_a_time: bool,
 }
@@ -50,6 +61,7 @@ pub const ALL: &[Remedy] = &[
         calls: || vec![call("malloc_trim(0)", vec![Argument::Number(0)], false)],
         // It answers 1 if memory was given back.
         zero_is_good: false,
+        does: Does::Advises,
         one_lock_at_a_time: true,
     },
     Remedy {
@@ -58,6 +70,7 @@ pub const ALL: &[Remedy] = &[
         prefixes: &["", "je_", "_rjem_", "jemalloc_"],
         calls: || vec![mallctl("thread.tcache.flush", None, true), mallctl(PURGE, None, false)],
         zero_is_good: true,
+        does: Does::Maps,
         one_lock_at_a_time: false,
     },
     Remedy {
@@ -66,6 +79,17 @@ pub const ALL: &[Remedy] = &[
         prefixes: &[""],
         calls: || vec![call("mi_collect(true)", vec![Argument::Number(1)], false)],
         zero_is_good: false,
+        does: Does::Maps,
+        one_lock_at_a_time: false,
+    },
+    Remedy {
+        allocator: "tcmalloc",
+        // Of gperftools. It has no answer, and what is taken for one is left over.
+        function: "MallocExtension_ReleaseFreeMemory",
+        prefixes: &[""],
+        calls: || vec![call("MallocExtension_ReleaseFreeMemory()", Vec::new(), false)],
+        zero_is_good: false,
+        does: Does::Maps,
         one_lock_at_a_time: false,
     },
 ];

@@ -1,4 +1,5 @@
-//! The states of a whole process in which no thread of it is borrowed. In: the text of `/proc/PID/status`. Out: the first reason, if any.
+//! The states of a whole process in which no thread of it is borrowed. In: the text of `/proc/PID/status`. Out: the first reason, or the
+//! signal by which the end of a call is noticed.
 
 use std::fs;
 
@@ -6,18 +7,32 @@ use allocanary_heap::ptrace::{bit, field};
 
 use crate::Refusal;
 
-/// Refuses a process whose state forbids the call. The states of its threads are looked at later.
-pub fn check(pid: u32) -> Result<(), Refusal> {
+/// Signals that the kernel drops if no handler takes them, those first that programs use the least.
+const NOTICES: [i32; 2] = [libc::SIGURG, libc::SIGWINCH];
+
+/// Refuses a process whose state forbids the call. The states of its threads are looked at later. Otherwise, the signal by which the end of a
+/// call is noticed.
+pub fn check(pid: u32) -> Result<i32, Refusal> {
     if pid == std::process::id() {
         let instead = "Name another process";
         return Err(Refusal::State { pid, state: "that is this command itself".into(), instead });
     }
     let text = fs::read(format!("/proc/{pid}/status"));
     let text = text.map_err(|error| Refusal::of(pid, "reading its state", error))?;
-    match problem(&String::from_utf8_lossy(&text), thread_group_of) {
-        None => Ok(()),
-        Some((state, instead)) => Err(Refusal::State { pid, state, instead }),
+    let text = String::from_utf8_lossy(&text);
+    if let Some((state, instead)) = problem(&text, thread_group_of) {
+        return Err(Refusal::State { pid, state, instead });
     }
+    notice(&text).ok_or_else(|| {
+        let state = "it takes both SIGURG and SIGWINCH, by one of which the end of the call is noticed".into();
+        Refusal::State { pid, state, instead: "Have the program make the call itself" }
+    })
+}
+
+/// The first of the signals that the process does not take.
+fn notice(status: &str) -> Option<i32> {
+    let taken = field(status, "SigCgt").and_then(|text| u64::from_str_radix(text, 16).ok())?;
+    NOTICES.into_iter().find(|signal| taken & bit(*signal) == 0)
 }
 
 /// The process of a thread that traces.
@@ -28,7 +43,6 @@ fn thread_group_of(tid: u32) -> u32 {
 
 /// What forbids it, and what to do instead.
 fn problem(status: &str, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
-    let hex = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
     let number = |name| field(status, name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     let tracer = number("TracerPid");
     if tracer != 0 {
@@ -44,11 +58,6 @@ fn problem(status: &str, process_of: impl Fn(u32) -> u32) -> Option<(String, &'s
             ));
         }
         _ => {}
-    }
-    if hex("SigIgn") & bit(libc::SIGSEGV) != 0 {
-        // The end of the call is a fault, and the kernel would change how the program takes faults.
-        let state = "it ignores SIGSEGV, by which the end of the call is noticed".into();
-        return Some((state, "Have the program make the call itself"));
     }
     if field(status, "x86_Thread_features")
         .is_some_and(|features| features.split_whitespace().any(|one| one == "shstk"))
@@ -79,10 +88,17 @@ mod tests {
         assert!(state("TracerPid:\t8\n").unwrap().contains("process 7 traces"));
         assert!(state("State:\tT (stopped)\nTracerPid:\t0\n").unwrap().contains("stopped"));
         assert!(state("State:\tZ (zombie)\n").unwrap().contains("ended"));
-        assert!(state("SigIgn:\t0000000000000400\n").unwrap().contains("SIGSEGV"));
         assert!(state("x86_Thread_features:\tshstk wrss\n").unwrap().contains("shadow stack"));
         assert_eq!(state("x86_Thread_features:\t\n"), None);
         assert!(state("Seccomp:\t1\n").unwrap().contains("strict"));
+    }
+
+    #[test]
+    fn a_signal_that_nobody_takes_tells_the_end() {
+        assert_eq!(notice("SigCgt:\t0000000000000000\n"), Some(libc::SIGURG));
+        assert_eq!(notice("SigCgt:\t0000000000400000\n"), Some(libc::SIGWINCH));
+        assert_eq!(notice("SigCgt:\t0000000008400000\n"), None);
+        assert_eq!(notice(""), None, "not told");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::{ends_call, field};
 
-use crate::waits::{self, Wait};
+use crate::waits::{self, Told, Wait};
 
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Waiting {
     pub tid: u32,
     /// The call that it waits in.
     pub wait: &'static Wait,
+    /// What the kernel tells of it.
+    pub told: Told,
 }
 
 /// The threads of a process.
@@ -25,6 +27,8 @@ pub struct Threads {
     pub waiting: Vec<Waiting>,
     /// What the others do, and how many of them.
     pub others: BTreeMap<String, usize>,
+    /// All that sleep, wherever.
+    pub asleep: Vec<(u32, Told)>,
 }
 
 impl Threads {
@@ -38,11 +42,13 @@ impl Threads {
                 let bytes = fs::read(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
-            match what(&text("status"), &text("syscall"), |at| memory.word(at)) {
-                Ok(wait) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
+            let (status, told) = (text("status"), waits::parse_call(&text("syscall")));
+            threads.asleep.extend(told.filter(|_| state(&status) == Some('S')).map(|told| (tid, told)));
+            match what(&status, told, |at| memory.word(at)) {
+                Ok((wait, _)) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
                     *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
                 }
-                Ok(wait) => threads.waiting.push(Waiting { tid, wait }),
+                Ok((wait, told)) => threads.waiting.push(Waiting { tid, wait, told }),
                 Err(does) => *threads.others.entry(does).or_default() += 1,
             }
         }
@@ -55,11 +61,28 @@ impl Threads {
         let words: Vec<String> = self.others.iter().map(|(does, count)| format!("{count} {does}")).collect();
         if words.is_empty() { "none was found".into() } else { words.join(", ") }
     }
+
+    /// What would help, by what they do.
+    pub fn help(&self) -> &'static str {
+        let all = |word: &str| !self.others.is_empty() && self.others.keys().all(|does| does.contains(word));
+        if all("futex") {
+            return "All wait for each other, and this does not change: have a thread of the program that sleeps or polls, such as a timer, or \
+                    have it make the call itself. `allocanary doctor` has settings for its next start";
+        }
+        if all("begin anew") {
+            return "Take an --every that is longer than these time-outs";
+        }
+        "Try again later, or have the program make the call itself"
+    }
 }
 
-/// The wait of a thread, or what else it does. In: its `status` and its `syscall`.
-fn what(status: &str, call: &str, word: impl Fn(u64) -> Option<u64>) -> Result<&'static Wait, String> {
-    let state = field(status, "State").and_then(|text| text.chars().next());
+fn state(status: &str) -> Option<char> {
+    field(status, "State").and_then(|text| text.chars().next())
+}
+
+/// The wait of a thread, or what else it does. In: its `status` and its call.
+fn what(status: &str, told: Option<Told>, word: impl Fn(u64) -> Option<u64>) -> Result<(&'static Wait, Told), String> {
+    let state = state(status);
     if state != Some('S') {
         return Err(match state {
             Some('R') => "running".into(),
@@ -71,15 +94,14 @@ fn what(status: &str, call: &str, word: impl Fn(u64) -> Option<u64>) -> Result<&
     if ends_call(status, 0) {
         return Err("about to get a signal".into());
     }
-    let Some((number, arguments)) = waits::parse_call(call) else {
-        return Err(if call.is_empty() { "not to be looked at".into() } else { "in no system call".into() });
-    };
-    waits::harmless(number, &arguments, word).ok_or_else(|| match number {
+    let Some(told) = told else { return Err("in no system call".into()) };
+    let wait = waits::harmless(told.number, &told.arguments, word).ok_or_else(|| match told.number {
         libc::SYS_futex => "waiting for another thread (futex)".into(),
-        libc::SYS_write | libc::SYS_writev | libc::SYS_sendto | libc::SYS_sendmsg => "writing".into(),
+        libc::SYS_write | libc::SYS_writev | libc::SYS_sendto | libc::SYS_sendmsg => "writing".to_string(),
         libc::SYS_rt_sigtimedwait | libc::SYS_rt_sigsuspend => "waiting for a signal".into(),
-        _ => format!("in system call {number}"),
-    })
+        _ => format!("in system call {}", told.number),
+    });
+    wait.map(|wait| (wait, told))
 }
 
 #[cfg(test)]
@@ -90,14 +112,13 @@ mod tests {
 
     #[test]
     fn only_a_thread_that_sleeps_in_a_harmless_call_waits() {
-        let of = |status: &str, call: &str| what(status, call, |_| None).map(|wait| wait.name);
+        let of = |status: &str, call: &str| what(status, waits::parse_call(call), |_| None).map(|(wait, _)| wait.name);
         let poll = "7 0x1 0x1 0x1 0x0 0x0 0x0 0x1 0x1";
         assert_eq!(of(SLEEPS, poll), Ok("poll"));
         assert_eq!(of("State:\tR (running)\n", poll), Err("running".into()));
         assert_eq!(of(&SLEEPS.replace("ShdPnd:\t0", "ShdPnd:\t4000"), poll), Err("about to get a signal".into()));
-        assert_eq!(of(SLEEPS, "202 0x1 0x0 0x0 0x0 0x0 0x0 0x1 0x1"), Err("waiting for another thread (futex)".into()));
+        assert_eq!(of(SLEEPS, "202 0x1 0x6 0x0 0x0 0x0 0x0 0x1 0x1"), Err("waiting for another thread (futex)".into()));
         assert_eq!(of(SLEEPS, "running"), Err("in no system call".into()));
-        assert_eq!(of(SLEEPS, ""), Err("not to be looked at".into()));
     }
 
     #[test]
@@ -105,5 +126,9 @@ mod tests {
         let threads = Threads { others: [("running".into(), 2), ("writing".into(), 1)].into(), ..Threads::default() };
         assert_eq!(threads.words(), "2 running, 1 writing");
         assert_eq!(Threads::default().words(), "none was found");
+        assert!(threads.help().starts_with("Try again later"));
+        let locked =
+            Threads { others: [("waiting in futex for another thread".into(), 4)].into(), ..Threads::default() };
+        assert!(locked.help().contains("such as a timer"));
     }
 }

@@ -1,5 +1,7 @@
 //! System calls in which a thread waits and which it can make again, with nothing lost. In: a call's number and arguments. Out: its name.
 
+use std::time::Duration;
+
 /// A wait that is harmless to interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -22,6 +24,8 @@ enum Harm {
     MaskWithin,
     /// These flags: `MSG_WAITALL` has taken a part of the data already.
     Flags(usize, u64),
+    /// Other operations than these: the lower bits of this argument.
+    Unless(usize, &'static [u64]),
 }
 
 const fn wait(name: &'static str, number: i64, rank: u8, harm: Harm) -> Wait {
@@ -49,7 +53,12 @@ pub const ALL: &[Wait] = &[
     wait("epoll_wait", libc::SYS_epoll_wait, 3, Harm::None),
     wait("epoll_pwait", libc::SYS_epoll_pwait, 3, Harm::Mask(4)),
     wait("epoll_pwait2", libc::SYS_epoll_pwait2, 3, Harm::Mask(4)),
+    // Harmless only in a wait for a condition, which the thread's stack tells.
+    wait(FOR_ANOTHER, libc::SYS_futex, 4, Harm::Unless(1, &[libc::FUTEX_WAIT as u64, libc::FUTEX_WAIT_BITSET as u64])),
 ];
+
+/// The name of a wait for another thread.
+pub const FOR_ANOTHER: &str = "futex";
 
 /// The name of a wait that was interrupted once and goes on.
 pub const AGAIN: &str = "restart_syscall";
@@ -68,19 +77,64 @@ pub fn harmless(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<
         Harm::Mask(at) => arguments[at] == 0,
         Harm::MaskWithin => arguments[5] == 0 || word(arguments[5]) == Some(0),
         Harm::Flags(at, flags) => arguments[at] & flags == 0,
+        Harm::Unless(at, operations) => operations.contains(&(arguments[at] & 0x7f)),
     };
     harmless.then_some(wait)
 }
 
-/// The number and the arguments in the text of `/proc/PID/task/TID/syscall`. `None` for a thread that runs or is in no call.
-pub fn parse_call(text: &str) -> Option<(i64, [u64; 6])> {
+impl Wait {
+    /// Whether it is harmless only in a wait for a condition.
+    pub fn is_for_another(&self) -> bool {
+        self.name == FOR_ANOTHER
+    }
+}
+
+/// The call that a wait goes on with after a first interruption: the kernel keeps its number, and only the function of the kernel and the
+/// arguments tell which it is.
+pub fn again(function: &str, arguments: &[u64; 6]) -> Option<i64> {
+    const CLOCKS: u64 = 16;
+    if function.contains("nanosleep") {
+        // The first argument is a clock here and an address there.
+        return Some(if arguments[0] < CLOCKS { libc::SYS_clock_nanosleep } else { libc::SYS_nanosleep });
+    }
+    function.contains("poll").then_some(libc::SYS_poll)
+}
+
+/// The time-out of a call that would begin anew, if the call has one: of `epoll_wait`. `word` reads a word of the process.
+pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<Duration> {
+    match number {
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
+            u64::try_from(arguments[3] as i32).ok().map(Duration::from_millis)
+        }
+        libc::SYS_epoll_pwait2 if arguments[3] != 0 => {
+            Some(Duration::new(word(arguments[3])?, word(arguments[3] + 8)? as u32 % 1_000_000_000))
+        }
+        _ => None,
+    }
+}
+
+/// A call that a thread is in, as the kernel tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The call's number.
+    pub number: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+    /// The stack pointer, and where the code goes on.
+    pub sp: u64,
+    pub pc: u64,
+}
+
+/// What the text of `/proc/PID/task/TID/syscall` tells. `None` for a thread that runs or is in no call.
+pub fn parse_call(text: &str) -> Option<Told> {
     let mut fields = text.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok().filter(|number| *number >= 0)?;
-    let mut arguments = [0; 6];
-    for argument in &mut arguments {
-        *argument = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
+    let mut numbers = [0; 8];
+    for number in &mut numbers {
+        *number = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
     }
-    Some((number, arguments))
+    let [arguments @ .., sp, pc] = numbers;
+    Some(Told { number, arguments, sp, pc })
 }
 
 #[cfg(test)]
@@ -102,7 +156,8 @@ mod tests {
         assert_eq!(name(libc::SYS_pselect6, [0, 0, 0, 0, 0, 9], None), None, "what cannot be read may be a mask");
         assert_eq!(name(libc::SYS_recvfrom, [3, 0, 9, 0, 0, 0], None), Some("recvfrom"));
         assert_eq!(name(libc::SYS_recvfrom, [3, 0, 9, libc::MSG_WAITALL as u64, 0, 0], None), None);
-        assert_eq!(name(libc::SYS_futex, [0; 6], None), None, "a lock may be waited for, with others held");
+        assert_eq!(name(libc::SYS_futex, [0, 6, 0, 0, 0, 0], None), None, "a lock that passes priority on");
+        assert_eq!(name(libc::SYS_futex, [0, 0x189, 0, 0, 0, 0], None), Some("futex"));
         assert_eq!(name(libc::SYS_write, [0; 6], None), None);
     }
 
@@ -113,9 +168,27 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_goes_on_is_known_by_its_arguments() {
+        assert_eq!(again("hrtimer_nanosleep", &[1, 0, 0x7ffd, 0, 0, 0]), Some(libc::SYS_clock_nanosleep));
+        assert_eq!(again("hrtimer_nanosleep", &[0x7ffd, 0x7ffd, 0, 0, 0, 0]), Some(libc::SYS_nanosleep));
+        assert_eq!(again("do_poll", &[0x7ffd, 1, 5, 0, 0, 0]), Some(libc::SYS_poll));
+        assert_eq!(again("futex_wait", &[0; 6]), None);
+    }
+
+    #[test]
+    fn a_time_out_that_would_begin_anew_is_read() {
+        let of = |number, third| time_out(number, &[3, 0, 0, third, 0, 0], |at| Some(at % 5));
+        assert_eq!(of(libc::SYS_epoll_wait, 10_000), Some(Duration::from_secs(10)));
+        assert_eq!(of(libc::SYS_epoll_wait, u64::from(u32::MAX)), None, "without an end");
+        assert_eq!((of(libc::SYS_epoll_pwait2, 0), of(libc::SYS_poll, 10)), (None, None));
+        assert_eq!(of(libc::SYS_epoll_pwait2, 1001), Some(Duration::new(1, 4)));
+    }
+
+    #[test]
     fn the_text_of_a_call_is_read() {
         let text = "7 0x7ffd 0x1 0xffffffff 0x0 0x0 0x8 0x7ffd0 0x7f00\n";
-        assert_eq!(parse_call(text), Some((7, [0x7ffd, 1, 0xffff_ffff, 0, 0, 8])));
+        let arguments = [0x7ffd, 1, 0xffff_ffff, 0, 0, 8];
+        assert_eq!(parse_call(text), Some(Told { number: 7, arguments, sp: 0x7_ffd0, pc: 0x7f00 }));
         assert_eq!(parse_call("running\n"), None);
         assert_eq!(parse_call("-1 0x7ffd 0x7f00\n"), None);
         assert_eq!(parse_call(""), None);

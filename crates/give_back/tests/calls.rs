@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use allocanary_give_back::{Refusal, carry_out, remedy};
+use allocanary_give_back::{Limits, Refusal, carry_out, remedy};
 use allocanary_testing::programs::{Running, compiled};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const LIMITS: Limits = Limits { patience: Duration::from_secs(20), every: None };
 
 fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn trim_once(pid: u32) -> Result<allocanary_give_back::Done, Refusal> {
 
 fn trim(pid: u32) -> Result<allocanary_give_back::Done, Refusal> {
     let glibc = remedy::of("glibc").unwrap();
-    carry_out(pid, glibc, &(glibc.calls)(), PATIENCE)
+    carry_out(pid, glibc, &(glibc.calls)(), LIMITS)
 }
 
 /// In every wait, again and again, while three threads allocate: no call ends early, and registers and `errno` are as before.

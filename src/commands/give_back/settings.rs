@@ -1,23 +1,22 @@
 //! `allocanary give-back --set`: changes settings of a running jemalloc. In: a process, settings. Out: what was set, and the line that keeps it.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use super::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
 use allocanary_give_back::settings::{Setting, count_arenas, variable};
-use allocanary_give_back::{Done, carry_out, remedy};
+use allocanary_give_back::{Done, Limits, carry_out, remedy};
 use allocanary_study::error::{Error, Result};
 
 /// Sets them.
-pub fn set(flags: &GiveBackFlags, pid: u32, patience: Duration) -> Result<ExitCode> {
+pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
     let parsed: std::result::Result<Vec<Setting>, String> = flags.set.iter().map(|text| Setting::parse(text)).collect();
     let settings = parsed.map_err(|error| Error::Input(format!("give-back: {error}")))?;
     if !flags.yes && !confirmed()? {
         return Ok(ExitCode::from(REFUSED));
     }
-    match make(pid, &settings, patience) {
+    match make(pid, &settings, limits) {
         Ok(done) => {
             let line = keep(&settings, &done.function.name);
             let set = flags.set.join(", ");
@@ -31,14 +30,14 @@ pub fn set(flags: &GiveBackFlags, pid: u32, patience: Duration) -> Result<ExitCo
 }
 
 /// Asks how many arenas there are, and makes the calls.
-fn make(pid: u32, settings: &[Setting], patience: Duration) -> std::result::Result<Done, String> {
+fn make(pid: u32, settings: &[Setting], limits: Limits) -> std::result::Result<Done, String> {
     let Some(jemalloc) = remedy::of("jemalloc") else { return Err("jemalloc has no calls here".into()) };
-    let counted = carry_out(pid, jemalloc, &[count_arenas()], patience).map_err(|refusal| refusal.to_string())?;
+    let counted = carry_out(pid, jemalloc, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
     failed(&counted)?;
     let out = counted.calls.first().and_then(|made| made.out.first_chunk::<4>().copied());
     let arenas = out.map_or(0, u32::from_le_bytes);
     let calls: Vec<_> = settings.iter().flat_map(|setting| setting.calls(arenas)).collect();
-    let done = carry_out(pid, jemalloc, &calls, patience).map_err(|refusal| refusal.to_string())?;
+    let done = carry_out(pid, jemalloc, &calls, limits).map_err(|refusal| refusal.to_string())?;
     failed(&done)?;
     Ok(done)
 }

@@ -1,0 +1,201 @@
+//! What lies on a borrowed thread's stack while it makes a call, and brings it back without us. In: its registers, and where they point to.
+//! Out: bytes, and the registers of the call.
+//!
+//! From the top down: the extended state and the frame with everything that the thread had; the arguments' bytes and a place for the result; a
+//! frame that puts the error number back; the words that the function returns through. It stores its result, raises a signal that nobody
+//! takes, which tells us that the function has ended, and goes through both frames. Whoever ends this command in between only leaves the thread
+//! to do that alone.
+
+use libc::user_regs_struct as Registers;
+
+use crate::frame::{self, Extended};
+use crate::remedy::Argument;
+use crate::way_back::WayBack;
+
+/// What a thread may have below its stack pointer, as the ABI says.
+const RED_ZONE: u64 = 128;
+
+/// Room for the bytes that arguments point to, and for the result in front of them.
+const DATA: u64 = 1024;
+
+/// The result before there is one. No function that is called returns it.
+pub const NOTHING: u64 = 0xa110_ca4a_0000_5eed;
+
+/// What a thread goes back to.
+pub struct Before<'a> {
+    /// Its registers, such that its wait begins again.
+    pub registers: Registers,
+    /// The signals that it blocks.
+    pub mask: u64,
+    /// Its extended state.
+    pub extended: &'a Extended,
+    /// The address of its error number, and the number.
+    pub errno: (u64, u32),
+}
+
+/// Where all of it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    extended: u64,
+    after: u64,
+    data: u64,
+    errno: u64,
+    /// The words that are taken from the stack where a result is stored.
+    taken: u64,
+    /// The lowest word: the stack pointer when the function begins.
+    pub lowest: u64,
+    /// The first address above.
+    pub top: u64,
+}
+
+impl Chain {
+    /// Below a thread's stack pointer.
+    pub fn below(sp: u64, extended: &Extended, way: &WayBack) -> Chain {
+        let top = sp - RED_ZONE;
+        let extended = frame::place_of_extended(top, extended);
+        let after = frame::place(extended);
+        let taken = way.store.words as u64;
+        // The words that the store takes lie right below the return address of the frame.
+        let data = (after - taken * 8 - DATA) / 16 * 16;
+        let errno = frame::place(data);
+        // The store, its words, one more if that leaves the stack as a call does, and three for the signal.
+        let words = (1 + taken + 3).next_multiple_of(2);
+        Chain { extended, after, data, errno, taken, lowest: errno - words * 8, top }
+    }
+
+    /// Where the result is.
+    pub fn result(&self) -> u64 {
+        self.data
+    }
+
+    /// The values of the arguments; `None` if there is no room for what they point to.
+    pub fn values(&self, arguments: &[Argument]) -> Option<([u64; 6], Vec<u8>)> {
+        let (mut values, mut data) = ([0; 6], Vec::new());
+        let from = self.data + 16;
+        for (at, argument) in arguments.iter().enumerate() {
+            let value = values.get_mut(at)?;
+            let bytes = match argument {
+                Argument::Number(number) => {
+                    *value = *number;
+                    continue;
+                }
+                Argument::Text(text) => [text.as_bytes(), &[0]].concat(),
+                Argument::Bytes(bytes) => bytes.clone(),
+            };
+            *value = from + data.len() as u64;
+            data.extend(bytes);
+            data.resize(data.len().next_multiple_of(16), 0);
+        }
+        (data.len() as u64 + 16 <= DATA).then_some((values, data))
+    }
+
+    /// The bytes from the lowest word to the top, and the registers with which the function begins. `notice` is the signal at its end.
+    pub fn call(
+        &self,
+        before: &Before,
+        way: &WayBack,
+        function: u64,
+        arguments: &[Argument],
+        notice: i32,
+    ) -> Option<(Vec<u8>, Registers)> {
+        let (values, data) = self.values(arguments)?;
+        let mut bytes = vec![0; (self.top - self.lowest) as usize];
+        let mut put = |at: u64, what: &[u8]| bytes[(at - self.lowest) as usize..][..what.len()].copy_from_slice(what);
+        put(self.lowest, &way.store.at.to_le_bytes());
+        // From its second byte on this code only returns: the stack is aligned by it for the next function.
+        for (below, word) in [(4, way.pop + 1), (3, way.pop), (2, notice as u64), (1, way.raise)] {
+            if below < 4 || self.errno - below * 8 > self.lowest + self.taken * 8 {
+                put(self.errno - below * 8, &word.to_le_bytes());
+            }
+        }
+        let mut registers = before.registers;
+        registers.orig_rax = u64::MAX;
+        // The direction flag, which functions want clear, and single steps.
+        registers.eflags &= !0x500;
+        let (at, number) = before.errno;
+        // From its second byte on the store has four bytes.
+        let base = |place: u64| place.wrapping_sub(i64::from(way.store.distance) as u64);
+        let (rbx, rsp) = (base(at), self.after - self.taken * 8);
+        let errno = Registers { rax: number.into(), rbx, rip: way.store.at + 1, rsp, ..registers };
+        put(self.errno, &frame::bytes(&errno, blocked(notice), 0, way.restore));
+        put(self.data, &NOTHING.to_le_bytes());
+        put(self.data + 16, &data);
+        put(self.after, &frame::bytes(&before.registers, before.mask, self.extended, way.restore));
+        put(self.extended, before.extended.bytes());
+        [registers.rdi, registers.rsi, registers.rdx, registers.rcx, registers.r8, registers.r9] = values;
+        (registers.rsp, registers.rip, registers.rbx) = (self.lowest, function, base(self.data));
+        (registers.rbp, registers.rax) = (0, 0);
+        Some((bytes, registers))
+    }
+}
+
+/// What a thread gets that does what it must not.
+const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// The signals that are blocked during a call: all but faults, and the one that tells its end.
+pub fn blocked(notice: i32) -> u64 {
+    use allocanary_heap::ptrace::bit;
+    !(FAULTS.map(bit).into_iter().sum::<u64>() | bit(notice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::way_back::Store;
+
+    const SP: u64 = 0x7fff_0000_1238;
+
+    fn chain(words: usize) -> (Chain, Extended, WayBack) {
+        let mut told = vec![0; 832];
+        told[464] = 7;
+        let extended = Extended::new(&told, 7, 832).unwrap();
+        let store = Store { at: 0x200, distance: 24, words };
+        let way = WayBack { restore: 0x100, store, pop: 0x300, raise: 0x400, errno: 0 };
+        (Chain::below(SP, &extended, &way), extended, way)
+    }
+
+    #[test]
+    fn arguments_are_laid_out_one_after_the_other() {
+        let (chain, ..) = chain(1);
+        let arguments = [Argument::Text("epoch".into()), Argument::Number(7), Argument::Bytes(vec![1, 2])];
+        let (values, data) = chain.values(&arguments).unwrap();
+        let from = chain.result() + 16;
+        assert_eq!(values, [from, 7, from + 16, 0, 0, 0]);
+        assert_eq!((&data[..6], &data[16..18], data.len()), (&b"epoch\0"[..], &[1, 2][..], 32));
+        assert_eq!(chain.values(&[Argument::Bytes(vec![0; 2000])]), None);
+        assert_eq!(chain.values(&vec![Argument::Number(0); 7]), None);
+    }
+
+    /// The function returns through these words, one after the other, and each function finds the stack as a call leaves it.
+    #[test]
+    fn the_words_lead_from_the_function_to_what_the_thread_had() {
+        for taken in [0, 1, 2, 3, 7] {
+            let (chain, extended, way) = chain(taken);
+            // SAFETY: all zeroes are a value of this structure of numbers.
+            let registers = Registers { rip: 0x1111, rsp: SP, cs: 0x33, ..unsafe { std::mem::zeroed() } };
+            let before = Before { registers, mask: 5, extended: &extended, errno: (0x2222, 9) };
+            let (bytes, start) = chain.call(&before, &way, 0x500, &[Argument::Number(3)], 23).unwrap();
+            let word = |at: u64| u64::from_le_bytes(bytes[(at - chain.lowest) as usize..][..8].try_into().unwrap());
+            assert_eq!((start.rip, start.rdi, start.rbx, start.orig_rax), (0x500, 3, chain.result() - 24, u64::MAX));
+            let mut sp = start.rsp;
+            assert_eq!((sp % 16, word(sp)), (8, 0x200), "as after a call");
+            assert_eq!(word(chain.result()), NOTHING);
+            sp += 8 + taken as u64 * 8;
+            if word(sp) == 0x301 {
+                sp += 8; // it only returns
+            }
+            assert_eq!((word(sp), word(sp + 8), word(sp + 16)), (0x300, 23, 0x400));
+            sp += 24;
+            assert_eq!((sp % 16, word(sp)), (8, 0x100), "as after a call");
+            // The frame that puts the error number back begins behind its return address.
+            let field = |frame: u64, at: u64| word(frame + at);
+            assert_eq!((field(sp, 176), field(sp, 152), field(sp, 136)), (0x201, 9, 0x2222 - 24));
+            sp = field(sp, 160 + 8) + taken as u64 * 8;
+            assert_eq!((word(sp), field(sp, 176), field(sp, 168), field(sp, 304)), (0x100, 0x1111, SP, 5));
+            let extended_at = field(sp, 232);
+            assert_eq!(extended_at % 64, 0);
+            assert_eq!(&bytes[(extended_at - chain.lowest) as usize..][..extended.bytes().len()], extended.bytes());
+            assert!(extended_at + extended.bytes().len() as u64 <= SP - 128);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many of them.
+//!
+//! A mutex of the C library has its owner's number. The locks of glibc's own malloc have none: [`places`](crate::places) is for these.
+
+use std::collections::BTreeMap;
+
+use allocanary_heap::{Mapping, Memory, PAGE, State};
+
+/// So much memory is looked at, at most: an allocator has its locks in its library's data, and in what it has mapped first.
+const MOST: u64 = 512 << 20;
+
+/// The bytes that are read at once.
+const PIECE: u64 = 1 << 20;
+
+/// The begin of a mutex: the lock, the count, the owner, the users, the kind.
+const HEAD: usize = 20;
+
+/// How many mutexes each of these threads holds.
+pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
+    let mut held = BTreeMap::new();
+    let mut left = MOST;
+    // Data of files first, and what lies behind them without a file.
+    let is_looked_at = |one: &&Mapping| one.writable && !one.shared && !one.name.starts_with("[stack");
+    let mut mappings: Vec<&Mapping> = memory.mappings().iter().filter(is_looked_at).collect();
+    mappings.sort_by_key(|one| one.inode == 0);
+    for mapping in mappings {
+        let is_there = |state| matches!(state, State::Resident | State::Huge);
+        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| is_there(run.state)) {
+            for from in (run.from..run.to).step_by(PIECE as usize) {
+                let to = (from + PIECE).min(run.to);
+                if left < to - from || memory.is_late() {
+                    return held;
+                }
+                left -= to - from;
+                let mut bytes = vec![0; (to - from) as usize];
+                if memory.read(from, &mut bytes) {
+                    count(&bytes, tids, &mut held);
+                }
+            }
+        }
+    }
+    held
+}
+
+fn count(bytes: &[u8], tids: &[u32], held: &mut BTreeMap<u32, usize>) {
+    const { assert!(PAGE as usize % 8 == 0) };
+    for at in (0..bytes.len().saturating_sub(HEAD - 1)).step_by(8) {
+        let number = |from: usize| u32::from_le_bytes(bytes[at + from..at + from + 4].try_into().unwrap_or_default());
+        let owner = number(8);
+        if owner != 0 && tids.contains(&owner) && is_held(number(0), number(4), number(12), number(16)) {
+            *held.entry(owner).or_default() += 1;
+        }
+    }
+}
+
+/// Whether these are the lock, the count, the users and the kind of a mutex that is held. A robust one, and one that inherits priority, has
+/// the owner in the lock as well; no allocator uses such a mutex.
+fn is_held(lock: u32, count: u32, users: u32, kind: u32) -> bool {
+    // 0x100 and 0x200 say whether the lock may be elided; 0x80 that processes share it.
+    let sort = kind & !0x380;
+    let is_counted = if sort == 1 { count >= 1 } else { count == 0 };
+    (1..=2).contains(&lock) && users == 1 && sort <= 3 && is_counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mutex_is_held_while_it_is_locked() {
+        // SAFETY: all zeroes are a mutex of the usual kind; it lives in a box until the end of the test.
+        let mut mutex: Box<libc::pthread_mutex_t> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: a system call without arguments.
+        let tid = unsafe { libc::gettid() } as u32;
+        let is_held = |mutex: &libc::pthread_mutex_t| {
+            // SAFETY: a copy of the numbers of a mutex, which is not used as one.
+            let bytes: [u8; size_of::<libc::pthread_mutex_t>()] = unsafe { std::mem::transmute_copy(mutex) };
+            let mut held = BTreeMap::new();
+            count(&[[0; 8].as_slice(), &bytes].concat(), &[tid], &mut held);
+            held == BTreeMap::from([(tid, 1)])
+        };
+        assert!(!is_held(&mutex));
+        // SAFETY: the mutex is initialized and nobody else's.
+        unsafe { libc::pthread_mutex_lock(&raw mut *mutex) };
+        assert!(is_held(&mutex));
+        // SAFETY: it is locked by this thread.
+        unsafe { libc::pthread_mutex_unlock(&raw mut *mutex) };
+        assert!(!is_held(&mutex));
+    }
+
+    #[test]
+    fn numbers_that_are_no_mutex_are_none() {
+        assert!(is_held(1, 0, 1, 0) && is_held(2, 3, 1, 1) && is_held(1, 0, 1, 0x200));
+        assert!(!is_held(1, 5, 1, 0) && !is_held(0, 0, 1, 0) && !is_held(1, 0, 1, 7) && !is_held(1, 0, 9, 0));
+    }
+}

@@ -1,0 +1,167 @@
+//! The code in which a thread must not be borrowed: an allocator's, the dynamic loader's, and `fork`, which waits for others with the
+//! allocator's locks held. In: the functions and the mappings of a process. Out: what an address belongs to.
+
+use allocanary_heap::Mapping;
+
+use crate::symbols::Function;
+
+/// What code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An allocator: a thread in it may hold its locks.
+    Allocator,
+    /// `fork`: its handlers may have taken the locks of an allocator.
+    Fork,
+    /// The dynamic loader, whose lock a thread holds while a library is opened.
+    Loader,
+    /// A wait for a condition. The mutex is let go meanwhile.
+    Condition,
+}
+
+impl Place {
+    /// In words, for what a thread is inside of.
+    pub fn words(self) -> &'static str {
+        match self {
+            Place::Allocator => "the allocator",
+            Place::Fork => "fork",
+            Place::Loader => "the dynamic loader",
+            Place::Condition => "a wait for a condition",
+        }
+    }
+}
+
+const ALLOCATOR: &[&str] = &[
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_trim",
+    "malloc_info",
+    "malloc_stats",
+    "mallinfo",
+    "mallinfo2",
+    "mallopt",
+    "malloc_usable_size",
+    "reallocarray",
+];
+/// Functions of allocators that are linked into a program, by how their names begin.
+const LINKED: &[&str] = &["je_", "_rjem_", "rjem_", "jemalloc_", "mi_", "_mi_", "tc_", "MallocExtension_", "mallctl"];
+const FORK: &[&str] = &["fork", "__fork", "__libc_fork", "_Fork"];
+const LOADER: &[&str] =
+    &["dlopen", "dlmopen", "dlclose", "dlsym", "dl_iterate_phdr", "_dl_open", "_dl_close", "_dl_fini"];
+const CONDITION: &[&str] = &["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"];
+/// A function that glibc's malloc has, and no other one: all that lies between its functions is its own.
+const GLIBC: &str = "__libc_malloc";
+
+/// Whether a function says what code around it is.
+pub fn is_wanted(name: &str) -> bool {
+    of_name(name).is_some() || name == GLIBC
+}
+
+fn of_name(name: &str) -> Option<Place> {
+    let is_of = |names: &[&str]| names.contains(&name);
+    if is_of(ALLOCATOR) || LINKED.iter().any(|begin| name.starts_with(begin)) {
+        Some(Place::Allocator)
+    } else if is_of(FORK) {
+        Some(Place::Fork)
+    } else if is_of(LOADER) {
+        Some(Place::Loader)
+    } else {
+        is_of(CONDITION).then_some(Place::Condition)
+    }
+}
+
+/// The code of a process by what it is.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Vec<(u64, u64, Place)>);
+
+impl Places {
+    /// From its functions and mappings.
+    pub fn of(functions: &[Function], mappings: &[Mapping]) -> Places {
+        let mut places = Places::default();
+        for function in functions {
+            if let Some(place) = of_name(&function.name) {
+                places.0.push((function.at, function.at + function.bytes.max(1), place));
+            }
+        }
+        for own in functions.iter().filter(|one| one.name == GLIBC) {
+            let is_own = |one: &&Function| {
+                one.file == own.file && one.name != "reallocarray" && ALLOCATOR.contains(&one.name.as_str())
+            };
+            let all = || functions.iter().filter(is_own);
+            let (from, to) = (all().map(|one| one.at).min(), all().map(|one| one.at + one.bytes).max());
+            places.0.extend(from.zip(to).map(|(from, to)| (from, to, Place::Allocator)));
+        }
+        for mapping in mappings.iter().filter(|one| one.executable && one.inode != 0) {
+            if let Some(place) = of_file(mapping, functions) {
+                places.0.push((mapping.from, mapping.to, place));
+            }
+        }
+        places
+    }
+
+    /// What an address belongs to.
+    pub fn at(&self, address: u64) -> Option<Place> {
+        self.0.iter().find(|(from, to, _)| (*from..*to).contains(&address)).map(|(.., place)| *place)
+    }
+}
+
+/// What all code of a file is: the loader, or a library that is an allocator.
+fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<Place> {
+    let path = mapping.name.trim_end_matches(" (deleted)");
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if ["ld-linux", "ld-2", "ld.so", "ld64"].iter().any(|begin| name.starts_with(begin)) {
+        return Some(Place::Loader);
+    }
+    let has = |wanted: &str| functions.iter().any(|one| one.file == mapping.name && one.name == wanted);
+    // A C library is more than its allocator, and so is a program.
+    (name.contains(".so") && has("malloc") && !has(GLIBC) && !has("fork")).then_some(Place::Allocator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, at: u64, file: &str) -> Function {
+        Function { name: name.into(), at, bytes: 16, file: file.into() }
+    }
+
+    #[test]
+    fn code_is_known_by_its_function_by_those_around_it_or_by_its_file() {
+        let code = |from, name: &str| {
+            let name = name.into();
+            Mapping { from, to: from + 0x1000, executable: true, inode: 7, name, ..Mapping::default() }
+        };
+        let mappings = [
+            code(0x1000, "/lib/libc.so.6"),
+            code(0x9000, "/lib/libjemalloc.so.2"),
+            code(0xb000, "/lib/ld-linux-x86-64.so.2"),
+        ];
+        let libc = |name, at| function(name, at, "/lib/libc.so.6");
+        let functions = [
+            libc("__libc_malloc", 0x1100),
+            libc("malloc", 0x1100),
+            libc("free", 0x1200),
+            libc("fork", 0x1300),
+            libc("pthread_cond_wait", 0x1400),
+            function("malloc", 0x9100, "/lib/libjemalloc.so.2"),
+            function("je_tcache_flush", 0x500, "/bin/server"),
+        ];
+        let places = Places::of(&functions, &mappings);
+        assert_eq!(places.at(0x1180), Some(Place::Allocator), "between two functions of the same malloc");
+        assert_eq!(
+            (places.at(0x1300), places.at(0x130f), places.at(0x1310)),
+            (Some(Place::Fork), Some(Place::Fork), None)
+        );
+        assert_eq!((places.at(0x1401), places.at(0x508)), (Some(Place::Condition), Some(Place::Allocator)));
+        assert_eq!(
+            (places.at(0x9ff0), places.at(0xb000), places.at(0x1000)),
+            (Some(Place::Allocator), Some(Place::Loader), None)
+        );
+    }
+}

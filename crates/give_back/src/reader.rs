@@ -1,0 +1,78 @@
+//! A process that is about to be changed: its mappings, and what its memory has now. In: a process. Out: bytes as they are, also from pages
+//! that were written a moment ago.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use allocanary_heap::{Mapping, Memory, Pages, Thread, file_of, parse_maps};
+use allocanary_stacks::outside::{Code, Process};
+
+use crate::Refusal;
+
+/// It.
+#[derive(Debug)]
+pub struct Reader {
+    pid: u32,
+    mappings: Vec<Mapping>,
+    memory: fs::File,
+    none: Pages,
+}
+
+impl Reader {
+    /// Reads the mappings.
+    pub fn open(pid: u32) -> Result<Reader, Refusal> {
+        let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
+        let text = fs::read(format!("/proc/{pid}/maps")).map_err(trouble("reading its mappings"))?;
+        let mappings = parse_maps(&String::from_utf8_lossy(&text));
+        let memory = fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = memory.map_err(trouble("opening its memory"))?;
+        Ok(Reader { pid, mappings, memory, none: Pages::default() })
+    }
+
+    /// Writes to the process.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        self.memory.write_all_at(bytes, at).map_err(|error| Refusal::of(self.pid, "writing to its memory", error))
+    }
+
+    /// Reads some bytes of the process.
+    pub fn bytes(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
+        let mut bytes = vec![0; count];
+        let read = self.memory.read_exact_at(&mut bytes, at);
+        read.map_err(|error| Refusal::of(self.pid, "reading its memory", error)).map(|()| bytes)
+    }
+}
+
+impl Memory for Reader {
+    fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    fn threads(&self) -> &[Thread] {
+        &[]
+    }
+
+    fn pages(&self) -> &Pages {
+        &self.none
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        self.memory.read_exact_at(into, at).is_ok()
+    }
+}
+
+impl Process for Reader {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        Memory::read(self, at, into)
+    }
+
+    fn code(&self, at: u64) -> Option<Code> {
+        let mapping = self.mapping(at).filter(|one| one.executable)?;
+        Some(Code { from: mapping.from, to: mapping.to, offset: mapping.offset })
+    }
+
+    fn file(&self, code: &Code) -> Option<fs::File> {
+        let mapping = self.mapping(code.from).filter(|one| one.inode != 0)?;
+        file_of(self.pid, mapping).ok()
+    }
+}

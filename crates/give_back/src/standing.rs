@@ -1,0 +1,89 @@
+//! Whether a thread that waits stands where it can be borrowed. In: its registers, and the process. Out: the reason why not, in words that
+//! follow "1 waiting in poll".
+
+use std::cell::RefCell;
+
+use allocanary_heap::{Mapping, Memory};
+use allocanary_stacks::epilogue::{self, BEFORE};
+use allocanary_stacks::outside::{End, Modules, Stack};
+use allocanary_stacks::walk::Registers;
+
+use crate::handlers;
+use crate::places::{Place, Places};
+use crate::reader::Reader;
+
+/// The longest part of a stack that is searched where it cannot be walked, in bytes.
+const LONGEST: u64 = 8 << 20;
+
+/// How far from a wait the function is that a thread has called: some frames of the C library.
+const NEAR: usize = 5;
+
+/// The code of a process, and the tables that were read.
+pub struct Ground {
+    places: Places,
+    modules: RefCell<Modules>,
+}
+
+impl Ground {
+    /// From what its code is.
+    pub fn new(places: Places) -> Ground {
+        Ground { places, modules: RefCell::new(Modules::new()) }
+    }
+
+    /// Why a thread with these registers cannot be borrowed. `for_lock`: it waits in futex, which is only harmless if it waits for a condition.
+    /// Without a frame pointer (0) a walk may end early.
+    pub fn unfit(&self, reader: &Reader, registers: Registers, for_lock: bool) -> Option<String> {
+        let stack = self.modules.borrow_mut().walk(reader, registers);
+        if let Some(place) = self.place(&stack) {
+            return Some(format!("inside of {}", place.words()));
+        }
+        if stack.frames[1..].iter().any(|frame| frame.is_exact) {
+            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+        }
+        if handlers::may_be_in_one(reader, registers.sp, |at, into| Memory::read(reader, at, into)) {
+            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+        }
+        if stack.end != End::Outermost {
+            let from = stack.frames.last().map_or(registers.sp, |frame| frame.at.sp);
+            match self.searched(reader, from) {
+                None => return Some("on a stack that cannot be read".into()),
+                Some(Some(place)) => return Some(format!("perhaps inside of {}", place.words())),
+                Some(None) => {}
+            }
+        }
+        let near = stack.frames.iter().take(NEAR).filter_map(|frame| self.places.at(frame.inside()));
+        if for_lock && !{ near }.any(|place| place == Place::Condition) {
+            return Some("for another thread".into());
+        }
+        None
+    }
+
+    /// Whether a thread waits inside of `fork`, by a walk alone: the allocator's locks may be held until it goes on.
+    pub fn forks(&self, reader: &Reader, registers: Registers) -> bool {
+        self.place(&self.modules.borrow_mut().walk(reader, registers)) == Some(Place::Fork)
+    }
+
+    /// The first frame in code where no thread may be borrowed. Fork before the others: it is the reason that others are on a stack.
+    fn place(&self, stack: &Stack) -> Option<Place> {
+        let places = || stack.frames.iter().filter_map(|frame| self.places.at(frame.inside()));
+        places().find(|place| *place == Place::Fork).or_else(|| places().find(|place| *place != Place::Condition))
+    }
+
+    /// Looks for return addresses in such code, from an address to the end of the stack. `None` if that cannot be read.
+    fn searched(&self, reader: &Reader, from: u64) -> Option<Option<Place>> {
+        let mapping: &Mapping = reader.mapping(from)?;
+        let to = mapping.to.min(from.saturating_add(LONGEST));
+        let from = from.next_multiple_of(8);
+        let mut bytes = vec![0; to.saturating_sub(from) as usize / 8 * 8];
+        if !Memory::read(reader, from, &mut bytes) {
+            return None;
+        }
+        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let place = |word: u64| self.places.at(word.wrapping_sub(1)).filter(|place| *place != Place::Condition);
+        let is_return = |word: u64| {
+            let mut before = [0; BEFORE];
+            Memory::read(reader, word.wrapping_sub(BEFORE as u64), &mut before) && epilogue::is_call(&before)
+        };
+        Some({ words }.find_map(|word| place(word).filter(|_| is_return(word))))
+    }
+}

@@ -1,0 +1,23 @@
+//! The steps in which a thread is borrowed, for a test that ends this command after each of them. In use nothing is counted.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+static LEFT: AtomicU32 = AtomicU32::new(0);
+
+/// From now on, ends this process by SIGKILL after so many steps. 0 is never.
+pub fn end_after(steps: u32) {
+    LEFT.store(steps, Relaxed);
+}
+
+/// How many steps are left of those that [`end_after`] was told.
+pub fn left() -> u32 {
+    LEFT.load(Relaxed)
+}
+
+/// A step was made.
+pub(crate) fn step() {
+    if LEFT.load(Relaxed) != 0 && LEFT.fetch_sub(1, Relaxed) == 1 {
+        // SAFETY: a system call with two numbers.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+}

@@ -1,0 +1,185 @@
+//! The code by which a borrowed thread goes back by itself, and where it keeps its error number. In: the files that a process has mapped.
+//! Out: addresses of code that is there already, so that nothing is mapped and nothing is made executable.
+
+use std::os::unix::fs::FileExt;
+
+use allocanary_heap::{Mapping, Memory, file_of};
+
+use crate::symbols::Functions;
+
+/// `mov $15, %rax; syscall`: the end of a handler, in each C library.
+const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+/// `pop %rdi; ret`. From the second byte on it only returns.
+const POP: &[&[u8]] = &[&[0x5f, 0xc3]];
+
+/// Code that stores a result: `mov %rax, distance(%rbx)`, then words that are taken from the stack, then `ret`. From its second byte on it
+/// stores four bytes of the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Its address.
+    pub at: u64,
+    /// What is added to the register.
+    pub distance: i8,
+    /// How many words it takes from the stack before it returns.
+    pub words: usize,
+}
+
+/// The code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WayBack {
+    /// Ends a handler.
+    pub restore: u64,
+    /// Stores a result.
+    pub store: Store,
+    /// Loads an argument.
+    pub pop: u64,
+    /// `raise`.
+    pub raise: u64,
+    /// From the thread pointer to the error number.
+    pub errno: u64,
+}
+
+/// What `Functions` have to have for [`WayBack::find`].
+pub fn is_wanted(name: &str) -> bool {
+    ["raise", "__errno_location"].contains(&name)
+}
+
+impl WayBack {
+    /// Finds it, or says what is not there.
+    pub fn find(memory: &dyn Memory, pid: u32, functions: &Functions) -> Result<WayBack, &'static str> {
+        let function = |name: &str| functions.all.iter().find(|one| one.name == name);
+        let raise = function("raise").ok_or("the function `raise`")?;
+        let errno = function("__errno_location").and_then(|one| error_number(memory, one.at));
+        let errno = errno.ok_or("the place of a thread's error number")?;
+        // The C library first, which is never unmapped.
+        let is_code = |one: &&Mapping| one.executable && one.inode != 0 && !one.shared;
+        let mut code: Vec<&Mapping> = memory.mappings().iter().filter(is_code).collect();
+        code.sort_by_key(|one| one.name != raise.file);
+        let (mut restore, mut pop, mut store) = (None, None, None);
+        for mapping in code {
+            let mut bytes = vec![0; mapping.bytes() as usize];
+            let read = file_of(pid, mapping).and_then(|file| file.read_at(&mut bytes, mapping.offset));
+            let bytes = &bytes[..read.unwrap_or(0)];
+            let place = |patterns: &[&[u8]]| {
+                let at = patterns.iter().filter_map(|pattern| place_of(bytes, pattern)).min()?;
+                // What the process has there is what counts: somebody may have changed it.
+                let at = mapping.from + at as u64;
+                patterns.iter().any(|pattern| has(memory, at, pattern)).then_some(at)
+            };
+            restore = restore.or_else(|| place(RESTORE));
+            pop = pop.or_else(|| place(POP));
+            store = store.or_else(|| {
+                let store = store_of(bytes)?;
+                let length = (store.at as usize + LONGEST).min(bytes.len());
+                let is_there = has(memory, mapping.from + store.at, &bytes[store.at as usize..length]);
+                is_there.then_some(Store { at: mapping.from + store.at, ..store })
+            });
+            if let (Some(restore), Some(store), Some(pop)) = (restore, store, pop) {
+                return Ok(WayBack { restore, store, pop, raise: raise.at, errno });
+            }
+        }
+        Err(if restore.is_none() { "the code that ends a signal's handler" } else { "code that stores a result" })
+    }
+}
+
+/// The longest code of a [`Store`], and the most words that it may take.
+const LONGEST: usize = 24;
+const MOST_WORDS: usize = 16;
+
+/// The shortest way to store that these bytes have; its address is its place in them.
+fn store_of(bytes: &[u8]) -> Option<Store> {
+    let all = bytes.windows(2).enumerate().filter(|(_, begin)| *begin == [0x48, 0x89]);
+    all.filter_map(|(at, _)| store_at(&bytes[at..]).map(|store| Store { at: at as u64, ..store }))
+        .min_by_key(|one| one.words)
+}
+
+fn store_at(code: &[u8]) -> Option<Store> {
+    let (distance, mut at) = match code.get(2..4)? {
+        [0x03, _] => (0, 3),
+        [0x43, distance] => (*distance as i8, 4),
+        _ => return None,
+    };
+    let mut words = 0;
+    loop {
+        match code.get(at..)? {
+            [0xc3, ..] => return (words <= MOST_WORDS && at < LONGEST).then_some(Store { at: 0, distance, words }),
+            // add $bytes, %rsp
+            [0x48, 0x83, 0xc4, bytes, ..] if bytes % 8 == 0 && *bytes < 0x80 => {
+                (words, at) = (words + usize::from(bytes / 8), at + 4)
+            }
+            // pop %rbx, %rbp, %rsi, %rdi
+            [0x5b | 0x5d..=0x5f, ..] => (words, at) = (words + 1, at + 1),
+            // pop %r12 to %r15
+            [0x41, 0x5c..=0x5f, ..] => (words, at) = (words + 1, at + 2),
+            _ => return None,
+        }
+    }
+}
+
+fn place_of(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    let first = *pattern.first()?;
+    let may_begin = bytes.iter().enumerate().filter(|(_, byte)| **byte == first);
+    may_begin.map(|(at, _)| at).find(|at| bytes[*at..].starts_with(pattern))
+}
+
+fn has(memory: &dyn Memory, at: u64, pattern: &[u8]) -> bool {
+    let mut bytes = vec![0; pattern.len()];
+    memory.read(at, &mut bytes) && bytes == pattern
+}
+
+/// From the thread pointer to the error number, by the code of the function that tells its place.
+fn error_number(memory: &dyn Memory, function: u64) -> Option<u64> {
+    let mut code = [0; 24];
+    memory.read(function, &mut code).then_some(())?;
+    // An instruction that marks where a jump may lead: endbr64.
+    let (code, begin) = match code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]) {
+        Some(code) => (code, function + 4),
+        None => (&code[..], function),
+    };
+    // add %fs:0, %rax; ret
+    const ADD: &[u8] = &[0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3];
+    match code {
+        // mov distance(%rip), %rax
+        [0x48, 0x8b, 0x05, a, b, c, d, rest @ ..] if rest.starts_with(ADD) => {
+            let distance = i32::from_le_bytes([*a, *b, *c, *d]);
+            memory.word((begin + 7).wrapping_add(i64::from(distance) as u64))
+        }
+        // mov $distance, %rax
+        [0x48, 0xc7, 0xc0, a, b, c, d, rest @ ..] if rest.starts_with(ADD) => {
+            Some(i64::from(i32::from_le_bytes([*a, *b, *c, *d])) as u64)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::Reader;
+
+    #[test]
+    fn it_is_found_in_this_process() {
+        let pid = std::process::id();
+        let live = Reader::open(pid).unwrap();
+        let functions = Functions::read(pid, live.mappings(), &is_wanted);
+        let found = WayBack::find(&live, pid, &functions).unwrap();
+        assert_eq!(found.raise, libc::raise as *const () as u64);
+        assert!(has(&live, found.store.at, &[0x48, 0x89]) && has(&live, found.pop, POP[0]));
+        let pointer: u64;
+        // SAFETY: the first word of a thread's structure is its address.
+        unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly)) };
+        // SAFETY: the function has no conditions.
+        let errno = unsafe { libc::__errno_location() }.addr() as u64;
+        assert_eq!(pointer.wrapping_add(found.errno), errno);
+    }
+
+    #[test]
+    fn code_that_stores_is_understood_or_left() {
+        let words = |code: &[u8]| store_at(code).map(|one| (one.distance, one.words));
+        assert_eq!(words(&[0x48, 0x89, 0x03, 0x5b, 0xc3]), Some((0, 1)));
+        assert_eq!(words(&[0x48, 0x89, 0x43, 0xf8, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0x41, 0x5c, 0xc3]), Some((-8, 4)));
+        assert_eq!(words(&[0x48, 0x89, 0x03, 0xe8, 0xc3]), None, "a call");
+        assert_eq!(words(&[0x48, 0x89, 0x03, 0x5b]), None, "it ends");
+        assert_eq!(words(&[0x48, 0x89, 0x06, 0x5b, 0xc3]), None, "another register");
+    }
+}
