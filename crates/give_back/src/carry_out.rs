@@ -8,7 +8,7 @@ use allocanary_heap::{Live, Memory};
 use allocanary_stacks::walk::Registers;
 
 use crate::borrowed::{Borrowed, Prepared, Taken};
-use crate::places::Places;
+use crate::places::{Place, Places};
 use crate::reader::Reader;
 use crate::remedy::Call;
 use crate::standing::Ground;
@@ -54,12 +54,13 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
     let ground = Ground::new(Places::of(&functions.all, reader.mappings()));
     let starts_thread = calls.iter().any(|call| call.starts_thread);
     let until = Instant::now() + SEARCH;
+    let mut unfit = Unfit::new();
     loop {
         // A stack grows, and so does its mapping.
         let reader = Reader::open(pid)?;
         let prepared =
             Prepared { reader: &reader, ground: &ground, way: &way, notice, does: remedy.does, starts_thread };
-        match borrow(&prepared, pid, remedy, limits)? {
+        match borrow(&prepared, pid, remedy, limits, &mut unfit)? {
             Ok(borrowed) => return made(*borrowed, function.clone(), remedy, calls, limits),
             Err(threads) if Instant::now() >= until => {
                 return Err(Refusal::NoThread { pid, found: threads.words(), help: threads.help() });
@@ -88,12 +89,16 @@ fn the_function<'a>(
     })
 }
 
+/// Threads that cannot be borrowed where they stand, by number, stack pointer and code, and the reason. They are not stopped again for it.
+type Unfit = BTreeMap<(u32, u64, u64), String>;
+
 /// Borrows the most harmless thread that waits. Inside: what the threads do, if there is none.
 fn borrow<'a>(
     prepared: &'a Prepared<'a>,
     pid: u32,
     remedy: &Remedy,
     limits: Limits,
+    unfit: &mut Unfit,
 ) -> Result<Result<Box<Borrowed<'a>>, Threads>, Refusal> {
     let mut threads = Threads::of(prepared.reader, pid);
     if !remedy.one_lock_at_a_time {
@@ -103,15 +108,18 @@ fn borrow<'a>(
     for waiting in std::mem::take(&mut threads.waiting) {
         let told = &waiting.told;
         let time_out = waits::time_out(told.number, &told.arguments, |at| prepared.reader.word(at));
-        let why = match (holders.get(&waiting.tid), time_out.zip(limits.every)) {
-            (Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.wait.name),
-            (None, Some((time_out, every))) if time_out > every => {
+        let key = (waiting.tid, told.sp, told.pc);
+        let known = || unfit.get(&key).cloned().or_else(|| inside(prepared, &waiting));
+        let why = match (known(), holders.get(&waiting.tid), time_out.zip(limits.every)) {
+            (Some(why), ..) => why,
+            (None, Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.wait.name),
+            (None, None, Some((time_out, every))) if time_out > every => {
                 format!("waiting in {} for {time_out:?}, which would begin anew each {every:?}", waiting.wait.name)
             }
             _ => match Borrowed::take(prepared, pid, &waiting)? {
                 Taken::Borrowed(borrowed) => return Ok(Ok(borrowed)),
                 Taken::GoneOn => "gone on meanwhile".into(),
-                Taken::Unfit(why) => why,
+                Taken::Unfit(why) => unfit.entry(key).or_insert(why).clone(),
             },
         };
         *threads.others.entry(why).or_default() += 1;
@@ -119,10 +127,19 @@ fn borrow<'a>(
     Ok(Err(threads))
 }
 
+/// Why a thread cannot be borrowed, as far as that is known without a stop.
+fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
+    let registers = Registers { pc: waiting.told.pc, sp: waiting.told.sp, bp: 0 };
+    let place = prepared.ground.inside(prepared.reader, registers)?;
+    Some(format!("waiting in {} inside of {}", waiting.wait.name, place.words()))
+}
+
 /// Refuses where a thread waits inside of `fork`: the handlers of an allocator may have locked all of it until that goes on.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
-    let forks =
-        |told: &waits::Told| prepared.ground.forks(prepared.reader, Registers { pc: told.pc, sp: told.sp, bp: 0 });
+    let forks = |told: &waits::Told| {
+        let registers = Registers { pc: told.pc, sp: told.sp, bp: 0 };
+        prepared.ground.inside(prepared.reader, registers) == Some(Place::Fork)
+    };
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),
         Some((tid, _)) => {

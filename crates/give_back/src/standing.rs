@@ -58,9 +58,9 @@ impl Ground {
         None
     }
 
-    /// Whether a thread waits inside of `fork`, by a walk alone: the allocator's locks may be held until it goes on.
-    pub fn forks(&self, reader: &Reader, registers: Registers) -> bool {
-        self.place(&self.modules.borrow_mut().walk(reader, registers)) == Some(Place::Fork)
+    /// Where a thread waits, by a walk alone: what it is inside of, if that is one of these places.
+    pub fn inside(&self, reader: &Reader, registers: Registers) -> Option<Place> {
+        self.place(&self.modules.borrow_mut().walk(reader, registers))
     }
 
     /// The first frame in code where no thread may be borrowed. Fork before the others: it is the reason that others are on a stack.

@@ -1,18 +1,23 @@
 //! A real program, whose allocator is called from outside: what it gives back, and that it notices nothing.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use allocanary_give_back::{Limits, Refusal, carry_out, remedy};
+use allocanary_give_back::{Limits, Refusal, carry_out, remedy, steps};
 use allocanary_testing::programs::{Running, compiled};
+use allocanary_testing::skipped::skipped;
 
 const LIMITS: Limits = Limits { patience: Duration::from_secs(20), every: None };
 
 fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
+    start_of("holds.c", flags, arguments)
+}
+
+fn start_of(source: &str, flags: &[&str], arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/holds.c");
-    let program = compiled(Path::new(source), folder.path(), flags)?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let program = compiled(&source, folder.path(), flags)?;
     let mut running = Running::start(Command::new(program).args(arguments));
     running.counts();
     Some((running, folder))
@@ -147,4 +152,142 @@ fn a_process_that_is_traced_or_stopped_is_refused() {
     Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
     running.go_on("");
     assert_eq!(running.counts()["ended"], 0);
+}
+
+/// A caller for the test below, in a process of its own: it ends itself after so many steps.
+#[test]
+#[ignore = "it is started by another test"]
+fn a_caller_that_is_killed() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let (Some(pid), Some(after)) = (number("CALLED"), number("STEPS")) else { return };
+    steps::end_after(after);
+    let _ = trim(pid);
+    // 0 if it has made all of its steps.
+    std::process::exit(i32::from(steps::left() == 0));
+}
+
+/// Callers are killed after each step in turn, in each kind of wait: no register, no mask, no error number is another one then.
+#[test]
+fn a_caller_that_is_killed_after_any_step_leaves_the_program_as_it_was() {
+    for call in ["poll", "select", "nanosleep", "clock_nanosleep", "epoll_wait", "read", "recvfrom"] {
+        let Some((mut running, _folder)) = start_of("checks.c", &[], &[call, "storm"]) else { return };
+        let mut killed = 0;
+        for after in 1.. {
+            let mut caller = Command::new(std::env::current_exe().unwrap());
+            caller.args(["--exact", "a_caller_that_is_killed", "--ignored"]).stdout(Stdio::null());
+            caller.env("CALLED", running.pid().to_string()).env("STEPS", after.to_string());
+            let status = caller.status().unwrap();
+            running.go_on("");
+            let counts = running.counts();
+            assert_eq!((counts["changed"], counts["early"], counts["wrong"]), (0, 0, 0), "{call}, step {after}");
+            // Only where the kernel ends a call that is interrupted, and only until it is told to make it again.
+            assert!(counts["ended"] == 0 || call == "epoll_wait", "{call}, step {after}");
+            if status.code() == Some(0) {
+                break;
+            }
+            killed += 1;
+        }
+        assert!(killed >= 12, "{killed} steps in {call}");
+        running.kill();
+    }
+}
+
+/// The reason for which a thread that stands somewhere is not borrowed.
+fn refused_at(place: &str) -> Option<String> {
+    let (mut running, _folder) = start_of("stands.c", &[], &[place])?;
+    let refused = loop {
+        match trim(running.pid()) {
+            // It has told its number, and is about to wait.
+            Err(Refusal::NoThread { found, .. }) if found.contains("running") => {}
+            other => break other.unwrap_err().to_string(),
+        }
+    };
+    running.kill();
+    Some(refused)
+}
+
+#[test]
+fn a_thread_that_may_hold_a_lock_or_whose_stack_is_not_known_is_refused() {
+    let Some(fork) = refused_at("fork") else { return };
+    assert!(fork.contains("1 waiting in poll inside of fork"), "{fork}");
+    let coroutine = refused_at("coroutine").unwrap();
+    assert!(coroutine.contains("on a stack whose size is not known"), "{coroutine}");
+    let lock = refused_at("lock").unwrap();
+    assert!(lock.contains("1 waiting in futex for another thread") && lock.contains("such as a timer"), "{lock}");
+}
+
+#[test]
+fn a_wait_for_a_condition_is_borrowed() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &["condition"]) else { return };
+    assert_eq!(trim_once(running.pid()).unwrap().wait, "futex");
+    running.kill();
+}
+
+/// A filter that refuses only what is not done here is no reason, and one that would end the process is.
+#[test]
+fn a_filter_is_asked_about_what_is_done() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &["code"]) else { return };
+    match trim_once(running.pid()) {
+        Ok(done) => assert_eq!(done.wait, "poll"),
+        Err(refused) => {
+            // To read a filter needs a right that not everybody has.
+            assert!(refused.to_string().contains("may not be read here"), "{refused}");
+            return skipped(refused);
+        }
+    }
+    running.kill();
+    let refused = refused_at("advice").unwrap();
+    assert!(refused.contains("seccomp filter does not allow system call 28 "), "{refused}");
+}
+
+#[test]
+fn a_time_out_that_would_begin_anew_again_and_again_is_left_alone() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &["epoll"]) else { return };
+    let glibc = remedy::of("glibc").unwrap();
+    let often = Limits { every: Some(Duration::from_secs(1)), ..LIMITS };
+    let refused = carry_out(running.pid(), glibc, &(glibc.calls)(), often).unwrap_err().to_string();
+    assert!(refused.contains("in epoll_wait for 60s, which would begin anew each 1s"), "{refused}");
+    assert!(refused.contains("Take an --every that is longer"), "{refused}");
+    let rarely = Limits { every: Some(Duration::from_secs(60)), ..LIMITS };
+    carry_out(running.pid(), glibc, &(glibc.calls)(), rarely).unwrap();
+    running.kill();
+}
+
+/// A call that waits for a lock and cannot be taken back goes on alone, and the thread goes back by itself.
+#[test]
+fn a_call_that_is_not_waited_for_any_more_ends_by_itself() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &["blocked"]) else { return };
+    let tcmalloc = remedy::of("tcmalloc").unwrap();
+    let limits = Limits { patience: Duration::from_millis(300), every: None };
+    let left = loop {
+        match carry_out(running.pid(), tcmalloc, &(tcmalloc.calls)(), limits) {
+            Err(Refusal::NoThread { .. }) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(left, Err(Refusal::Left { .. })), "{left:?}");
+    // It is inside of our call.
+    let again = carry_out(running.pid(), tcmalloc, &(tcmalloc.calls)(), limits).unwrap_err();
+    assert!(matches!(again, Refusal::NoThread { .. }), "{again}");
+    Command::new("kill").args(["-USR1", &running.pid().to_string()]).status().unwrap();
+    running.go_on("");
+    let counts = running.counts();
+    assert_eq!((counts["ready"], counts["errno"], counts["released"]), (1, 1234, 1));
+    running.kill();
+}
+
+/// Without calls all is done but the calls.
+#[test]
+fn a_dry_run_names_the_thread_and_leaves_it_as_it_was() {
+    let Some((mut running, _folder)) = start(&[], &["poll"]) else { return };
+    let done = loop {
+        match carry_out(running.pid(), remedy::of("glibc").unwrap(), &[], LIMITS) {
+            Err(Refusal::NoThread { .. }) => {}
+            other => break other.unwrap(),
+        }
+    };
+    assert_eq!((done.tid, done.wait, done.calls.len()), (running.pid(), "poll", 0));
+    running.go_on("");
+    let counts = running.counts();
+    assert_eq!((counts["ended"], counts["errno"], counts["same"]), (0, 1234, 1));
 }
