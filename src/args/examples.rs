@@ -192,8 +192,8 @@ that name, it may not be read, or bad input.";
 /// Of `give-back`.
 pub const GIVE_BACK_EXAMPLES: &str = "\
 Defaults: once; the forecast, then a question. One thread of the process, which waits in a system
-call, calls malloc_trim(0) (glibc), arena.4096.purge (jemalloc) or mi_collect(true) (mimalloc), and
-then waits again. The other threads run on.
+call, calls malloc_trim(0) (glibc), arena.4096.purge (jemalloc), mi_collect(true) (mimalloc) or
+MallocExtension_ReleaseFreeMemory() (tcmalloc), and then waits again. The other threads run on.
 
 Examples:
   allocanary give-back 4242 --dry-run            what would be given back
@@ -203,8 +203,8 @@ Examples:
   allocanary give-back 4242 --yes --set background_thread=true --set dirty_decay_ms=1000
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/give-back.md).
-Exit codes: 0 given back, or nothing to give; 1 refused, or a call failed: the reason is printed;
-2 no such process, several of that name, it may not be read, or bad input.";
+Exit codes: 0 given back, or nothing to give; 1 refused, not known what to call, or a call failed:
+the reason is printed; 2 no such process, several of that name, it may not be read, or bad input.";
 
 /// Of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\

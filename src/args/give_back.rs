@@ -10,19 +10,19 @@ pub struct GiveBackFlags {
     /// A process ID, or the name of a process or of its executable.
     #[arg(value_name = "PROCESS")]
     pub process: String,
-    /// Print what would be given back; call nothing [default: ask, and call].
+    /// Make all checks and print what would be given back, and by which thread; call nothing [default: ask, and call].
     #[arg(long, conflicts_with_all = ["yes", "every", "log"])]
     pub dry_run: bool,
     /// Do not ask [default: ask on a terminal; without one this flag is needed].
     #[arg(long)]
     pub yes: bool,
-    /// Take the call back if it waits so long for a lock of the allocator (glibc).
+    /// Take the call back if it waits so long for a lock of the allocator (glibc); leave it alone (others).
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: String,
     /// Do it although memory of the heap is in swap, which the call would bring back [default: refuse].
     #[arg(long)]
     pub swapped: bool,
-    /// Do it again and again, such as 10m, until the process ends [default: once].
+    /// Do it again and again, such as 10m, until the process ends; leaves longer time-outs alone [default: once].
     #[arg(long, value_name = "TIME")]
     pub every: Option<String>,
     /// With --every: only while this holds, such as 'kept > 200MiB' or 'forecast > 1GiB' [default: always].

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_testing::programs::{Running, compiled};
+use allocanary_testing::skipped::skipped;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -33,6 +34,7 @@ fn a_forecast_a_call_and_a_line_of_the_log() {
     assert_eq!((dry.code, dry.err.as_str()), (Some(0), ""));
     assert!(dry.out.starts_with(&format!("process {pid} (holds): ")), "{}", dry.out);
     assert!(dry.out.contains("glibc: malloc_trim(0) would give back "), "{}", dry.out);
+    assert!(dry.out.contains(&format!("by thread {pid}, which waits in poll")), "{}", dry.out);
 
     let unasked = give_back(&pid.to_string());
     assert_eq!(unasked.code, Some(2));
@@ -54,10 +56,55 @@ fn a_forecast_a_call_and_a_line_of_the_log() {
     assert_eq!(running.counts()["ended"], 0);
 }
 
+/// A program with blocks of its own in mapped memory: what would come back is not known, and that is no success.
+#[test]
+fn an_allocator_that_is_not_known_is_not_nothing() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("own.c");
+    let text = "#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
+                int main(void) { memset(mmap(0, 50 << 20, 3, 34, -1, 0), 1, 50 << 20); printf(\"pid=%d\\n\", getpid());\n\
+                fflush(stdout); for (;;) poll(0, 0, -1); }\n";
+    fs::write(&source, text).unwrap();
+    let Some(program) = compiled(&source, folder.path(), &["-static"]) else { return };
+    let mut running = Running::start(&mut Command::new(program));
+    running.counts();
+    for flags in ["--dry-run", "--yes"] {
+        let ran = give_back(&format!("{} {flags}", running.pid()));
+        assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+        assert!(ran.out.contains("What it would give back is not known: "), "{}", ran.out);
+    }
+    running.kill();
+}
+
+/// Debian's tcmalloc, whose heap is not taken apart.
+#[test]
+fn tcmalloc_gives_back_what_is_not_known_before() {
+    let library = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
+    if !Path::new(library).exists() {
+        return skipped(format_args!("{library} is not installed"));
+    }
+    let folder = tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/give_back/tests/programs/holds.c");
+    let Some(program) = compiled(&source, folder.path(), &[]) else { return };
+    let mut running = Running::start(Command::new(program).arg("poll").env("LD_PRELOAD", library));
+    running.counts();
+    let done = give_back(&format!("{} --yes --json", running.pid()));
+    assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
+    let account: Value = serde_json::from_str(&done.out).unwrap();
+    let called: Vec<&Value> = account["calls"].as_array().unwrap().iter().map(|call| &call["allocator"]).collect();
+    assert!(called.contains(&&"tcmalloc".into()) && account["forecast"].is_null(), "{account}");
+    running.go_on("");
+    assert_eq!(running.counts()["ended"], 0);
+}
+
 #[test]
 fn what_cannot_be_called_is_refused_and_left_as_it_is() {
     let Some((mut running, folder)) = start(&["-static", "-s"]) else { return };
     let pid = running.pid();
+    // A dry run tells what the call would.
+    let dry = give_back(&format!("{pid} --dry-run"));
+    assert_eq!(dry.code, Some(1));
+    assert!(dry.out.contains("refused: ") && dry.out.contains("found it in no symbol table"), "{}", dry.out);
     let log = folder.path().join("log");
     let refused = give_back(&format!("{pid} --yes --log {}", log.display()));
     assert_eq!(refused.code, Some(1));

@@ -1,0 +1,52 @@
+#!/bin/bash
+# Whether a program notices anything of calls whose callers are killed, or of calls that end well: two tables of docs/give-back.md. The program
+# compares all registers, the mask, errno and the red zone after each of its waits, while two threads allocate.
+# Usage: examples/give_back/killed.sh [CALLERS of each wait] [CALLS of each wait]. Needs cc.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+cargo build --release --locked --quiet -p allocanary-give-back --examples || exit 2
+examples=$PWD/target/release/examples
+callers=${1:-120}
+calls=${2:-560}
+folder=$(mktemp -d)
+children=()
+end() { for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"; }
+trap end EXIT
+cc -O1 -pthread -o "$folder/checks" crates/give_back/tests/programs/checks.c || exit 2
+
+echo '| wait | callers | killed | made before | refused | alive | waits | changed | ended with EINTR | too early |'
+echo '|---|--:|--:|--:|--:|---|--:|--:|--:|--:|'
+rows=
+for wait in poll ppoll select epoll_wait nanosleep nanosleep_rest clock_nanosleep read recvfrom; do
+    for kind in killed storm; do
+        rm -f "$folder/line"
+        mkfifo "$folder/line"
+        exec 7<>"$folder/line"
+        "$folder/checks" $wait storm <&7 >"$folder/out" &
+        children+=($!)
+        sleep 1
+        if [ $kind = killed ]; then
+            found=$("$examples/killed" glibc $! "$callers" 2>>"$folder/errors")
+        else
+            found=$("$examples/storm" glibc $! "$calls" "$wait" 2>>"$folder/errors")
+        fi
+        echo >&7
+        sleep 1
+        noticed=$(tail -1 "$folder/out")
+        number() { grep -o "$1=[0-9]*" <<<"$found $noticed" | cut -d= -f2; }
+        end="$(number rounds) | $(number changed) | $(number ended) | $(number early) |"
+        if [ $kind = killed ]; then
+            [ "$(number lives)" = 1 ] && alive=yes || alive='**no**'
+            echo "| $wait | $(number callers) | $(number killed) | $(number made) | $(number refused) | $alive | $end"
+        else
+            rows+="$found $end"$'\n'
+        fi
+        kill $!
+    done
+done
+echo
+echo '| wait | calls | made | no thread to borrow | refused otherwise | median, us | longest, us | runs on | waits | changed | ended with EINTR | too early |'
+echo '|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|'
+echo -n "$rows"
+touch "$folder/errors"
+sort "$folder/errors" | uniq -c >&2
