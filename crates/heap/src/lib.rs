@@ -23,6 +23,7 @@ mod core_file;
 mod difference;
 #[cfg(test)]
 mod fake;
+mod files;
 mod freeze;
 mod layout;
 mod live;
@@ -46,6 +47,7 @@ mod window;
 
 pub use core_file::CoreFile;
 pub use difference::{Change, Difference, signed};
+pub use files::{Fact, FileId};
 pub use freeze::Frozen;
 pub use layout::{Kind, Layout, Stretch};
 pub use live::{Live, Trouble, file_of};

@@ -1,6 +1,7 @@
 //! A live process: `process_vm_readv` of pages that are present, and the kernel's state of each page. Nothing is stopped.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use crate::pages::Run;
 use crate::states::states;
-use crate::{Mapping, Memory, PAGE, Pages, State, Thread, parse_maps};
+use crate::{Fact, FileId, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};
 
 /// A process cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,8 @@ pub struct Live {
     pages: Pages,
     until: Option<Instant>,
     late: Cell<bool>,
+    /// The files of its mappings, by number and name.
+    files: RefCell<BTreeMap<(u64, String), Option<FileId>>>,
 }
 
 impl Live {
@@ -91,7 +94,15 @@ impl Live {
         let mappings = parse_maps(&String::from_utf8_lossy(&text));
         let pages = states(pid, &mappings).map_err(|error| trouble("reading the state of its pages", error))?;
         let tids = tids(pid).map_err(|error| trouble("reading its threads", error))?;
-        let mut live = Live { pid, mappings, threads: Vec::new(), pages, until, late: Cell::new(false) };
+        let mut live = Live {
+            pid,
+            mappings,
+            threads: Vec::new(),
+            pages,
+            until,
+            late: Cell::new(false),
+            files: RefCell::default(),
+        };
         live.clear_up();
         live.threads = tids.into_iter().map(|tid| Thread { tid, pointer: live.thread_pointer(tid) }).collect();
         Ok(live)
@@ -129,6 +140,12 @@ impl Live {
         let pointer = head.checked_sub(FROM_POINTER_TO_ROBUST_LIST).filter(|_| done == 0)?;
         let points_to_itself = |at: u64| self.word(pointer + at) == Some(pointer);
         (points_to_itself(0) && points_to_itself(16)).then_some(pointer)
+    }
+
+    /// Which file a mapping has, asked once for each.
+    fn id_of_file(&self, mapping: &Mapping) -> Option<FileId> {
+        let name = (mapping.inode, mapping.name.clone());
+        *self.files.borrow_mut().entry(name).or_insert_with(|| FileId::of(&found(self.pid, mapping).ok()?))
     }
 
     /// Reads what is constant from the file, because copying it from the process would give the process a page.
@@ -188,6 +205,11 @@ impl Memory for Live {
         &self.pages
     }
 
+    fn fact(&self, mapping: &Mapping, fact: Fact) -> Option<Option<u64>> {
+        let id = self.id_of_file(mapping)?;
+        files::fact(id, fact, || file_of(self.pid, mapping)).ok()
+    }
+
     fn is_late(&self) -> bool {
         self.late.get()
     }
@@ -222,15 +244,30 @@ pub fn file_of(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
     by_range(pid, mapping).or_else(|_| by_name(format!("/proc/{pid}/root").as_ref(), mapping))
 }
 
+/// What the file system says of the file of a mapping, without opening it.
+fn found(pid: u32, mapping: &Mapping) -> io::Result<fs::Metadata> {
+    fs::metadata(map_file(pid, mapping))
+        .or_else(|_| place_by_name(format!("/proc/{pid}/root").as_ref(), mapping)?.metadata())
+}
+
+/// The link of the kernel to the file of a mapping.
+fn map_file(pid: u32, mapping: &Mapping) -> String {
+    format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.from, mapping.to)
+}
+
 /// The file of a mapping, as the kernel has it. That needs a capability.
 fn by_range(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
-    regular(place(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.from, mapping.to).as_ref(), 0)?)
+    regular(place(map_file(pid, mapping).as_ref(), 0)?)
 }
 
 /// The file of a mapping by its path below a root. Something else may have that name by now: only a regular file with the same number is
 /// opened. The kernel writes paths without links, so none is followed: a link that begins with `/` would lead out of the root.
 /// The device is not compared: some file systems show another one in `maps` than in `stat`.
 fn by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
+    regular(place_by_name(root, mapping)?)
+}
+
+fn place_by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
     let mut found = place(root, libc::O_DIRECTORY)?;
     for part in mapping.name.split('/').filter(|part| !part.is_empty()) {
         found = place(&through(&found).join(part), libc::O_NOFOLLOW)?;
@@ -238,7 +275,7 @@ fn by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
     if found.metadata()?.ino() != mapping.inode {
         return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
     }
-    regular(found)
+    Ok(found)
 }
 
 /// A place in the file system, without opening what is there: that could wait for ever (a FIFO), or do something (a device).

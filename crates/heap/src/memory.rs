@@ -1,6 +1,6 @@
 //! The contract of what can be read: a live process, a core file, or bytes in a test.
 
-use crate::{Mapping, Pages};
+use crate::{Fact, Mapping, Pages};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,11 @@ pub trait Memory {
     /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
     /// Returns whether all could be read: not so outside of mappings, of swapped pages, or if the process has ended.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
+
+    /// What the file of a mapping says, where the file itself can be asked. `None`: what is mapped has to be read.
+    fn fact(&self, _mapping: &Mapping, _fact: Fact) -> Option<Option<u64>> {
+        None
+    }
 
     /// Whether something was not read because the time for reading is over. From then on nothing is read, and what tries one address after
     /// the other gives up.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::elf::Header;
-use crate::{Memory, PAGE};
+use super::elf;
+use crate::{Fact, Mapping, Memory};
 
 /// The bytes that are read at once.
 const PIECE: u64 = 1 << 20;
@@ -20,7 +20,7 @@ pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
     for mapping in memory.mappings() {
         if mapping.inode != 0 && (mapping.name != file || mapping.offset == 0) {
             let known = if mapping.name == file { end } else { u64::MAX };
-            end = elf_end(memory, mapping.from).unwrap_or(known);
+            end = elf_end(memory, mapping).unwrap_or(known);
             file = &mapping.name;
         }
         if !mapping.writable || !mapping.readable || mapping.shared {
@@ -37,13 +37,13 @@ pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Where the last segment of the ELF file that is mapped at an address ends.
-fn elf_end(memory: &dyn Memory, at: u64) -> Option<u64> {
-    let header = Header::read(memory, at)?;
-    let segments = header.segments(memory, 1);
-    let first = segments.iter().map(|segment| segment.at / PAGE * PAGE).min()?;
-    let last = segments.iter().filter_map(|segment| segment.at.checked_add(segment.bytes)).max()?;
-    at.checked_add(last.checked_sub(first)?)?.checked_next_multiple_of(PAGE)
+/// Where the last segment of the ELF file ends that a mapping has the beginning of.
+fn elf_end(memory: &dyn Memory, mapping: &Mapping) -> Option<u64> {
+    let read = elf::mapped(memory, mapping.from);
+    let of_file = if mapping.offset == 0 { memory.fact(mapping, Fact::Extent) } else { None };
+    let extent = of_file.unwrap_or_else(|| elf::Header::read(&read)?.extent(&read))?;
+    // The first address is that of a page, and so is the end.
+    mapping.from.checked_add(extent)
 }
 
 /// Visits the resident bytes of a range, piece by piece: the address of the first byte, and the bytes.

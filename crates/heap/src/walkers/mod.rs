@@ -1,7 +1,7 @@
 //! The walkers, one folder or file each, and the list of them.
 
 mod bits;
-mod elf;
+pub(crate) mod elf;
 pub mod glibc;
 mod globals;
 mod jemalloc;

@@ -30,6 +30,7 @@ pub use chunks::Free;
 use links::Closure;
 use memories::Memories;
 use structures::Structures;
+pub(crate) use version::of_file as release_of_file;
 
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
 

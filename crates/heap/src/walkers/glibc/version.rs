@@ -1,30 +1,44 @@
 //! The release of a C library, by the text that it has in its constants. A program that is linked statically has none.
 
-use crate::{Memory, PAGE};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::{Fact, Memory, PAGE};
 
 const TEXT: &[u8] = b" release version 2.";
-/// The most bytes of constants that are searched.
+/// The most bytes that are searched.
 const MOST: u64 = 64 << 20;
 const PIECE: u64 = 1 << 16;
 
 /// The minor number, 36 for 2.36, of the library whose data is at `data`.
 pub(super) fn minor(memory: &dyn Memory, data: u64) -> Option<u32> {
-    let inode = memory.mapping(data)?.inode;
+    let library = memory.mapping(data)?;
+    if let Some(told) = memory.fact(library, Fact::Release) {
+        return u32::try_from(told?).ok();
+    }
+    let inode = library.inode;
     let constants = memory.mappings().iter().filter(|one| one.inode == inode && one.readable && !one.writable);
     let mut left = MOST;
-    let mut bytes = Vec::new();
-    for mapping in constants {
-        let mut at = mapping.from;
-        while at < mapping.to && left > 0 {
-            // The pieces overlap by a page, so that the text is whole in one of them.
-            bytes.resize((PIECE + PAGE).min(mapping.to - at) as usize, 0);
-            if memory.read(at, &mut bytes)
-                && let Some(found) = bytes.windows(TEXT.len()).position(|window| window == TEXT)
-            {
-                return number(&bytes[found + TEXT.len()..]);
-            }
-            at += PIECE;
-            left = left.saturating_sub(PIECE);
+    { constants }.find_map(|one| find(one.bytes(), &mut left, |at, into| memory.read(one.from + at, into)))
+}
+
+/// The same of the library's file.
+pub(crate) fn of_file(file: &File) -> Option<u64> {
+    let bytes = file.metadata().ok()?.len();
+    find(bytes, &mut MOST.clone(), |at, into| file.read_exact_at(into, at).is_ok()).map(u64::from)
+}
+
+/// The first number behind the text, piece by piece. `left` is how many bytes may still be searched.
+fn find(bytes: u64, left: &mut u64, read: impl Fn(u64, &mut [u8]) -> bool) -> Option<u32> {
+    let mut piece = Vec::new();
+    for at in (0..bytes).step_by(PIECE as usize) {
+        *left = left.checked_sub(PIECE)?;
+        // The pieces overlap by a page, so that the text is whole in one of them.
+        piece.resize((PIECE + PAGE).min(bytes - at) as usize, 0);
+        if read(at, &mut piece)
+            && let Some(found) = piece.windows(TEXT.len()).position(|window| window == TEXT)
+        {
+            return number(&piece[found + TEXT.len()..]);
         }
     }
     None

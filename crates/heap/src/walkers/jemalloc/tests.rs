@@ -223,7 +223,7 @@ fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libjemalloc.so.1");
     let elf = [0x2_464c_457f, 0, 0, 0, 64, 0, 0, 1];
     fake.put(GLOBALS, &elf);
-    fake.put(GLOBALS + 64, &[4, 0x200, 0, 0, 0, 0x14]);
+    fake.put(GLOBALS + 64, &[4, 0x200, 0, 0, 0x14, 0x14]);
     fake.put(GLOBALS + 0x200, &[4 | 4 << 32, 3 | u64::from(u32::from_le_bytes(*b"GNU\0")) << 32, 0xefbe_adde]);
     let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
     assert!(error.ends_with("found /usr/lib/libjemalloc.so.1, build-id deadbeef"), "{error}");
