@@ -27,14 +27,14 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// Reads all extents of a tree.
-    pub fn read(memory: &dyn Memory, tree: &Tree) -> Extents {
+    /// Reads all extents of a tree. `None` if it is none: its leaves overlap.
+    pub fn read(memory: &dyn Memory, tree: &Tree) -> Option<Extents> {
         // Each extent with its first and its last page. A slab has an entry for each page, another extent for the first and the last.
         let mut spans: Vec<(Entry, u64)> = Vec::new();
         let (structures, breaks) = tree.entries(memory, |entry| match spans.last_mut() {
             Some((first, last)) if first.edata == entry.edata => *last = entry.page,
             _ => spans.push((entry, entry.page)),
-        });
+        })?;
         spans.sort_unstable_by_key(|(first, _)| (first.edata, first.page));
         spans.dedup_by(|later, first| {
             let same = later.0.edata == first.0.edata;
@@ -53,7 +53,7 @@ impl Extents {
         }
         extents.structures.extend(spans.iter().map(|(first, _)| first.edata));
         extents.sort();
-        extents
+        Some(extents)
     }
 
     fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8]) {

@@ -30,7 +30,9 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
     let mut walk = super::empty(WALKER.name, format!("5.3, for addresses of {} bits", trees[0].shape.address_bits));
     let mut purge = 0;
     for tree in trees {
-        let extents = Extents::read(memory, tree);
+        let extents = Extents::read(memory, tree).ok_or(
+            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; found a tree whose leaves lie in one another",
+        )?;
         readable(&extents)?;
         let caches = Caches::read(memory, &extents);
         let blocks = metadata::blocks(memory, tree, &extents.structures);

@@ -215,6 +215,22 @@ fn pointers_to_ordinary_memory_are_no_tree() {
 }
 
 #[test]
+fn a_tree_whose_leaves_lie_in_one_another_is_none() {
+    for shape in [Shape::Two, Shape::Three] {
+        // Its pages are in two leaves, so that one that is wrong does not outweigh those that prove the tree.
+        let mut fake = heap_at(shape, 0, HEAP - 8 * PAGE);
+        assert!((WALKER.walk)(&fake).unwrap().is_ok());
+        // A slot of the last level but one, behind those that prove the tree.
+        match shape {
+            Shape::Two => fake.put(ROOT + 8 * 5, &[LEAF + 64]),
+            Shape::Three => fake.put(NODE + 8 * 0x7000, &[LEAF + 64]),
+        }
+        let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
+        assert!(error.ends_with("found a tree whose leaves lie in one another"), "{error}");
+    }
+}
+
+#[test]
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
