@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::blocks::Blocks;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
@@ -78,7 +79,8 @@ const AGAIN: usize = 256;
 
 /// Reads the marks; `None` if the file is not an ELF file.
 pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
-    let cache = ReadCache::new(bytes);
+    // The name of each symbol is a read of its own.
+    let cache = ReadCache::new(Blocks::new(bytes));
     let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
     let has_symbols = file.symbols().next().is_some();
     let go = file.sections().any(|section| section.name() == Ok(GO));

@@ -8,6 +8,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod advice;
+mod blocks;
 pub mod defaults;
 pub mod diagnosis;
 pub mod elf;
