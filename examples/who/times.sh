@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# When does a block live? A service that holds 48 MiB until SIGTERM, with 1, 8 and 400 slow and busy threads: what `who` says of its one
+# site at idle, at the peak and at a time, and what a replay says is live when idle, in MiB. Wanted: 48.0 within 2 % in each place.
+#
+#   examples/who/times.sh [FOLDER]      default: a new folder, removed at the end; needs cc and jq
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+allocanary=${ALLOCANARY:-$here/../../target/release/allocanary}
+out=${1:-$(mktemp -d)}
+[ $# -gt 0 ] || trap 'rm -rf "$out"' EXIT
+mkdir -p "$out"
+cc -O1 -pthread "$here/held.c" -o "$out/held"
+
+mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
+
+bad=0
+printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' threads kind idle peak 2s replay
+for kind in slow busy; do
+    for threads in 1 8 400; do
+        folder=$out/$threads-$kind
+        rm -rf "$folder"
+        "$allocanary" record -o "$folder" --ready line:ready --load 'sleep 1' --settle 1s -- "$out/held" "$threads" "$kind" >/dev/null 2>&1
+        trace=$(ls "$folder"/held-*.trace)
+        row=()
+        for at in idle peak 2s; do
+            held=$("$allocanary" who "$trace" --at "$at" --json | jq '[.sites[] | select(.name == "hold").live] | add // 0')
+            row+=("$(mib "$held")")
+        done
+        replayed=$("$allocanary" replay "$trace" --candidates system --repeats 1 --out "$folder/replay" >/dev/null 2>&1 &&
+            jq -s '[.[] | .measurements.heap_live_bytes? // empty] | .[0] // empty' "$folder/replay/samples.jsonl" || true)
+        row+=("$replayed")
+        printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' "$threads" "$kind" "${row[@]}"
+    done
+done
+exit "$bad"
