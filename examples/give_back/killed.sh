@@ -14,39 +14,36 @@ end() { for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 
 trap end EXIT
 cc -O1 -pthread -o "$folder/checks" crates/give_back/tests/programs/checks.c || exit 2
 
+number() { grep -o "$1=[0-9]*" <<<"$found $noticed" | cut -d= -f2; }
+
+row() { # EXAMPLE COUNT WAIT
+    rm -f "$folder/line"
+    mkfifo "$folder/line"
+    exec 7<>"$folder/line"
+    "$folder/checks" "$3" storm <&7 >"$folder/out" &
+    children+=($!)
+    sleep 1
+    found=$("$examples/$1" glibc $! "$2" "$3" 2>>"$folder/errors")
+    echo >&7
+    sleep 1
+    noticed=$(tail -1 "$folder/out")
+    if [ "$1" = killed ]; then
+        [ "$(number lives)" = 1 ] && alive=yes || alive='**no**'
+        echo -n "| $3 | $(number callers) | $(number killed) | $(number made) | $(number refused) | $alive | "
+    else
+        echo -n "$found "
+    fi
+    echo "$(number rounds) | $(number changed) | $(number ended) | $(number early) |"
+    kill $!
+}
+
+waits='poll ppoll select epoll_wait nanosleep nanosleep_rest clock_nanosleep read recvfrom'
 echo '| wait | callers | killed | made before | refused | alive | waits | changed | ended with EINTR | too early |'
 echo '|---|--:|--:|--:|--:|---|--:|--:|--:|--:|'
-rows=
-for wait in poll ppoll select epoll_wait nanosleep nanosleep_rest clock_nanosleep read recvfrom; do
-    for kind in killed storm; do
-        rm -f "$folder/line"
-        mkfifo "$folder/line"
-        exec 7<>"$folder/line"
-        "$folder/checks" $wait storm <&7 >"$folder/out" &
-        children+=($!)
-        sleep 1
-        if [ $kind = killed ]; then
-            found=$("$examples/killed" glibc $! "$callers" 2>>"$folder/errors")
-        else
-            found=$("$examples/storm" glibc $! "$calls" "$wait" 2>>"$folder/errors")
-        fi
-        echo >&7
-        sleep 1
-        noticed=$(tail -1 "$folder/out")
-        number() { grep -o "$1=[0-9]*" <<<"$found $noticed" | cut -d= -f2; }
-        end="$(number rounds) | $(number changed) | $(number ended) | $(number early) |"
-        if [ $kind = killed ]; then
-            [ "$(number lives)" = 1 ] && alive=yes || alive='**no**'
-            echo "| $wait | $(number callers) | $(number killed) | $(number made) | $(number refused) | $alive | $end"
-        else
-            rows+="$found $end"$'\n'
-        fi
-        kill $!
-    done
-done
+for wait in $waits; do row killed "$callers" $wait; done
 echo
 echo '| wait | calls | made | no thread to borrow | refused otherwise | median, us | longest, us | runs on | waits | changed | ended with EINTR | too early |'
 echo '|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|'
-echo -n "$rows"
+for wait in $waits; do row storm "$calls" $wait; done
 touch "$folder/errors"
 sort "$folder/errors" | uniq -c >&2

@@ -124,6 +124,9 @@ impl<'a> Borrowed<'a> {
         }
         // First of all, so that a wait that a stop ends goes on also if nobody comes back to it.
         if found.rax as i64 == -i64::from(libc::EINTR) {
+            if ends_by_signal(pid, tid, 0) {
+                return Ok(Taken::GoneOn);
+            }
             ptrace::hide(tid).map_err(|error| Refusal::of(pid, "setting registers", error))?;
         }
         step();
@@ -305,7 +308,10 @@ impl<'a> Borrowed<'a> {
         step();
         let _ = ptrace::set_mask(self.tid, self.mask);
         step();
-        if ptrace::set_registers(self.tid, &self.found).is_ok() {
+        // Where the stop has ended the wait, it is told to begin again at once, unless a signal has come that ends it.
+        let is_ended = self.found.rax as i64 == -i64::from(libc::EINTR) && !ends_by_signal(self.pid, self.tid, 0);
+        let registers = if is_ended { Registers { orig_rax: u64::MAX, ..self.again } } else { self.found };
+        if ptrace::set_registers(self.tid, &registers).is_ok() {
             step();
             // What lies there would look like a call whose end nobody saw.
             let nothing = vec![0; (self.chain.top - self.chain.lowest) as usize];
@@ -412,11 +418,16 @@ impl Tracee for Traced {
 /// Lets a thread that is stopped go on for good, with a signal that it was about to get, or 0. If the stop has ended its call with EINTR,
 /// it makes the call again, unless it notices a signal.
 fn let_go(pid: u32, tid: u32, signal: i32) {
-    let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-    if !ptrace::ends_call(&String::from_utf8_lossy(&status), signal) {
+    if !ends_by_signal(pid, tid, signal) {
         let _ = ptrace::hide(tid);
     }
     let _ = ptrace::detach(tid, signal);
+}
+
+/// Whether a thread gets a signal that ends its call: one that waits, or the one that it was about to get.
+fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
+    let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    ptrace::ends_call(&String::from_utf8_lossy(&status), signal)
 }
 
 /// Whether a thread that is stopped was in a system call of 64-bit code, which the kernel can make again or which has just ended well.

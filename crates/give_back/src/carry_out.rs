@@ -15,7 +15,7 @@ use crate::standing::Ground;
 use crate::symbols::{Function, Functions};
 use crate::threads::{Threads, Waiting};
 use crate::way_back::WayBack;
-use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, waits, way_back};
+use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, sockets, waits, way_back};
 
 /// For so long a thread is looked for that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -107,7 +107,10 @@ fn borrow<'a>(
     let holders = if remedy.one_lock_at_a_time { BTreeMap::new() } else { holders(pid, &threads.waiting)? };
     for waiting in std::mem::take(&mut threads.waiting) {
         let told = &waiting.told;
-        let time_out = waits::time_out(told.number, &told.arguments, |at| prepared.reader.word(at));
+        let on_socket = || sockets::time_out(pid, told.arguments[0]).filter(|_| waiting.wait.may_be_on_socket());
+        let time_out = limits.every.and_then(|_| {
+            waits::time_out(told.number, &told.arguments, |at| prepared.reader.word(at)).or_else(on_socket)
+        });
         let key = (waiting.tid, told.sp, told.pc);
         let known = || unfit.get(&key).cloned().or_else(|| inside(prepared, &waiting));
         let why = match (known(), holders.get(&waiting.tid), time_out.zip(limits.every)) {

@@ -53,6 +53,8 @@ mod room;
 mod safety;
 pub mod settings;
 #[cfg(target_arch = "x86_64")]
+mod sockets;
+#[cfg(target_arch = "x86_64")]
 mod standing;
 #[doc(hidden)]
 pub mod steps;

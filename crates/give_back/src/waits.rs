@@ -83,6 +83,12 @@ pub fn harmless(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<
 }
 
 impl Wait {
+    /// Whether it may be on a socket, whose number is then its first argument.
+    pub fn may_be_on_socket(&self) -> bool {
+        let calls = [libc::SYS_read, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_accept, libc::SYS_accept4];
+        calls.contains(&self.number)
+    }
+
     /// Whether it is harmless only in a wait for a condition.
     pub fn is_for_another(&self) -> bool {
         self.name == FOR_ANOTHER
