@@ -71,9 +71,9 @@ fn told(call: &Call, at: u32) -> Option<Option<u32>> {
         0 => Some(Some(call.number as u32)),
         4 => Some(Some(X86_64)),
         8 | 12 => Some(None),
-        16..64 if at % 4 == 0 => {
+        16..64 if at.is_multiple_of(4) => {
             let argument = call.arguments[(at as usize - 16) / 8];
-            Some(argument.map(|argument| if at % 8 == 0 { argument as u32 } else { (argument >> 32) as u32 }))
+            Some(argument.map(|argument| if at.is_multiple_of(8) { argument as u32 } else { (argument >> 32) as u32 }))
         }
         _ => None,
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{Mapping, Memory, PAGE, State};
+use allocanary_heap::{Mapping, Memory, State};
 
 /// So much memory is looked at, at most: an allocator has its locks in its library's data, and in what it has mapped first.
 const MOST: u64 = 512 << 20;
@@ -43,7 +43,6 @@ pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
 }
 
 fn count(bytes: &[u8], tids: &[u32], held: &mut BTreeMap<u32, usize>) {
-    const { assert!(PAGE as usize % 8 == 0) };
     for at in (0..bytes.len().saturating_sub(HEAD - 1)).step_by(8) {
         let number = |from: usize| u32::from_le_bytes(bytes[at + from..at + from + 4].try_into().unwrap_or_default());
         let owner = number(8);

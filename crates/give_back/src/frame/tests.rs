@@ -4,8 +4,11 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// The kernel's frame and its extended state, as a handler has found them.
-static FOUND: Mutex<Option<(u64, Vec<u8>, Vec<u8>)>> = Mutex::new(None);
+/// The address of the kernel's frame, its bytes, and those of its extended state.
+type Found = (u64, Vec<u8>, Vec<u8>);
+
+/// As a handler has found them.
+static FOUND: Mutex<Option<Found>> = Mutex::new(None);
 
 extern "C" fn handler(_signal: i32, _about: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel has put the whole frame there, and it lies there until the handler returns. The size of the extended state is in it.
