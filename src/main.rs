@@ -20,6 +20,9 @@ fn main() -> ExitCode {
     // The command runs next to the cells that it measures, so it soon returns freed pages, if the allocator has a setting for
     // this. Not at once: threads that parse a report's rows would spend half of their time on pages that come and go.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
+    if let Some(code) = commands::serve_if_asked() {
+        return code;
+    }
     match commands::carry_out(args::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -19,7 +19,7 @@ pub struct HeapFlags {
     #[arg(long, conflicts_with_all = ["what", "watch", "html"])]
     pub all: bool,
     /// Read a core file, as the kernel or gcore writes it, in place of a process; pages full of zeroes do not count [default: none].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "watch", "freeze", "deadline"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "watch", "freeze"])]
     pub core: Option<PathBuf>,
     /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
     #[arg(long, value_name = "TIME", conflicts_with = "tree")]
@@ -27,9 +27,12 @@ pub struct HeapFlags {
     /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
-    /// Time for each process: a heap that is not read by then is not divided, and that is told [default: 30s].
+    /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
+    /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told [default: 256MiB].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
     #[arg(long, conflicts_with = "short")]
     pub json: bool,

@@ -5,14 +5,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::reader::{self, Form};
 use super::{named, terminal};
-use crate::args::DoctorFlags;
+use crate::args::{DoctorFlags, OutputFlags};
 use allocanary_doctor::advice::{Advice, advice};
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links::links;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::seen::Seen;
 use allocanary_doctor::{Variables, diagnosis};
+use allocanary_heap::reader::MEMORY;
+use allocanary_heap::{How, Reader, Reading, Trouble};
+use allocanary_kernel::terminal::Look;
 use allocanary_report::answer::{Answer, Pasted, document, short};
 use allocanary_study::error::{Error, Result};
 
@@ -22,33 +26,60 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let named = flags.process.as_deref().map(|text| named::find("doctor", text)).transpose()?;
-    let is_brief = flags.output.json || flags.output.short;
-    let text = match flags.pid.or(named) {
-        Some(pid) => {
-            let process = Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?;
-            if is_brief {
-                return answer(flags, &diagnosis::advice_of_process(&process), &process.program);
-            }
-            // What may not be read is missing, and the rest is told.
-            let reading = allocanary_heap::take(pid, allocanary_heap::How::Running, DEADLINE).ok();
-            diagnosis::of_process(&process, reading.as_ref(), terminal::look())
-        }
-        None => {
-            let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-            let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-            let variables: Variables = variables.chain(links(Path::new("/"))).collect();
-            if is_brief {
-                let advice = advice(&Surroundings::here(), &variables, None, &Seen::default());
-                return answer(flags, &advice, "this host");
-            }
-            diagnosis::of_host(&Surroundings::here(), &variables, terminal::look())
-        }
+    let Look { color, width } = terminal::look();
+    let form = match flags.output {
+        OutputFlags { json: true, .. } => Form::Json,
+        OutputFlags { short: true, .. } => Form::Short { color, width },
+        _ => Form::Text { color, width },
     };
-    terminal::print(text.as_bytes())
+    let text = match flags.pid.or(named) {
+        Some(pid) => within_limits(pid, form)?,
+        None => of_host(form),
+    };
+    match form {
+        Form::Text { .. } => terminal::print(text.as_bytes()),
+        _ => terminal::print_plain(&text),
+    }
+}
+
+/// The diagnosis of a process, made by a child: what the process holds must not harm this command.
+fn within_limits(pid: u32, form: Form) -> Result<String> {
+    let mut child = Reader::new(MEMORY);
+    // What may not be read is missing, and the rest is told.
+    let reading = match form {
+        Form::Text { .. } => match child.take(pid, How::Running, DEADLINE) {
+            Err(Trouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
+            read => read.ok(),
+        },
+        _ => None,
+    };
+    reader::diagnosis(&mut child, pid, form, reading, DEADLINE).map_err(|why| {
+        // Most of them name it.
+        Error::Input(if why.starts_with("process ") { why } else { format!("doctor: process {pid}: {why}") })
+    })
+}
+
+/// The diagnosis of a process, in the child.
+pub fn of_process(pid: u32, form: Form, reading: Option<&Reading>) -> std::result::Result<String, String> {
+    let process = Process::look_at(pid).map_err(|error| error.to_string())?;
+    Ok(match form {
+        Form::Text { .. } => diagnosis::of_process(&process, reading, form.look()),
+        _ => answer(form, &diagnosis::advice_of_process(&process), &process.program),
+    })
+}
+
+fn of_host(form: Form) -> String {
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    let variables: Variables = variables.chain(links(Path::new("/"))).collect();
+    match form {
+        Form::Text { .. } => diagnosis::of_host(&Surroundings::here(), &variables, form.look()),
+        _ => answer(form, &advice(&Surroundings::here(), &variables, None, &Seen::default()), "this host"),
+    }
 }
 
 /// The advice as answers, for a script or in few lines.
-fn answer(flags: &DoctorFlags, advice: &[Advice], of: &str) -> Result<ExitCode> {
+fn answer(form: Form, advice: &[Advice], of: &str) -> String {
     let answers: Vec<Answer> = match advice {
         [] => {
             let facts = [("choice".to_string(), "keep".into()), ("of".to_string(), of.into())];
@@ -57,11 +88,10 @@ fn answer(flags: &DoctorFlags, advice: &[Advice], of: &str) -> Result<ExitCode> 
         }
         some => some.iter().map(|one| of_advice(one, of)).collect(),
     };
-    let text = match flags.output.json {
-        true => document("doctor", &answers, Default::default()),
-        false => short(&answers, &terminal::look()),
-    };
-    terminal::print_plain(&text)
+    match form {
+        Form::Json => document("doctor", &answers, Default::default()),
+        _ => short(&answers, &form.look()),
+    }
 }
 
 fn of_advice(one: &Advice, of: &str) -> Answer {

@@ -17,7 +17,8 @@ use allocanary_give_back::condition::Condition;
 use allocanary_give_back::plan::{Planned, by_function, plan};
 use allocanary_give_back::remedy::Call;
 use allocanary_give_back::{Done, Limits, Refusal, carry_out, has_function};
-use allocanary_heap::{How, Reading, Subject, Trouble, take};
+use allocanary_heap::reader::MEMORY;
+use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
@@ -39,11 +40,16 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     }
     match every {
         None => {
-            let reading = take(pid, How::Running, DEADLINE).map_err(trouble)?;
+            let reading = take(pid).map_err(trouble)?;
             once(flags, &reading, limits)
         }
         Some(every) => again(flags, pid, every, limits),
     }
+}
+
+/// Reads the process, by a child: what it holds must not harm this command.
+fn take(pid: u32) -> std::result::Result<Reading, Trouble> {
+    Reader::new(MEMORY).take(pid, How::Running, DEADLINE)
 }
 
 fn time(flag: &str, text: &str) -> Result<Duration> {
@@ -138,7 +144,7 @@ fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limi
     let process = &reading.process;
     // Also where a call was taken back or failed: what was given until then is given.
     if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
-        account.after = take(process.pid, How::Running, DEADLINE).ok().map(|after| after.resident);
+        account.after = take(process.pid).ok().map(|after| after.resident);
     }
 }
 
@@ -176,7 +182,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Re
     if !flags.yes {
         return Err(Error::Input("give-back: --every needs --yes: nobody is asked each time".into()));
     }
-    let first = take(pid, How::Running, DEADLINE).map_err(trouble)?;
+    let first = take(pid).map_err(trouble)?;
     let process = first.process.clone();
     let mut reading = first;
     loop {
@@ -184,7 +190,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Re
             once(flags, &reading, limits)?;
         }
         std::thread::sleep(every);
-        reading = match take(pid, How::Running, DEADLINE) {
+        reading = match take(pid) {
             Ok(reading) if reading.process.is_same(&process) => reading,
             Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));

@@ -1,23 +1,23 @@
 //! `allocanary heap`: takes the memory of running processes apart. In: a process, a name, or saved readings. Out: a text, JSON,
 //! files of readings, a page.
 
+mod many;
 mod saved;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{named, terminal};
+use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
-use allocanary_heap::{
-    Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, processes, take, take_core, tree,
-};
+use allocanary_heap::reader::{Cost, MEMORY};
+use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Subject, Sure, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
-use allocanary_kernel::units::{parse_duration, show_duration};
+use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_report::answer::short;
 use allocanary_report::heap::{self as reports, Paste};
 use allocanary_study::error::{Error, Result};
@@ -26,14 +26,18 @@ use saved::{Saved, load};
 /// The time for a process unless --deadline says another: a GiB takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A child with less has little beside its own program.
+const LEAST: u64 = 64 << 20;
+
 /// Does what is asked for.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
     if let Some(file) = &flags.core {
-        return shown(flags, take_core(file).map_err(trouble)?, &[]);
+        let reading = limited(flags)?.take_core(file, time(flags)?).map_err(trouble)?;
+        return shown(flags, reading, &[]);
     }
     match words.as_slice() {
-        [] if flags.all => all(flags),
+        [] if flags.all => many::all(flags),
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
         ["diff", ..] if flags.json => refused("diff", "--json"),
         ["diff", ..] if flags.short => refused("diff", "--short"),
@@ -42,12 +46,13 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
         ["diff" | "show", ..] if flags.deadline.is_some() => refused(words[0], "--deadline"),
+        ["diff" | "show", ..] if flags.memory.is_some() => refused(words[0], "--memory"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
         ["diff", before, after] => difference(Path::new(before), Path::new(after)),
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
         ["show", file] => show(flags, Path::new(file)),
         ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
-        [process] if flags.tree => below(flags, named::find("heap", process)?),
+        [process] if flags.tree => many::below(flags, named::find("heap", process)?),
         [process] => match &flags.watch {
             Some(every) => watch(flags, named::find("heap", process)?, every),
             None => once(flags, named::find("heap", process)?),
@@ -66,15 +71,40 @@ fn trouble(error: Trouble) -> Error {
 }
 
 /// Reads a process, stopped if that is asked for. The expected pause is told before.
-fn read(flags: &HeapFlags, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
+fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
     if !flags.freeze {
-        return take(pid, How::Running, time);
+        return or_unread(pid, reader.take(pid, How::Running, time));
     }
     let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
-    take(pid, How::Stopped, time)
+    or_unread(pid, reader.take(pid, How::Stopped, time))
+}
+
+/// A process that costs too much has a reading in which only the kernel's counts are, and why.
+fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::result::Result<Reading, Trouble> {
+    let Err(Trouble::Costly { cost, .. }) = read else { return read };
+    let hint = match cost {
+        Cost::Time(_) => "; --deadline gives it more",
+        Cost::Memory(_) => "; --memory allows more",
+        Cost::Ended(_) => "",
+    };
+    Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
+}
+
+/// A reader with the memory that is allowed.
+fn limited(flags: &HeapFlags) -> Result<Reader> {
+    memory(flags).map(Reader::new)
+}
+
+/// The memory that reading may take.
+fn memory(flags: &HeapFlags) -> Result<u64> {
+    let Some(text) = &flags.memory else { return Ok(MEMORY) };
+    parse_bytes(text).filter(|bytes| *bytes >= LEAST).ok_or_else(|| {
+        let found = harmless(text);
+        Error::Input(format!("heap: --memory: wanted a size of 64MiB or more, such as 1GiB; found `{found}`"))
+    })
 }
 
 /// The time for each process.
@@ -86,8 +116,11 @@ fn time(flags: &HeapFlags) -> Result<Duration> {
 }
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
-    let reading = read(flags, pid, time(flags)?).map_err(trouble)?;
-    shown(flags, reading, &paste(pid))
+    let (mut child, time) = (limited(flags)?, time(flags)?);
+    let reading = read(flags, &mut child, pid, time).map_err(trouble)?;
+    // A line of JSON has no lines to paste.
+    let paste = if flags.json { Vec::new() } else { reader::advice(&mut child, pid, time) };
+    shown(flags, reading, &paste)
 }
 
 /// Saves and prints a reading.
@@ -155,13 +188,13 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
         Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
     })?;
-    let time = time(flags)?;
+    let (mut child, time) = (limited(flags)?, time(flags)?);
     let mut saved: Option<Saved> = None;
     let mut first: Option<Subject> = None;
     let mut history = Vec::new();
     let mut undivided = false;
     for number in 0_u64.. {
-        let reading = match read(flags, pid, time) {
+        let reading = match read(flags, &mut child, pid, time) {
             Ok(reading) if first.as_ref().is_none_or(|first| first.is_same(&reading.process)) => reading,
             Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
@@ -195,62 +228,8 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(undivided)))
 }
 
-/// A process and its children.
-fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {
-    let all = processes();
-    let pids: Vec<u32> = tree(&all, root).iter().map(|one| one.pid).collect();
-    if pids.is_empty() {
-        return Err(trouble(Trouble::Gone(root)));
-    }
-    many(flags, &pids, reports::tree)
-}
-
-/// Every process that has a program and may be read.
-fn all(flags: &HeapFlags) -> Result<ExitCode> {
-    let own = std::process::id();
-    let all: Vec<_> = processes().into_iter().filter(|one| one.pid != own).collect();
-    let readable = all.iter().filter(|one| !one.executable.is_empty());
-    many(flags, &readable.map(|one| one.pid).collect::<Vec<_>>(), reports::all)
-}
-
-/// Reads processes; those that have ended are left out, and those that may not be read are told.
-fn many(
-    flags: &HeapFlags,
-    pids: &[u32],
-    text: fn(&[Reading], &allocanary_kernel::terminal::Look) -> String,
-) -> Result<ExitCode> {
-    let time = time(flags)?;
-    let mut readings = Vec::new();
-    let mut first = None;
-    for pid in pids {
-        match take(*pid, How::Running, time) {
-            Ok(reading) => readings.push(reading),
-            Err(Trouble::Gone(_)) => {}
-            Err(error) => {
-                terminal::tell(format_args!("left out: {error}"));
-                first.get_or_insert(error);
-            }
-        }
-    }
-    if let (true, Some(error)) = (readings.is_empty(), first) {
-        return Err(trouble(error));
-    }
-    if let Some(file) = &flags.save {
-        let mut saved = Saved::create(file)?;
-        readings.iter().try_for_each(|reading| saved.add(reading))?;
-    }
-    match flags.json {
-        true => {
-            let lines: Result<Vec<String>> = readings.iter().map(json).collect();
-            terminal::print(lines?.concat().as_bytes())?
-        }
-        false => terminal::print(text(&readings, &terminal::look()).as_bytes())?,
-    };
-    Ok(ExitCode::from(u8::from(readings.iter().any(is_undivided))))
-}
-
-/// What the diagnosis of the process advises; nothing if it cannot be made.
-fn paste(pid: u32) -> Vec<Paste> {
+/// What the diagnosis of the process advises; nothing if it cannot be made. In the child.
+pub fn advised(pid: u32) -> Vec<Paste> {
     let Ok(process) = Process::look_at(pid) else { return Vec::new() };
     let flavours = process.identity.flavours();
     let advice = advice(&process.surroundings, &process.variables, Some(&flavours), &process.seen);

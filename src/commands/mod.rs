@@ -17,6 +17,7 @@ mod plan;
 mod preload;
 mod production;
 mod progress;
+mod reader;
 mod record;
 mod replay;
 mod report;
@@ -28,6 +29,7 @@ mod tune;
 mod upgrade;
 mod who;
 
+pub use reader::serve_if_asked;
 pub use terminal::tell;
 
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ mod go;
 mod group;
 mod harmless;
 mod heap;
+mod heap_liars;
 mod inherited;
 mod input;
 mod installed_tables;

@@ -4,11 +4,13 @@
 //! A core does not tell which pages were resident: those that have something other than zeroes in them count. It has no constants of files
 //! either, but for their first page: they are read from the file, if that one begins like it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Instant;
 
 use object::Endianness;
 use object::elf::{
@@ -40,6 +42,8 @@ pub struct CoreFile {
     pub executable: String,
     /// Bytes that the core should have and that lie behind its end.
     pub missing: u64,
+    until: Option<Instant>,
+    late: Cell<bool>,
 }
 
 /// What the notes tell.
@@ -59,8 +63,8 @@ const PRSTATUS: (usize, usize, usize) = (32, 112 + 19 * 8, 112 + 21 * 8);
 const PRPSINFO: (usize, usize) = (24, 40);
 
 impl CoreFile {
-    /// Opens a core of a 64-bit x86-64 program. The error says what it is not.
-    pub fn open(path: &Path) -> io::Result<CoreFile> {
+    /// Opens a core of a 64-bit x86-64 program. The error says what it is not. From a time on nothing more is read.
+    pub fn open(path: &Path, until: Option<Instant>) -> io::Result<CoreFile> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -92,10 +96,10 @@ impl CoreFile {
                 "wanted a core (ELF type 4) of x86-64 (machine 62), found type {kind}, machine {machine}"
             )));
         }
-        Ok(CoreFile::of(file, length, segments, notes))
+        Ok(CoreFile::of(file, length, segments, notes, until))
     }
 
-    fn of(file: File, length: u64, mut segments: Vec<Segment>, notes: Notes) -> CoreFile {
+    fn of(file: File, length: u64, mut segments: Vec<Segment>, notes: Notes, until: Option<Instant>) -> CoreFile {
         segments.retain(|one| one.bytes > 0 && one.from % PAGE == 0 && one.from.checked_add(one.bytes).is_some());
         segments.sort_by_key(|one| one.from);
         segments.dedup_by(|one, before| one.from < before.from + before.bytes);
@@ -140,6 +144,8 @@ impl CoreFile {
             name,
             executable,
             missing,
+            until,
+            late: Cell::new(false),
         };
         core.open_files();
         core.pages = core.full_pages();
@@ -171,6 +177,13 @@ impl CoreFile {
         }
     }
 
+    /// Whether the time for reading is over.
+    fn is_over(&self) -> bool {
+        let over = self.until.is_some_and(|until| Instant::now() >= until);
+        self.late.set(self.late.get() || over);
+        over
+    }
+
     /// The pages of private writable mappings that have something in them, and those that are missing.
     fn full_pages(&self) -> Pages {
         const PIECE: u64 = 1 << 20;
@@ -187,7 +200,7 @@ impl CoreFile {
                 let last = (at + (stored.end - at).next_multiple_of(PAGE)).min(all.end);
                 for place in (first..last).step_by(PIECE as usize) {
                     let bytes = &mut bytes[..(last - place).min(PIECE) as usize];
-                    if self.file.read_exact_at(bytes, place).is_err() {
+                    if self.is_over() || self.file.read_exact_at(bytes, place).is_err() {
                         break;
                     }
                     for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
@@ -277,7 +290,14 @@ impl Memory for CoreFile {
         &self.pages
     }
 
+    fn is_late(&self) -> bool {
+        self.late.get()
+    }
+
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        if self.is_over() {
+            return false;
+        }
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
         let mut from = at;
         while from < end {

@@ -10,6 +10,8 @@
 //! 5. A [`Reading`] is all of a process: its heaps, the memory that is no `malloc`'s, and how sure that is. Its [`answer`] is a
 //!    sentence, and two readings have a [`Difference`].
 //!
+//! What a process holds must not harm who reads it: a [`Reader`] does all this in a child, with a time and an amount of memory.
+//!
 //! A process that runs is walked up to three times ([`best_of`]), or stopped meanwhile ([`Frozen`]).
 //!
 //! All parsing works on copied bytes: whatever they are, a walker neither panics nor hangs.
@@ -33,6 +35,7 @@ mod others;
 mod pages;
 mod parts;
 pub mod ptrace;
+pub mod reader;
 mod reading;
 mod resident;
 mod rows;
@@ -41,6 +44,7 @@ mod sparse;
 mod states;
 mod subject;
 mod take;
+mod unread;
 mod walk;
 pub mod walkers;
 mod window;
@@ -56,6 +60,7 @@ pub use memory::{Memory, Thread};
 pub use others::{Area, Sort};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts};
+pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
 pub use resident::resident;
 pub use rows::{Row, rows, together};

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::pages::Run;
+use crate::reader::Cost;
 use crate::states::states;
 use crate::{Fact, FileId, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};
 
@@ -31,6 +32,17 @@ pub enum Trouble {
     /// The time for reading it is over.
     #[error("process {0}: its mappings could not be read within the deadline")]
     Late(u32),
+    /// Reading it costs too much.
+    #[error("process {pid}: {cost}")]
+    Costly {
+        /// The process.
+        pid: u32,
+        /// What was too much.
+        cost: Cost,
+    },
+    /// What another process has told of it.
+    #[error("{0}")]
+    Told(String),
     /// A core file cannot be read.
     #[error("{path}: {error}: wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it")]
     Core {

@@ -76,10 +76,14 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
     Ok(reading)
 }
 
-/// Reads a core file.
-pub fn take_core(path: &Path) -> Result<Reading, Trouble> {
-    let core = CoreFile::open(path).map_err(|error| Trouble::Core { path: path.into(), error })?;
+/// Reads a core file. After `time` nothing more of it is read, as in [`take`].
+pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
+    let until = Instant::now().checked_add(time);
+    let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
     let mut walks = walk_all(&core);
+    if core.is_late() {
+        walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
+    }
     if core.missing > 0 {
         // What lies in the part that is missing could be anything: only a walk without a doubt is taken.
         let reason = || {
@@ -116,6 +120,9 @@ pub fn take_core(path: &Path) -> Result<Reading, Trouble> {
     let mut reading = Reading::of(subject, taken, &counted, &core, walks);
     if core.missing > 0 {
         reading.problems.push(format!("the core is truncated: {} bytes of it are missing", core.missing));
+    }
+    if core.is_late() {
+        reading.problems.push(format!("the core was not read to its end within {} s", time.as_secs_f64()));
     }
     Ok(reading)
 }

@@ -5,6 +5,7 @@ mod running;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use allocanary_heap::walkers::glibc;
 use allocanary_heap::{CoreFile, Live, Mapping, Memory, Sure, take_core};
@@ -81,12 +82,12 @@ fn a_core_has_the_heap_of_its_process() {
         // With the mapped files; and without them, when the release is known by its structures only.
         for renamed in ["", "/nowhere"] {
             write(&live, &path, renamed);
-            let core = CoreFile::open(&path).unwrap();
+            let core = CoreFile::open(&path, None).unwrap();
             assert_eq!((core.pid, core.name.as_str(), core.missing), (running.pid(), "counts", 0));
             let heap = glibc::read(&core).expect("it has glibc's malloc").unwrap();
             let free: u64 = heap.free.iter().map(|free| free.bytes).sum();
             assert_eq!((free, heap.walk.breaks, heap.walk.skipped), (wanted["fordblks"], 0, 0));
-            let reading = take_core(&path).unwrap();
+            let reading = take_core(&path, Duration::MAX).unwrap();
             assert_eq!(reading.heaps[0].sure, Sure::Exact, "{:?}", reading.problems);
             assert!(reading.heaps[0].parts.sum() <= wanted["arena"], "pages full of zeroes do not count");
             forecast = reading.heaps[0].remedies[0].bytes;
@@ -109,13 +110,13 @@ fn a_truncated_core_tells_what_is_missing_and_divides_no_heap_that_it_lacks() {
     let whole = fs::read(&path).unwrap();
     for (part, has_heap) in [(whole.len() - 3 * PAGE, true), (whole.len() / 2, false), (4 * PAGE, false)] {
         fs::write(&path, &whole[..part]).unwrap();
-        let reading = take_core(&path).unwrap();
+        let reading = take_core(&path, Duration::MAX).unwrap();
         assert!(reading.problems.iter().any(|why| why.contains("the core is truncated")), "{:?}", reading.problems);
         let is_divided = reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
         assert_eq!(is_divided, has_heap, "{part}: {:?}", reading.problems);
     }
     for part in [0, 10, 64, 200] {
         fs::write(&path, &whole[..part]).unwrap();
-        assert!(take_core(&path).is_err(), "{part}");
+        assert!(take_core(&path, Duration::MAX).is_err(), "{part}");
     }
 }

@@ -6,24 +6,83 @@ use crate::wrapped;
 use allocanary_heap::{Part, Reading, Row, together};
 use allocanary_kernel::terminal::{Look, harmless};
 
+/// The head of the lines of many processes.
+const HEADS: [&str; 7] = ["process", "pid", "resident", "live", "kept", "not known", "malloc"];
+
+const NOTE: &str = "kept: cached by threads, free in used pages, whole free pages, structures, padding and lazily freed. Pages that several \
+                    processes have count in each.";
+
+/// A process as a row.
+fn row(reading: &Reading) -> Vec<String> {
+    let unknown = reading.parts().of(Part::Unknown) + unknown(reading);
+    let figures = [reading.resident, reading.parts().of(Part::Live), kept(reading), unknown].map(bytes);
+    let mut row = vec![reading.process.name.clone(), reading.process.pid.to_string()];
+    row.extend(figures);
+    row.push(allocators(reading));
+    row
+}
+
+/// Lines of processes that are shown as they are read, so that no width can be known from the rows.
+#[derive(Default)]
+pub struct Lines {
+    /// The rows that keep the most, with what they keep.
+    most: Vec<(u64, Vec<String>)>,
+    count: usize,
+}
+
+/// The kernel's longest name, the longest process ID, and figures such as `1023 KiB`.
+const WIDTHS: [usize; 6] = [15, 7, 9, 9, 9, 9];
+/// Rows that are shown again at the end.
+const MOST: usize = 5;
+
+impl Lines {
+    /// A process as a line, below the head if it is the first.
+    pub fn line(&mut self, reading: &Reading, look: &Look) -> String {
+        let row = row(reading);
+        let mut line = fixed(&row);
+        if self.count == 0 {
+            let head = fixed(&HEADS.map(String::from));
+            line.insert_str(0, &if look.color { format!("\x1b[2m{}\x1b[0m\n", head.trim_end()) } else { head });
+        }
+        self.count += 1;
+        self.most.push((kept(reading), row));
+        self.most.sort_by_key(|(kept, _)| std::cmp::Reverse(*kept));
+        self.most.truncate(MOST);
+        line
+    }
+
+    /// What stands below the last line: those that keep the most, if there are more, and what the columns mean.
+    pub fn end(&self, look: &Look) -> String {
+        let most: String = self.most.iter().map(|(_, row)| fixed(row)).collect();
+        let most = if self.count > MOST {
+            format!("\nOf {} processes these keep the most:\n{most}", self.count)
+        } else {
+            String::new()
+        };
+        format!("{most}\n{}\n", wrapped(NOTE, look.width.into()))
+    }
+}
+
+/// A row in columns of known widths.
+fn fixed(row: &[String]) -> String {
+    let mut line = String::from(" ");
+    for (at, cell) in row.iter().enumerate() {
+        let (cell, width) = (harmless(cell), WIDTHS.get(at).copied().unwrap_or_default());
+        match at {
+            0 => line.push_str(&format!(" {cell:<width$}")),
+            _ => line.push_str(&format!("  {cell:>width$}")),
+        }
+    }
+    line.trim_end().to_string() + "\n"
+}
+
 /// Every process, the one with the most whole free pages and caches first.
-pub fn all(readings: &[Reading], look: &Look) -> String {
-    let heads = ["process", "pid", "resident", "live", "kept", "not known", "malloc"];
+pub(super) fn all(readings: &[Reading], look: &Look) -> String {
     let mut lines: Vec<&Reading> = readings.iter().collect();
     lines.sort_by_key(|reading| std::cmp::Reverse((kept(reading), reading.resident)));
-    let row = |reading: &&Reading| {
-        let unknown = reading.parts().of(Part::Unknown) + unknown(reading);
-        let figures = [reading.resident, reading.parts().of(Part::Live), kept(reading), unknown].map(bytes);
-        let mut row = vec![reading.process.name.clone(), reading.process.pid.to_string()];
-        row.extend(figures);
-        row.push(allocators(reading));
-        row
-    };
     let table: Vec<Vec<String>> =
-        std::iter::once(heads.map(String::from).to_vec()).chain(lines.iter().map(row)).collect();
-    let note = "kept: cached by threads, free in used pages, whole free pages, structures, padding and lazily freed. Pages that \
-                several processes have count in each.";
-    format!("{}\n{}\n", columns(&table, look), wrapped(note, look.width.into()))
+        std::iter::once(HEADS.map(String::from).to_vec()).chain(lines.into_iter().map(row)).collect();
+    format!("{}\n{}\n", columns(&table, look), wrapped(NOTE, look.width.into()))
 }
 
 /// A process and its children: the sum by shares, then each process.

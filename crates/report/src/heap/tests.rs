@@ -1,5 +1,6 @@
 //! Tests of the texts and the page, from saved readings.
 
+use super::many::all;
 use super::*;
 use allocanary_heap::{Part, Reading};
 
@@ -87,6 +88,25 @@ fn processes_are_in_the_order_of_what_is_kept() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let tree = tree(&[before, after], &LOOK);
     assert!(tree.contains("in 2 processes, shared pages counted once"), "{tree}");
+}
+
+#[test]
+fn lines_of_processes_stand_under_their_head_and_those_that_keep_the_most_are_named_again() {
+    let (small, mut large) = (reading("before"), reading("after"));
+    large.process.name = "a-name-of-fifteen\u{1b}".into();
+    let mut lines = Lines::default();
+    let first = lines.line(&small, &LOOK);
+    let columns = |line: &str| line.split_whitespace().count();
+    let [head, line] = first.lines().collect::<Vec<_>>()[..] else { panic!("{first}") };
+    assert!(head.starts_with("  process ") && columns(head) == 8 && head.find("pid").unwrap() < 30, "{first}");
+    assert_eq!(head.find(" malloc").map(|at| line[at..].starts_with(" glibc")), Some(true), "{first}");
+    assert!(!lines.end(&LOOK).contains("keep the most") && lines.end(&LOOK).contains("kept: cached by threads"));
+    let all: String = (0..6).map(|at| lines.line(if at == 4 { &large } else { &small }, &LOOK)).collect();
+    assert_eq!(all.lines().count(), 6, "the head stands once");
+    let end = lines.end(&LOOK);
+    let (_, most) = end.split_once("Of 7 processes these keep the most:\n").unwrap();
+    assert!(most.starts_with("  a-name-of-fifteen\u{fffd}") && !all.contains('\u{1b}'), "{end:?}");
+    assert!(most.lines().nth(4).unwrap().contains("glibc") && most.lines().nth(5) == Some(""), "{end}");
 }
 
 #[test]

@@ -1,0 +1,135 @@
+//! The child, seen from this process. In: a line. Out: the line that it answers, within a time.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::WORD;
+use super::cost::Cost;
+use super::limits::NO_MEMORY;
+
+/// A child that waits for a line. Dropping it kills it.
+#[derive(Debug)]
+pub struct Child {
+    child: process::Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// What was read behind the last line.
+    read: Vec<u8>,
+}
+
+/// The time in which it must have started. A machine may be busy.
+const START: Duration = Duration::from_secs(10);
+/// The time in which a child that was killed ends, unless it waits in the kernel.
+const END: Duration = Duration::from_millis(500);
+/// The longest answer. One of a process with 65,000 mappings, each with a name of its own, has 10 MiB.
+const LONGEST: usize = 32 << 20;
+
+impl Child {
+    /// Starts this program again, with so much memory.
+    pub fn start(memory: u64) -> Result<Child, Cost> {
+        // The kernel leads to the file of this process also where another one has its name by now.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("allocanary").args([WORD, &memory.to_string()]);
+        Child::of(&mut command, memory)
+    }
+
+    /// Starts a program that writes a line when it is ready.
+    pub fn of(command: &mut Command, memory: u64) -> Result<Child, Cost> {
+        let failed = |error: io::Error| Cost::Ended(format!("could not be started: {error}"));
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = pipes.ok_or_else(|| Cost::Ended("has no pipes".into()))?;
+        let mut child = Child { child, input, output, read: Vec::new() };
+        child.line(Instant::now() + START, START, memory)?;
+        Ok(child)
+    }
+
+    /// Its number.
+    #[cfg(test)]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its answer to a line. After an error it must not be asked again. `time` and `memory` are what the error tells.
+    pub fn ask(&mut self, line: &str, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
+        match self.input.write_all(format!("{line}\n").as_bytes()) {
+            Ok(()) => self.line(until, time, memory),
+            Err(_) => Err(self.ended(memory)),
+        }
+    }
+
+    fn line(&mut self, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
+        let mut piece = vec![0; 1 << 16];
+        let mut searched = 0;
+        loop {
+            if let Some(end) = self.read[searched..].iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=searched + end).collect();
+                return Ok(String::from_utf8_lossy(&line[..searched + end]).into_owned());
+            }
+            searched = self.read.len();
+            if self.read.len() > LONGEST {
+                return Err(Cost::Ended(format!("answered more than {} MiB", LONGEST >> 20)));
+            }
+            if !self.has_written(until.saturating_duration_since(Instant::now())) {
+                return Err(Cost::Time(time));
+            }
+            match self.output.read(&mut piece) {
+                Ok(0) => return Err(self.ended(memory)),
+                Ok(count) => self.read.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Cost::Ended(format!("could not be heard: {error}"))),
+            }
+        }
+    }
+
+    /// Whether something can be read from it, or it has ended, within a time.
+    fn has_written(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
+            let mut poll = libc::pollfd { fd: self.output.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let left = left.min(i32::MAX as u128) as i32;
+            // SAFETY: the call reads and writes one structure, which lives until it returns.
+            let found = unsafe { libc::poll(&mut poll, 1, left) };
+            // A signal, such as that of another child's end, ends the call early.
+            if found > 0 || found == 0 && Instant::now() >= until {
+                return found > 0;
+            }
+        }
+    }
+
+    /// How it ended.
+    fn ended(&mut self, memory: u64) -> Cost {
+        match self.status() {
+            Some(status) if status.code() == Some(NO_MEMORY) => Cost::Memory(memory),
+            Some(status) => match (status.signal(), status.code()) {
+                (Some(signal), _) => Cost::Ended(format!("was ended by signal {signal}")),
+                (_, code) => Cost::Ended(format!("ended with code {}", code.unwrap_or_default())),
+            },
+            None => Cost::Ended("closed its output".into()),
+        }
+    }
+
+    /// How it ended, if it does so within a moment.
+    fn status(&mut self) -> Option<process::ExitStatus> {
+        let until = Instant::now() + END;
+        loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_micros(200)),
+                found => return found.ok().flatten(),
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        // One that waits in the kernel for what never comes stays: this process does not.
+        let _ = self.status();
+    }
+}

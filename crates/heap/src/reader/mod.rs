@@ -1,0 +1,119 @@
+//! Reads other processes in a child, within limits. What a process holds is not ours: its memory may look like a heap that takes
+//! gigabytes to read, and a page of it may never come. So whatever it holds, reading it costs at most a time and an amount of memory, and
+//! what costs more is an error.
+//!
+//! The child is this program again ([`WORD`] is its argument). It reads one process after the other, so that what is known of files that
+//! many processes map is kept. One that is late, or has no memory left, is killed, and the next request gets a new one. A child that does
+//! not end when it is killed, because it waits in the kernel, is left behind: nothing waits for it.
+
+mod child;
+mod cost;
+mod crowd;
+mod limits;
+mod request;
+mod serve;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{How, Reading, Trouble, take, take_core};
+use child::Child;
+pub use cost::Cost;
+pub use crowd::{Crowd, LEAST, workers};
+pub use limits::limit_memory;
+pub use request::{Answer, Of, Request};
+pub use serve::{serve, serves};
+
+/// The argument by which a program knows that it is such a child. The memory that it may have, in bytes, is the next one.
+pub const WORD: &str = "--read-processes";
+
+/// The memory that a child may have by default, with its program. A heap of glibc with 2.1 GiB resident and 10 million blocks took 25 MiB
+/// of addresses, 20 of which the program has before it reads anything.
+pub const MEMORY: u64 = 256 << 20;
+
+/// Whether the `main` of this program serves as such a child if it is asked to.
+static CAN_SERVE: AtomicBool = AtomicBool::new(false);
+
+/// Reads processes by a child, which is started with the first of them.
+#[derive(Debug)]
+pub struct Reader {
+    child: Option<Child>,
+    memory: u64,
+    by_child: bool,
+}
+
+impl Reader {
+    /// A reader whose child may have so much memory. In a program that cannot be such a child, such as a test, it reads by itself.
+    pub fn new(memory: u64) -> Reader {
+        Reader { child: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
+    }
+
+    /// Reads a process, as [`take`] does.
+    pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+        self.read(&Request { of: Of::Process { pid, stopped: how == How::Stopped }, time, map: true })
+    }
+
+    /// Reads a core file, as [`take_core`] does.
+    pub fn take_core(&mut self, path: &Path, time: Duration) -> Result<Reading, Trouble> {
+        self.read(&Request { of: Of::Core(path.into()), time, map: true })
+    }
+
+    /// Reads what a request asks for.
+    pub fn read(&mut self, request: &Request) -> Result<Reading, Trouble> {
+        if !self.by_child {
+            return read_here(request);
+        }
+        match self.answer(request) {
+            Ok(Answer::Reading(reading)) => Ok(*reading),
+            Ok(Answer::Trouble(told)) => Err(told.into()),
+            Ok(Answer::Memory) => Err(request.costly(Cost::Memory(self.memory))),
+            Ok(Answer::Other(_)) => Err(request.costly(Cost::Ended("answered something else".into()))),
+            Err(cost) => Err(request.costly(cost)),
+        }
+    }
+
+    /// Has the child do something else that reads a process: what `serve` was given answers it.
+    pub fn ask(&mut self, text: &str, time: Duration) -> Result<String, Cost> {
+        if !self.by_child {
+            return Err(Cost::Ended("cannot be started: this program serves none".into()));
+        }
+        match self.answer(&Request { of: Of::Other(text.into()), time, map: false })? {
+            Answer::Other(text) => Ok(text),
+            Answer::Memory => Err(Cost::Memory(self.memory)),
+            _ => Err(Cost::Ended("answered something else".into())),
+        }
+    }
+
+    /// The answer of the child. One that has cost too much is no longer there.
+    fn answer(&mut self, request: &Request) -> Result<Answer, Cost> {
+        let mut child = match self.child.take() {
+            Some(child) => child,
+            None => Child::start(self.memory)?,
+        };
+        let line = serde_json::to_string(request).map_err(|error| Cost::Ended(error.to_string()))?;
+        let answer = child.ask(&line, Instant::now() + request.time_with_grace(), request.time, self.memory)?;
+        let answer = serde_json::from_str(&answer).map_err(|error| Cost::Ended(format!("answered {error}")))?;
+        // What had no memory left may keep some of it.
+        if !matches!(answer, Answer::Memory) {
+            self.child = Some(child);
+        }
+        Ok(answer)
+    }
+}
+
+/// Reads by this process itself.
+fn read_here(request: &Request) -> Result<Reading, Trouble> {
+    let mut reading = match &request.of {
+        Of::Process { pid, stopped } => take(*pid, if *stopped { How::Stopped } else { How::Running }, request.time),
+        Of::Core(path) => take_core(path, request.time),
+        Of::Other(_) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
+    }?;
+    if !request.map {
+        reading.heaps.iter_mut().for_each(|heap| heap.map = crate::Map::default());
+    }
+    Ok(reading)
+}
+
+#[cfg(test)]
+mod tests;

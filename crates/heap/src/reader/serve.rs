@@ -1,0 +1,62 @@
+//! The child's side. In: requests, a line each. Out: answers, a line each, until the input ends.
+
+use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use super::request::{Answer, Of, Request, Told};
+use super::{CAN_SERVE, WORD, limits, read_here};
+use crate::Trouble;
+
+/// Whether this program was started as such a child: the memory that it may have. `None` if not; then this program can be started so, and
+/// a [`Reader`](super::Reader) does that. To be called once, at the beginning of `main`.
+pub fn serves(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<u64> {
+    if arguments.nth(1).is_none_or(|word| word != WORD) {
+        CAN_SERVE.store(true, Ordering::Relaxed);
+        return None;
+    }
+    arguments.next()?.to_str()?.parse().ok()
+}
+
+/// Answers until the input ends. `other` answers what only this program knows.
+pub fn serve(input: impl BufRead, mut output: impl Write, mut other: impl FnMut(&str) -> String) -> io::Result<()> {
+    let mut tell = |line: &str| writeln!(output, "{line}").and_then(|()| output.flush());
+    tell("ready")?;
+    for line in input.lines() {
+        let answer = match serde_json::from_str::<Request>(&line?) {
+            Ok(request) => {
+                limits::end_after(Some(request.time_with_grace()));
+                let answer = answer(&request, &mut other);
+                limits::end_after(None);
+                answer
+            }
+            Err(error) => Answer::Trouble(Told::Text(format!("wanted a request, found none: {error}"))),
+        };
+        tell(&serde_json::to_string(&answer)?)?;
+    }
+    Ok(())
+}
+
+fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> Answer {
+    let read = || match &request.of {
+        Of::Other(text) => Answer::Other(other(text)),
+        _ => match read_here(request) {
+            Ok(reading) => Answer::Reading(Box::new(reading)),
+            Err(Trouble::Other { error, .. } | Trouble::Core { error, .. })
+                if error.kind() == io::ErrorKind::OutOfMemory =>
+            {
+                Answer::Memory
+            }
+            Err(trouble) => Answer::Trouble((&trouble).into()),
+        },
+    };
+    // A mistake of ours costs one reading, too.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));
+        match &request.of {
+            Of::Process { pid, .. } => Answer::Trouble((&Trouble::of(*pid, "taking it apart", error)).into()),
+            _ => Answer::Trouble(Told::Text(error.to_string())),
+        }
+    })
+}

@@ -1,0 +1,70 @@
+//! A process that could not be read. In: its number, and why. Out: a reading of which the kernel's counts are all that is known.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use allocanary_kernel::sys::line_number;
+
+use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
+
+impl Reading {
+    /// What is resident by the counts in `/proc/PID/status`, for which nothing of the process is read and nobody waits.
+    pub fn unread(pid: u32, problem: String) -> Result<Reading, Trouble> {
+        let process = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+        let status = fs::read(format!("/proc/{pid}/status"));
+        let status = status.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
+        let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        Ok(of(process, &status, taken, problem))
+    }
+}
+
+fn of(process: Subject, status: &[u8], taken: u64, problem: String) -> Reading {
+    let count = |key: &[u8]| line_number(status, key).unwrap_or_default() * 1024;
+    let (anonymous, files, shared) = (count(b"RssAnon:"), count(b"RssFile:"), count(b"RssShmem:"));
+    let area = |name: &str, sort, resident| Area {
+        name: name.into(),
+        sort,
+        resident,
+        share: resident,
+        mappings: 0,
+        how: "the kernel's count; the mappings were not read".into(),
+        tool: String::new(),
+    };
+    let areas = [
+        area("mapped files", Sort::Files, files),
+        area("shared memory", Sort::Shared, shared),
+        area("not known", Sort::Unknown, anonymous),
+    ];
+    let resident = anonymous + files + shared;
+    Reading {
+        schema: SCHEMA,
+        taken,
+        process,
+        stopped: None,
+        resident,
+        kernel: Kernel { resident, share: resident, anonymous, lazy: 0, swapped: count(b"VmSwap:") },
+        heaps: Vec::new(),
+        areas: areas.into_iter().filter(|area| area.resident > 0).collect(),
+        problems: vec![problem],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counts_add_up() {
+        let status =
+            b"Name:\tx\nVmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 30 kB\nRssShmem:\t 0 kB\nVmSwap:\t 5 kB\n";
+        let reading = of(Subject::default(), status, 1, "why".into());
+        let sum: u64 = reading.areas.iter().map(|area| area.resident).sum();
+        assert_eq!((reading.resident, sum, reading.kernel.swapped), (70 << 10, 70 << 10, 5 << 10));
+        assert_eq!(
+            reading.areas.iter().map(|area| area.name.as_str()).collect::<Vec<_>>(),
+            ["mapped files", "not known"]
+        );
+        assert!(!reading.is_divided() && reading.problems == ["why"]);
+        assert!(matches!(Reading::unread(0x3fff_ffff, String::new()), Err(Trouble::Gone(_))));
+    }
+}

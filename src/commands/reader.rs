@@ -1,0 +1,97 @@
+//! The child that reads processes within limits: this program again. In: requests on standard input. Out: answers on standard output, a
+//! line each. What is asked of it beyond readings is here, for both sides.
+
+use std::io::{stdin, stdout};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{doctor, heap};
+use allocanary_heap::Reading;
+use allocanary_heap::reader::{Cost, Reader, limit_memory, serve, serves};
+use allocanary_kernel::terminal::Look;
+use allocanary_report::heap::Paste;
+
+/// What the child is asked for, beyond a reading.
+#[derive(Serialize, Deserialize)]
+enum Asked {
+    /// The diagnosis of a process.
+    Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>> },
+    /// What that advises.
+    Advice { pid: u32 },
+}
+
+/// The form of a diagnosis.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub enum Form {
+    /// A text, for a terminal.
+    Text { color: bool, width: u16 },
+    /// A line of JSON.
+    Json,
+    /// A few lines, for a terminal.
+    Short { color: bool, width: u16 },
+}
+
+/// Serves if this program was started as such a child. Otherwise it can be started so from now on.
+pub fn serve_if_asked() -> Option<ExitCode> {
+    let memory = serves(std::env::args_os())?;
+    limit_memory(memory);
+    // The parent has ended, or wants nothing more.
+    let _ = serve(stdin().lock(), stdout().lock(), answer);
+    Some(ExitCode::SUCCESS)
+}
+
+fn answer(text: &str) -> String {
+    let answer: Result<String, String> = match serde_json::from_str(text) {
+        Ok(Asked::Diagnosis { pid, form, reading }) => doctor::of_process(pid, form, reading.as_deref()),
+        Ok(Asked::Advice { pid }) => {
+            Ok(serde_json::to_string(&heap::advised(pid).into_iter().map(parts).collect::<Vec<_>>())
+                .unwrap_or_default())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// An advice on its way: the allocator, the reasons, the lines.
+type Parts = (String, Vec<String>, Vec<String>);
+
+fn parts(paste: Paste) -> Parts {
+    (paste.allocator, paste.reasons, paste.lines)
+}
+
+fn ask(reader: &mut Reader, asked: &Asked, time: Duration) -> Result<String, String> {
+    let text = serde_json::to_string(asked).map_err(|error| error.to_string())?;
+    let answer = reader.ask(&text, time).map_err(|cost: Cost| cost.to_string())?;
+    serde_json::from_str(&answer).map_err(|error| error.to_string())?
+}
+
+/// The diagnosis of a process, with its reading if there is one.
+pub fn diagnosis(
+    reader: &mut Reader,
+    pid: u32,
+    form: Form,
+    reading: Option<Reading>,
+    time: Duration,
+) -> Result<String, String> {
+    ask(reader, &Asked::Diagnosis { pid, form, reading: reading.map(Box::new) }, time)
+}
+
+/// What the diagnosis of a process advises; nothing if it cannot be made in time.
+pub fn advice(reader: &mut Reader, pid: u32, time: Duration) -> Vec<Paste> {
+    let answer = ask(reader, &Asked::Advice { pid }, time);
+    let parts: Vec<Parts> = answer.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let paste = |(allocator, reasons, lines): Parts| Paste { allocator, reasons, lines };
+    parts.into_iter().map(paste).collect()
+}
+
+impl Form {
+    /// The terminal that the text is for.
+    pub fn look(self) -> Look {
+        match self {
+            Form::Text { color, width } | Form::Short { color, width } => Look { color, width },
+            Form::Json => Look { color: false, width: 80 },
+        }
+    }
+}

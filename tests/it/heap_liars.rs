@@ -1,0 +1,108 @@
+//! `allocanary heap` of processes that look like what they are not: whatever one holds, it costs a time, an amount of memory, and one line.
+
+use std::path::Path;
+use std::process::Command;
+
+use allocanary_testing::programs::{Running, compiled};
+use allocanary_testing::skipped::skipped;
+use tempfile::{TempDir, tempdir};
+
+use super::support::{Ran, allocanary, words};
+
+/// A program of the heap's tests that waits. `None`, and a line, if it cannot be made here.
+fn start(name: &str, flags: &[&str], argument: Option<&str>) -> Option<(TempDir, Running)> {
+    let folder = tempdir().unwrap();
+    let source = format!("{}/crates/heap/tests/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let program = compiled(Path::new(&source), folder.path(), flags)?;
+    let mut running = Running::start(Command::new(program).args(argument));
+    match running.counts()["ready"] {
+        0 => {
+            skipped("userfaultfd is not allowed here: wanted root, or vm.unprivileged_userfaultfd=1");
+            None
+        }
+        _ => Some((folder, running)),
+    }
+}
+
+/// A page that never comes, and a thread that counts.
+fn never() -> Option<(TempDir, Running)> {
+    start("never", &[], None)
+}
+
+fn heap(line: &str) -> Ran {
+    allocanary(Path::new("/"), words(&format!("heap {line}")))
+}
+
+const LATE: &str = "heap not divided: reading it took more than 0.2 s";
+
+#[test]
+fn a_page_that_never_comes_costs_the_deadline_and_one_line() {
+    let Some((_folder, process)) = never() else { return };
+    let ran = heap(&format!("{} --json --deadline 200ms", process.pid()));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{ran:?}");
+    let reading: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(reading["problems"][0].as_str().unwrap().starts_with(LATE), "{reading}");
+    assert_eq!(reading["process"]["pid"], process.pid());
+    assert!(reading["resident"].as_u64() > Some(100 << 10), "the kernel's count is told: {reading}");
+    let tree = heap(&format!("{} --tree --deadline 200ms", process.pid()));
+    assert!(tree.code == Some(1) && tree.out.contains(" in 1 processes"), "{tree:?}");
+}
+
+#[test]
+fn a_process_that_is_stopped_goes_on_when_its_reader_is_late() {
+    let Some((_folder, mut process)) = never() else { return };
+    let ran = heap(&format!("{} --freeze --deadline 200ms", process.pid()));
+    assert!(ran.code == Some(1) && ran.out.contains("took more than 0.2 s"), "{ran:?}");
+    let mut count = || {
+        process.go_on("");
+        process.counts()["count"]
+    };
+    let first = count();
+    // Its other thread goes on as well.
+    while count() <= first {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn leaves_that_lie_in_one_another_are_no_tree() {
+    let Some((_folder, process)) = start("overlap", &["-no-pie"], None) else { return };
+    let ran = heap(&format!("{} --json", process.pid()));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{ran:?}");
+    assert!(ran.out.contains("found a tree whose leaves lie in one another"), "{ran:?}");
+}
+
+/// What of all processes are lines: those that cost too much, and all others.
+#[test]
+fn among_all_processes_a_liar_is_a_line_and_the_others_are_told() {
+    let (Some((_first, never)), Some((_second, overlap))) = (never(), start("overlap", &["-no-pie"], None)) else {
+        return;
+    };
+    let ran = heap("--all --json --deadline 200ms");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let line = |pid: u32| {
+        let values = ran.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        { values }.find(|value| value["process"]["pid"] == pid).unwrap_or_else(|| panic!("{pid}: {ran:?}"))
+    };
+    assert!(line(never.pid())["problems"][0].as_str().unwrap().starts_with(LATE), "{ran:?}");
+    assert!(line(overlap.pid())["problems"].as_array().unwrap().len() == 1, "{ran:?}");
+    line(std::process::id());
+}
+
+#[test]
+fn what_needs_more_memory_than_it_may_have_is_a_line() {
+    let Some((_folder, process)) = start("overlap", &["-no-pie"], Some("apart")) else { return };
+    let told = |line: &str, memory: &str| {
+        let ran = heap(line);
+        let wanted = format!("heap not divided: reading it took more than {memory} of memory; --memory allows more");
+        assert!(ran.out.contains(&wanted), "{ran:?}");
+    };
+    told(&format!("{} --json --memory 64MiB", process.pid()), "64 MiB");
+    // Of several workers none has all of it: such a process is read again at the end.
+    told("--all --json --memory 64MiB --deadline 5s", "64 MiB");
+    let ran = heap("1 --memory 1MiB");
+    assert!(
+        ran.code == Some(2) && ran.err.contains("wanted a size of 64MiB or more, such as 1GiB; found `1MiB`"),
+        "{ran:?}"
+    );
+}
