@@ -33,6 +33,17 @@ pub struct Mappings {
     pub swap: u64,
 }
 
+/// What was counted of a mapping, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Resident.
+    pub resident: u64,
+    /// Of that, in huge pages.
+    pub huge: u64,
+    /// In swap.
+    pub swapped: u64,
+}
+
 /// The text as far as it was read.
 struct Reader {
     found: Mappings,
@@ -91,6 +102,21 @@ impl Mappings {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The same from the text of `maps` and what somebody else has counted: `count` tells it of the mapping that begins at an address.
+    /// Which stacks have a mark is not in that text.
+    pub fn of(maps: &[u8], count: impl Fn(u64) -> Counts) -> Mappings {
+        let mut reader = Reader::new();
+        for line in maps.split_inclusive(|byte| *byte == b'\n') {
+            reader.take(line);
+            if let Some(now) = &mut reader.now {
+                let counts = count(now.start);
+                (now.rss, now.huge) = (counts.resident, counts.huge);
+                reader.found.swap += counts.swapped;
+            }
+        }
+        reader.end()
     }
 
     /// The sum of all kinds: the resident memory of the process.
@@ -260,6 +286,17 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_somebody_else_has_counted_is_summed_up_by_kind() {
+        let maps =
+            b"1000-2000 r-xp 0 08:01 7 /bin/a\n2000-3000 rw-p 0 08:01 7 /bin/a\n9000-f000 rw-p 0 00:0 0 [heap]\n\
+                     10000-11000 ---p 0 00:0 0 \n11000-19000 rw-p 0 00:0 0 \n30000-40000 rw-p 0 00:0 0 \n";
+        let counts = |at: u64| Counts { resident: at, huge: at / 0x1000, swapped: 1 };
+        let found = Mappings::of(maps, counts);
+        assert_eq!((found.program, found.stacks, found.brk, found.heap), (0x3000, 0x11000, 0x9000, 0x39000));
+        assert_eq!((found.other, found.huge, found.swap), (0x10000, 0x39, 6));
+    }
     use crate::sys::{line_number, map_zeroed, read_into, unmap};
 
     fn own() -> Mappings {

@@ -7,6 +7,7 @@ mod kills;
 mod lock;
 mod long_files;
 mod signals;
+mod whole;
 
 pub use children::{Watched, adopt_orphans, go_on, prepare, reap, signal, stopped_for_terminal};
 pub use columns::columns;
@@ -15,6 +16,8 @@ pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};
 pub use signals::{Blocked, HeldSignal, hold_signals, keep_signals, pass_signals_on};
+pub use signals::{HeldSignal, hold_signals, keep_signals, pass_signals_on};
+pub use whole::read_whole;
 
 use std::ffi::CStr;
 use std::fs::File;
