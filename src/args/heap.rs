@@ -27,6 +27,10 @@ pub struct HeapFlags {
     /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
+    /// Also read how many processes have each page (PSS), and what is lazily freed. The process's `mmap`, `munmap` and `brk` wait meanwhile:
+    /// up to 0.4 s for each GiB that is resident [default: not read; --tree as root reads how many have a page, without such a wait].
+    #[arg(long, conflicts_with = "core")]
+    pub exact_shares: bool,
     /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,

@@ -13,7 +13,7 @@ use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
 use allocanary_heap::reader::{Cost, MEMORY};
-use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Subject, Sure, Trouble};
+use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
@@ -45,6 +45,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
+        ["diff" | "show", ..] if flags.exact_shares => refused(words[0], "--exact-shares"),
         ["diff" | "show", ..] if flags.deadline.is_some() => refused(words[0], "--deadline"),
         ["diff" | "show", ..] if flags.memory.is_some() => refused(words[0], "--memory"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
@@ -73,13 +74,13 @@ fn trouble(error: Trouble) -> Error {
 /// Reads a process, stopped if that is asked for. The expected pause is told before.
 fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
     if !flags.freeze {
-        return or_unread(pid, reader.take(pid, How::Running, time));
+        return or_unread(pid, reader.take_with(pid, How::Running, shares(flags), time));
     }
     let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
-    or_unread(pid, reader.take(pid, How::Stopped, time))
+    or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))
 }
 
 /// A process that costs too much has a reading in which only the kernel's counts are, and why.
@@ -105,6 +106,15 @@ fn memory(flags: &HeapFlags) -> Result<u64> {
         let found = harmless(text);
         Error::Input(format!("heap: --memory: wanted a size of 64MiB or more, such as 1GiB; found `{found}`"))
     })
+}
+
+/// What is read of how many processes have a page.
+fn shares(flags: &HeapFlags) -> Shares {
+    match flags {
+        HeapFlags { exact_shares: true, .. } => Shares::BySmaps,
+        HeapFlags { tree: true, .. } => Shares::ByPages,
+        _ => Shares::NotRead,
+    }
 }
 
 /// The time for each process.

@@ -169,14 +169,12 @@ fn memory(page: &mut Page, process: &Process, reading: Option<&Reading>) {
     if let Some(reading) = reading {
         divided(page, reading);
     }
-    page.item(
-        "private",
-        &format!("{}; its share of all (PSS) {}", bytes(memory.private), bytes(memory.pss)),
-        Tone::Plain,
+    let text = format!(
+        "not read: `allocanary heap {} --exact-shares` reads which pages are shared (private, PSS) and lazily freed (MADV_FREE), and its help \
+         says at which price",
+        process.pid
     );
-    let lazy = format!("{} given back with MADV_FREE and still counted as resident", bytes(memory.lazy_free));
-    page.item("LazyFree", &lazy, Tone::Plain);
-    page.item("huge pages", &format!("{} in transparent huge pages", bytes(memory.huge)), Tone::Plain);
+    page.item("shares", &text, Tone::Plain);
     let maps = &process.maps;
     let count = |count: usize| Unit::Count.show(count as f64);
     let text = format!(

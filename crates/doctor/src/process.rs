@@ -2,9 +2,11 @@
 //! its allocator, its memory by kind, its mappings, its environment. If a process cannot be read, the error is one line
 //! with the pid and the file.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::Variables;
 use super::elf::{Signs, marks};
@@ -14,9 +16,9 @@ use super::links::links;
 use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
-use allocanary_heap::Live;
-use allocanary_kernel::mappings::Mappings;
-use allocanary_kernel::sys::line_number;
+use allocanary_heap::{Counted, Live, Memory as _, counted};
+use allocanary_kernel::mappings::{Counts, Mappings};
+use allocanary_kernel::sys::{line_number, read_whole};
 
 /// A process.
 #[derive(Clone, Debug)]
@@ -56,14 +58,6 @@ pub struct Memory {
     pub file: Option<u64>,
     /// Shared memory.
     pub shmem: Option<u64>,
-    /// Proportional set size: shared pages are divided among their users.
-    pub pss: Option<u64>,
-    /// Memory that only this process has.
-    pub private: Option<u64>,
-    /// Memory that was returned with MADV_FREE, but is still counted as resident.
-    pub lazy_free: Option<u64>,
-    /// Memory in transparent huge pages.
-    pub huge: Option<u64>,
     /// Number of threads.
     pub threads: Option<u64>,
 }
@@ -96,11 +90,12 @@ impl Process {
         let root = PathBuf::from(format!("/proc/{pid}"));
         let read = |name: &str| {
             let path = root.join(name);
-            fs::read(&path).map_err(|error| unreadable(pid, &path, &error))
+            read_whole(&path).map_err(|error| unreadable(pid, &path, &error))
         };
         let status = read("status")?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let maps = Maps::parse(&text(read("maps")?));
+        let mappings = read("maps")?;
+        let maps = Maps::parse(&text(mappings.clone()));
         let link = root.join("exe");
         let program = fs::read_link(&link).map_err(|error| unreadable(pid, &link, &error))?;
         let program = program.to_string_lossy().into_owned();
@@ -117,15 +112,14 @@ impl Process {
         let environ = read("environ")?;
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
-        let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
-        let parts = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|parts| parts.rss() > 0);
-        // So that the parts add up to it.
-        let rss = parts.map(|parts| parts.rss());
-        let memory = Memory::parse(&status, &rollup);
-        let memory = Memory { rss: rss.or(memory.rss), ..memory };
-        let identity = Identity::of(&program, &libraries);
         // Without the right to read its memory the environment could not have been read either.
-        let notices = Live::open(pid).map(|memory| notices(&memory)).unwrap_or_default();
+        let live = Live::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
+        let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
+        let memory = Memory::parse(&status);
+        // So that the parts add up to it.
+        let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
+        let identity = Identity::of(&program, &libraries);
+        let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
         let seen = Seen {
             code: of_main.map(|notice| notice.settings.clone()).unwrap_or_default(),
@@ -149,6 +143,18 @@ impl Process {
             maps,
         })
     }
+}
+
+/// The time for the states of a process's pages, and for its settings.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The resident pages by the kind of their mapping. The kernel's own sums (`smaps`) are not asked for: nothing can be mapped in the process
+/// while it makes them.
+fn parts(maps: &[u8], live: &Live) -> Mappings {
+    let counts =
+        |one: &Counted| (one.mapping.from, Counts { resident: one.resident, huge: one.huge, swapped: one.swapped });
+    let counted: HashMap<u64, Counts> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
+    Mappings::of(maps, |from| counted.get(&from).copied().unwrap_or_default())
 }
 
 /// The files in the order in which the loader looks for symbols: what LD_PRELOAD names, then as they were loaded. The
@@ -217,19 +223,14 @@ fn variables(environ: &[u8]) -> Variables {
 }
 
 impl Memory {
-    /// Parses the texts of `status` and `smaps_rollup`.
-    fn parse(status: &[u8], rollup: &[u8]) -> Memory {
+    /// Parses the text of `status`.
+    fn parse(status: &[u8]) -> Memory {
         let kib = |text: &[u8], key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
-        let private = kib(rollup, b"Private_Clean:").zip(kib(rollup, b"Private_Dirty:"));
         Memory {
-            rss: kib(rollup, b"Rss:").or_else(|| kib(status, b"VmRSS:")),
+            rss: kib(status, b"VmRSS:"),
             anonymous: kib(status, b"RssAnon:"),
             file: kib(status, b"RssFile:"),
             shmem: kib(status, b"RssShmem:"),
-            pss: kib(rollup, b"Pss:"),
-            private: private.map(|(clean, dirty)| clean + dirty),
-            lazy_free: kib(rollup, b"LazyFree:"),
-            huge: kib(rollup, b"AnonHugePages:"),
             threads: line_number(status, b"Threads:"),
         }
     }

@@ -36,13 +36,16 @@ impl Fake {
         Fake { mappings, pages, ..Fake::default() }
     }
 
-    /// What the kernel would count: everything is resident, and half of each mapping is its share.
+    /// What would be counted: besides the pages all that is not private memory to write to; and half of each mapping is its share.
     pub fn counted(&self) -> Vec<Counted> {
-        let count = |mapping: &Mapping| Counted {
-            resident: if mapping.readable { mapping.bytes() } else { 0 },
-            share: if mapping.readable { mapping.bytes() / 2 } else { 0 },
-            mapping: mapping.clone(),
-            ..Counted::default()
+        let count = |mapping: &Mapping| {
+            let resident = match (mapping.readable, mapping.writable && !mapping.shared) {
+                (false, _) => 0,
+                (true, true) => self.pages.resident(mapping.from, mapping.to),
+                (true, false) => mapping.bytes(),
+            };
+            let share = Some(resident / 2);
+            Counted { resident, share, lazy: Some(0), mapping: mapping.clone(), ..Counted::default() }
         };
         self.mappings.iter().map(count).collect()
     }
@@ -127,6 +130,12 @@ impl Memory for Fake {
 
     fn is_late(&self) -> bool {
         self.late.get()
+    }
+
+    fn word_now(&self, at: u64) -> Option<u64> {
+        let byte = |at: u64| Some(self.bytes.get(&(at / PAGE))?[(at % PAGE) as usize]);
+        let bytes: Option<Vec<u8>> = (at..at.checked_add(8)?).map(byte).collect();
+        Some(u64::from_le_bytes(bytes?.try_into().ok()?))
     }
 
     /// Mappings that adjoin are read as one, as the kernel does.

@@ -9,10 +9,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use allocanary_kernel::sys::read_whole;
+
 use crate::pages::Run;
 use crate::reader::Cost;
 use crate::states::states;
-use crate::{Fact, FileId, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};
+use crate::{Fact, FileId, Kernel, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};
 
 /// A process cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +74,7 @@ impl Trouble {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
             Some(libc::EACCES | libc::EPERM) => Trouble::Denied(pid),
+            _ if error.kind() == io::ErrorKind::TimedOut => Trouble::Late(pid),
             _ => Trouble::Other { pid, what, error },
         }
     }
@@ -84,6 +87,7 @@ pub struct Live {
     mappings: Vec<Mapping>,
     threads: Vec<Thread>,
     pages: Pages,
+    kernel: [Kernel; 2],
     until: Option<Instant>,
     late: Cell<bool>,
     /// The files of its mappings, by number and name.
@@ -102,19 +106,12 @@ impl Live {
             return Err(Trouble::Late(pid));
         }
         let trouble = |what: &'static str, error: io::Error| Trouble::of(pid, what, error);
-        let text = fs::read(format!("/proc/{pid}/maps")).map_err(|error| trouble("reading its mappings", error))?;
-        let mappings = parse_maps(&String::from_utf8_lossy(&text));
-        let pages = states(pid, &mappings).map_err(|error| trouble("reading the state of its pages", error))?;
+        let before = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
+        let (mappings, pages) = looked_at(pid, until).map_err(|(what, error)| trouble(what, error))?;
+        let after = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let tids = tids(pid).map_err(|error| trouble("reading its threads", error))?;
-        let mut live = Live {
-            pid,
-            mappings,
-            threads: Vec::new(),
-            pages,
-            until,
-            late: Cell::new(false),
-            files: RefCell::default(),
-        };
+        let (threads, kernel, late) = (Vec::new(), [before, after], Cell::new(false));
+        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, files: RefCell::default() };
         live.clear_up();
         live.threads = tids.into_iter().map(|tid| Thread { tid, pointer: live.thread_pointer(tid) }).collect();
         Ok(live)
@@ -123,6 +120,16 @@ impl Live {
     /// The process.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What the kernel counted just before and just after the states of the pages were read.
+    pub fn kernel(&self) -> [Kernel; 2] {
+        self.kernel
+    }
+
+    /// From when on nothing more is read.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
     }
 
     /// Pages that may be the page of zeroes are resident if there is something else in them.
@@ -160,34 +167,57 @@ impl Live {
         *self.files.borrow_mut().entry(name).or_insert_with(|| FileId::of(&found(self.pid, mapping).ok()?))
     }
 
-    /// Reads what is constant from the file, because copying it from the process would give the process a page.
-    fn read_file(&self, mapping: &Mapping, at: u64, into: &mut [u8]) -> bool {
-        file_of(self.pid, mapping)
-            .is_ok_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
+    /// Reads from the file what the process has not touched: copying it from the process would give the process a page. Behind the end of
+    /// the file its last page goes on with zeroes.
+    fn read_file(file: &fs::File, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let from = mapping.offset + (at - mapping.from);
+        let bytes = file.metadata()?.len();
+        if from + into.len() as u64 > bytes.next_multiple_of(PAGE) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let there = bytes.saturating_sub(from).min(into.len() as u64) as usize;
+        into[there..].fill(0);
+        file.read_exact_at(&mut into[..there], from)
     }
 
-    /// Reads private memory: what was never touched is zero, and touching it from here would give the process a page.
-    fn read_private(&self, from: u64, into: &mut [u8]) -> bool {
+    /// Reads the bytes of a mapping. What was never touched is the file's, or zero; touching it from here would give the process a page.
+    fn read_mapping(&self, mapping: &Mapping, from: u64, into: &mut [u8]) -> bool {
         let to = from + into.len() as u64;
+        // It is opened once, for all gaps between touched pages.
+        let mut file = None;
+        let mut untouched = |at: u64, part: &mut [u8]| match mapping {
+            _ if part.is_empty() => true,
+            one if one.inode != 0 => {
+                let file = file.get_or_insert_with(|| file_of(self.pid, one));
+                file.as_ref().is_ok_and(|file| Self::read_file(file, one, at, part).is_ok())
+            }
+            // The kernel's own, such as `[vdso]`.
+            one if one.name.starts_with("[v") => self.copy(at, part),
+            one if one.shared => false,
+            _ => {
+                part.fill(0);
+                true
+            }
+        };
         let mut done = from;
         for run in self.pages.within(from, to) {
-            into[(done - from) as usize..(run.from - from) as usize].fill(0);
-            let part = &mut into[(run.from - from) as usize..(run.to - from) as usize];
-            let whole = match run.state {
-                State::Resident | State::Huge | State::Unclear => self.copy(run.from, part),
-                State::Zero => {
-                    part.fill(0);
-                    true
-                }
-                State::Swapped => false,
-            };
+            let (gap, rest) = into[(done - from) as usize..].split_at_mut((run.from - done) as usize);
+            let part = &mut rest[..(run.to - run.from) as usize];
+            let whole = untouched(done, gap)
+                && match run.state {
+                    State::Resident | State::Huge | State::Unclear => self.copy(run.from, part),
+                    State::Zero => {
+                        part.fill(0);
+                        true
+                    }
+                    State::Swapped => false,
+                };
             if !whole {
                 return false;
             }
             done = run.to;
         }
-        into[(done - from) as usize..].fill(0);
-        true
+        untouched(done, &mut into[(done - from) as usize..])
     }
 
     /// Copies bytes that are present. Returns whether all could be copied.
@@ -226,6 +256,11 @@ impl Memory for Live {
         self.late.get()
     }
 
+    fn word_now(&self, at: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.copy(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
+    }
+
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             self.late.set(true);
@@ -237,18 +272,49 @@ impl Memory for Live {
             let Some(mapping) = self.mapping(from).filter(|one| one.readable) else { return false };
             let to = end.min(mapping.to);
             let part = &mut into[(from - at) as usize..(to - at) as usize];
-            let whole = match (mapping.writable, mapping.shared) {
-                (true, false) => self.read_private(from, part),
-                (false, false) if mapping.inode != 0 => self.read_file(mapping, from, part),
-                _ => self.copy(from, part),
-            };
-            if !whole {
+            if !self.read_mapping(mapping, from, part) {
                 return false;
             }
             from = to;
         }
         true
     }
+}
+
+/// The mappings and the states of their pages. The error has what was tried.
+///
+/// Looking at all pages takes a while, and memory grows meanwhile. So what is new afterwards is looked at once more.
+fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
+    let maps = || {
+        let text = read_whole(format!("/proc/{pid}/maps")).map_err(|error| ("reading its mappings", error))?;
+        Ok(parse_maps(&String::from_utf8_lossy(&text)))
+    };
+    let states =
+        |mappings: &[Mapping]| states(pid, mappings, until).map_err(|error| ("reading the state of its pages", error));
+    let before = maps()?;
+    let pages = states(&before)?;
+    let now = maps()?;
+    let pages = pages.with(states(&grown(&before, &now))?);
+    Ok((now, pages))
+}
+
+/// The parts of mappings that were in none before.
+fn grown(before: &[Mapping], now: &[Mapping]) -> Vec<Mapping> {
+    let mut grown = Vec::new();
+    for mapping in now {
+        let mut from = mapping.from;
+        let first = before.partition_point(|one| one.to <= from);
+        for known in before[first..].iter().take_while(|one| one.from < mapping.to) {
+            if from < known.from {
+                grown.push(Mapping { from, to: known.from, ..mapping.clone() });
+            }
+            from = known.to;
+        }
+        if from < mapping.to {
+            grown.push(Mapping { from, ..mapping.clone() });
+        }
+    }
+    grown
 }
 
 /// The file of a mapping of a process, for reading.
@@ -328,6 +394,37 @@ mod tests {
         assert!(live.pages().resident(at, at + 800_000) >= 790_000);
     }
 
+    /// Four pages of a file. The second is read, the third is written to. Then all are read-only, as after relocations.
+    #[test]
+    fn pages_of_a_file_are_the_files_until_they_are_written_to() {
+        const BYTES: usize = PAGE as usize;
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[7; 4 * BYTES - 100]).unwrap();
+        for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+            let both = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a new private mapping of five pages, at a place that the kernel chooses.
+            let start =
+                unsafe { libc::mmap(std::ptr::null_mut(), 5 * BYTES, both, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            // SAFETY: two bytes of the mapping made above that lie in the file, and its protection.
+            unsafe {
+                std::hint::black_box(start.cast::<u8>().add(BYTES).read_volatile());
+                start.cast::<u8>().add(2 * BYTES).write_volatile(9);
+                assert_eq!(libc::mprotect(start, 5 * BYTES, protection), 0);
+            }
+            let live = Live::open(std::process::id()).unwrap();
+            let mut bytes = vec![1; 4 * BYTES];
+            assert!(live.read(start as u64, &mut bytes));
+            let mut wanted = vec![7; 4 * BYTES];
+            wanted[2 * BYTES] = 9;
+            wanted[4 * BYTES - 100..].fill(0);
+            assert!(bytes == wanted, "{protection}: {:?}", [0, 1, 2, 3].map(|page| bytes[page * BYTES]));
+            assert!(!live.read(start as u64 + 4 * PAGE, &mut [0]), "behind the file there is nothing");
+            // SAFETY: the mapping made above, which nothing else knows.
+            unsafe { libc::munmap(start, 5 * BYTES) };
+        }
+    }
+
     #[test]
     fn after_its_time_nothing_is_read() {
         let word = Box::new(7_u64);
@@ -338,6 +435,18 @@ mod tests {
         assert_eq!((live.word(at), live.is_late()), (None, true));
         let error = Live::open_until(std::process::id(), Some(Instant::now())).unwrap_err();
         assert!(matches!(error, Trouble::Late(_)), "{error}");
+    }
+
+    #[test]
+    fn what_has_grown_is_what_no_mapping_had() {
+        let maps = |ranges: &[(u64, u64)]| {
+            let one = |&(from, to): &(u64, u64)| Mapping { from, to, ..Mapping::default() };
+            ranges.iter().map(one).collect::<Vec<_>>()
+        };
+        let before = maps(&[(10, 20), (30, 40), (60, 70)]);
+        let now = maps(&[(5, 25), (30, 35), (50, 80), (90, 95)]);
+        assert_eq!(grown(&before, &now), maps(&[(5, 10), (20, 25), (50, 60), (70, 80), (90, 95)]));
+        assert_eq!(grown(&now, &now), []);
     }
 
     #[test]

@@ -39,9 +39,18 @@ impl Mapping {
     }
 }
 
-/// The mappings in the text of `/proc/PID/maps`, in its order, which is that of the addresses.
+/// The mappings in the text of `/proc/PID/maps`, in its order, which is that of the addresses. One that grew while the kernel wrote the
+/// text can be there twice: lines that overlap are one mapping, as the last of them has it.
 pub fn parse_maps(text: &str) -> Vec<Mapping> {
-    text.lines().filter_map(parse_line).collect()
+    let mut all: Vec<Mapping> = Vec::new();
+    for mut mapping in text.lines().filter_map(parse_line) {
+        while let Some(last) = all.pop_if(|last| mapping.from < last.to && last.from < mapping.to) {
+            mapping.from = mapping.from.min(last.from);
+            mapping.to = mapping.to.max(last.to);
+        }
+        all.push(mapping);
+    }
+    all
 }
 
 pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
@@ -76,6 +85,14 @@ pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mapping_that_is_told_twice_because_it_grew_is_one() {
+        let text = "1000-3000 rw-p 0 00:0 0 [heap]\n1000-5000 rw-p 0 00:0 0 [heap]\n8000-9000 rw-p 0 00:0 0 \n\
+                    8800-a000 rw-p 0 00:0 0 \n";
+        let ranges: Vec<_> = parse_maps(text).iter().map(|one| (one.from, one.to)).collect();
+        assert_eq!(ranges, [(0x1000, 0x5000), (0x8000, 0xa000)]);
+    }
 
     #[test]
     fn a_line_with_and_without_a_name() {

@@ -20,7 +20,7 @@ pub trait Memory {
     /// The threads.
     fn threads(&self) -> &[Thread];
 
-    /// What the kernel holds for each page of the private writable mappings.
+    /// What the kernel holds for each page of the mappings.
     fn pages(&self) -> &Pages;
 
     /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
@@ -36,6 +36,12 @@ pub trait Memory {
     /// the other gives up.
     fn is_late(&self) -> bool {
         false
+    }
+
+    /// The word at an address now, even if no mapping had it when they were read: memory that has grown since. It is asked for only where the
+    /// process has written something, since reading elsewhere would give it a page.
+    fn word_now(&self, at: u64) -> Option<u64> {
+        self.word(at)
     }
 
     /// The mapping that has the address.

@@ -53,6 +53,17 @@ impl Pages {
         }
     }
 
+    /// These and others. Where both have pages, these stay.
+    pub fn with(self, others: Pages) -> Pages {
+        let mut all = self.0;
+        all.extend(others.0);
+        // Of two that begin alike the one that was there comes first.
+        all.sort_by_key(|run| run.from);
+        let mut pages = Pages::default();
+        all.into_iter().for_each(|run| pages.push(run));
+        pages
+    }
+
     /// The state of the page that has the address.
     pub fn state(&self, at: u64) -> Option<State> {
         let after = self.0.partition_point(|run| run.from <= at);
@@ -101,6 +112,19 @@ mod tests {
     #[test]
     fn zero_and_swapped_pages_are_not_resident() {
         assert_eq!(pages().resident(2 * PAGE, 20 * PAGE), 2 * PAGE);
+    }
+
+    #[test]
+    fn others_are_put_where_no_page_was() {
+        let mut others = Pages::default();
+        for (from, to) in [(4, 6), (9, 10)] {
+            others.push(Run { from: from * PAGE, to: to * PAGE, state: State::Resident });
+        }
+        let all = pages().with(others);
+        let states: Vec<_> = (1..10).map(|page| all.state(page * PAGE)).collect();
+        let resident = Some(State::Resident);
+        let rest = [Some(State::Zero), Some(State::Swapped), Some(State::Swapped), resident];
+        assert_eq!(states, [[resident; 5].as_slice(), &rest].concat());
     }
 
     #[test]

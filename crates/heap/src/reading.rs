@@ -1,6 +1,7 @@
 //! A process's memory at one moment. In: what the kernel counts, the memory, and the walks. Out: one value that adds up to the
 //! resident memory, for every view and for a file.
 
+use allocanary_kernel::sys::{line_number, read_whole};
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
@@ -37,17 +38,19 @@ pub struct Reading {
     pub problems: Vec<String>,
 }
 
-/// The kernel's counts, in bytes.
+/// The kernel's counts, in bytes, just after the states of the pages were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Resident.
     pub resident: u64,
-    /// Of that, its share: a page that several processes have counts as one part of it for each.
-    pub share: u64,
+    /// Of that, its share: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u64>,
     /// Resident without a file behind it.
     pub anonymous: u64,
-    /// Given back lazily, and resident until the kernel needs it.
-    pub lazy: u64,
+    /// Given back lazily, and resident until the kernel needs it. `None` if it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lazy: Option<u64>,
     /// In swap: not resident.
     pub swapped: u64,
 }
@@ -75,8 +78,9 @@ pub struct Heap {
     pub sure: Sure,
     /// Resident bytes: the sum of the parts.
     pub resident: u64,
-    /// Its share of them.
-    pub share: u64,
+    /// Its share of them. `None` if it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u64>,
     /// Resident bytes by part. All of them are `unknown` if the heap is not divided.
     pub parts: Parts,
     /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
@@ -146,11 +150,28 @@ pub struct Remedy {
     pub at_most: bool,
 }
 
+impl Kernel {
+    /// Reads the counts of a process. Its address space is not locked for it.
+    pub fn of(pid: u32) -> std::io::Result<Kernel> {
+        let status = read_whole(format!("/proc/{pid}/status"))?;
+        let bytes = |key: &str| line_number(&status, key.as_bytes()).unwrap_or(0).saturating_mul(1024);
+        Ok(Kernel {
+            // Reserved huge pages are in no other line, and are in the pages of mappings.
+            resident: bytes("VmRSS:") + bytes("HugetlbPages:"),
+            anonymous: bytes("RssAnon:"),
+            swapped: bytes("VmSwap:"),
+            share: None,
+            lazy: None,
+        })
+    }
+}
+
 impl Reading {
     /// Puts a reading together. `taken` is in milliseconds since 1970.
     pub fn of(
         process: Subject,
         taken: u64,
+        kernel: Kernel,
         counted: &[Counted],
         memory: &dyn Memory,
         walks: Vec<Result<Walk, Unknown>>,
@@ -167,18 +188,15 @@ impl Reading {
         heaps.sort_by_key(|heap| std::cmp::Reverse(heap.resident));
         let sight = Sight { memory, executable: process.file() };
         let areas = others::areas(&sight, counted, &|mapping| claims.divided(mapping, memory.pages()));
-        let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum();
         Reading {
             schema: SCHEMA,
             taken,
             stopped: None,
             resident: heaps.iter().map(|heap| heap.resident).chain(areas.iter().map(|area| area.resident)).sum(),
             kernel: Kernel {
-                resident: sum(|one| one.resident),
-                share: sum(|one| one.share),
-                anonymous: sum(|one| one.anonymous),
-                lazy: sum(|one| one.lazy),
-                swapped: sum(|one| one.swapped),
+                share: counted.iter().map(|one| one.share).sum(),
+                lazy: counted.iter().map(|one| one.lazy).sum(),
+                ..kernel
             },
             process,
             heaps,
@@ -228,18 +246,21 @@ impl Claims {
             bytes => Err(format!("{bytes} bytes of it are another heap's as well")),
         };
         let own = Claims(regions);
-        let (mut share, mut lazy) = (0, 0);
-        for one in counted.iter().filter(|one| one.mapping.writable && !one.mapping.shared) {
-            let bytes = own.divided(&one.mapping, pages);
-            share += part_of(one.share, bytes, one.resident.max(bytes));
-            lazy += part_of(one.lazy, bytes, one.resident.max(bytes));
-        }
+        let of_it = |of: fn(&Counted) -> Option<u64>| -> Option<u64> {
+            let writable = counted.iter().filter(|one| one.mapping.writable && !one.mapping.shared);
+            let part = |one: &Counted| {
+                let bytes = own.divided(&one.mapping, pages);
+                Some(part_of(of(one)?, bytes, one.resident.max(bytes)))
+            };
+            writable.map(part).sum()
+        };
+        let (share, lazy) = (of_it(|one| one.share), of_it(|one| one.lazy).unwrap_or(0));
         let mut heap = Heap {
             allocator: walk.allocator.into(),
             version: walk.version.clone(),
             sure: Sure::Close,
             resident: if overlap > 0 { 0 } else { resident },
-            share: if overlap > 0 { 0 } else { share },
+            share: share.map(|share| if overlap > 0 { 0 } else { share }),
             parts: Parts::default(),
             live: walk.live,
             blocks: walk.blocks,

@@ -1,8 +1,9 @@
 //! The pages of a live process that are resident, as plain ranges. In: a process. Out: ranges of addresses, sorted.
 
-use std::fs;
 use std::io;
 use std::ops::Range;
+
+use allocanary_kernel::sys::read_whole;
 
 use crate::parse_maps;
 use crate::states::states;
@@ -10,10 +11,10 @@ use crate::states::states;
 /// The resident pages of private memory without a file. Nothing of the process is read but the kernel's tables of it. A page that may be the
 /// kernel's page of zeroes counts as not resident: kernels before 6.7 do not tell.
 pub fn resident(pid: u32) -> io::Result<Vec<Range<u64>>> {
-    let text = fs::read(format!("/proc/{pid}/maps"))?;
+    let text = read_whole(format!("/proc/{pid}/maps"))?;
     let mut mappings = parse_maps(&String::from_utf8_lossy(&text));
-    mappings.retain(|mapping| mapping.inode == 0);
-    let pages = states(pid, &mappings)?;
+    mappings.retain(|mapping| mapping.inode == 0 && mapping.writable && !mapping.shared);
+    let pages = states(pid, &mappings, None)?;
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for run in pages.within(0, u64::MAX).filter(|run| run.state.is_resident()) {
         match ranges.last_mut() {

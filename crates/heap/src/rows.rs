@@ -15,8 +15,8 @@ pub struct Row {
     pub name: String,
     /// Resident bytes.
     pub resident: u64,
-    /// Its share of them.
-    pub share: u64,
+    /// Its share of them; `None` if it was not read.
+    pub share: Option<u64>,
 }
 
 impl Row {
@@ -35,7 +35,7 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
             sort: None,
             name: part.name().into(),
             resident: bytes,
-            share: crate::parts::part_of(heap.share, bytes, heap.resident),
+            share: heap.share.map(|share| crate::parts::part_of(share, bytes, heap.resident)),
         })
     });
     let of_areas = reading.areas.iter().map(|area| Row {
@@ -57,7 +57,7 @@ pub fn together(readings: &[Reading]) -> Vec<Row> {
         match all.iter_mut().find(|known| known.full_name() == row.full_name()) {
             Some(known) => {
                 known.resident += row.resident;
-                known.share += row.share;
+                known.share = known.share.zip(row.share).map(|(one, more)| one + more);
             }
             None => all.push(row),
         }

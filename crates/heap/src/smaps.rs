@@ -1,23 +1,57 @@
-//! What the kernel counts for each mapping. In: the text of `/proc/PID/smaps`. Out: bytes for each mapping, in the order of the
-//! addresses.
+//! What is counted of each mapping. In: the states of its pages; the text of `/proc/PID/smaps` where that was asked for. Out: bytes for
+//! each mapping, in the order of the addresses.
 
 use crate::mapping::{Mapping, parse_line};
+use crate::parts::part_of;
+use crate::{Pages, State};
 
-/// The kernel's counts of one mapping, in bytes.
+/// The counts of one mapping, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The mapping.
     pub mapping: Mapping,
     /// Resident.
     pub resident: u64,
-    /// Its share: a page that several processes have counts as one part of it for each.
-    pub share: u64,
-    /// Resident without a file behind it.
-    pub anonymous: u64,
-    /// Given back lazily, and resident until the kernel needs it.
-    pub lazy: u64,
+    /// Of that, in huge pages.
+    pub huge: u64,
     /// In swap.
     pub swapped: u64,
+    /// Its share: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    pub share: Option<u64>,
+    /// Given back lazily, and resident until the kernel needs it. `None` if it was not read.
+    pub lazy: Option<u64>,
+}
+
+/// Counts the pages of mappings.
+pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<Counted> {
+    let count = |mapping: &Mapping| {
+        let mut counted = Counted { mapping: mapping.clone(), ..Counted::default() };
+        for run in pages.within(mapping.from, mapping.to) {
+            let bytes = run.to - run.from;
+            match run.state {
+                State::Swapped => counted.swapped += bytes,
+                state if state.is_resident() => counted.resident += bytes,
+                _ => {}
+            }
+            counted.huge += if run.state == State::Huge { bytes } else { 0 };
+        }
+        counted
+    };
+    mappings.iter().map(count).collect()
+}
+
+/// Adds the shares and what is lazily freed, as the kernel counts them in other mappings: those of another moment.
+pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
+    for one in counted {
+        let Mapping { from, to, .. } = one.mapping;
+        let first = exact.partition_point(|exact| exact.mapping.to <= from);
+        let same = exact[first..].iter().take_while(|exact| exact.mapping.from < to);
+        let sum = |of: fn(&Counted) -> u64| same.clone().map(of).sum::<u64>();
+        let resident = sum(|exact| exact.resident).max(1);
+        let of_it = |bytes: u64| Some(part_of(bytes, one.resident, resident).min(one.resident));
+        (one.share, one.lazy) =
+            (of_it(sum(|exact| exact.share.unwrap_or(0))), of_it(sum(|exact| exact.lazy.unwrap_or(0))));
+    }
 }
 
 /// The counts in a text. Lines of other keys are left out.
@@ -25,20 +59,22 @@ pub fn parse_smaps(text: &str) -> Vec<Counted> {
     let mut all: Vec<Counted> = Vec::new();
     for line in text.lines() {
         if let Some(mapping) = parse_line(line) {
-            all.push(Counted { mapping, ..Counted::default() });
+            // A mapping that grew while the kernel wrote the text can be there twice: the last one counts.
+            while all.pop_if(|last| mapping.from < last.mapping.to).is_some() {}
+            all.push(Counted { mapping, share: Some(0), lazy: Some(0), ..Counted::default() });
             continue;
         }
         let (Some(now), Some((key, value))) = (all.last_mut(), line.split_once(':')) else { continue };
-        let sum = match key {
-            "Rss" => &mut now.resident,
-            "Pss" => &mut now.share,
-            "Anonymous" => &mut now.anonymous,
-            "LazyFree" => &mut now.lazy,
-            "Swap" => &mut now.swapped,
-            _ => continue,
-        };
         let kib = value.trim().trim_end_matches("kB").trim_end().parse::<u64>().unwrap_or_default();
-        *sum = kib.saturating_mul(1024);
+        let bytes = kib.saturating_mul(1024);
+        match key {
+            "Rss" => now.resident = bytes,
+            "AnonHugePages" => now.huge = bytes,
+            "Swap" => now.swapped = bytes,
+            "Pss" => now.share = Some(bytes),
+            "LazyFree" => now.lazy = Some(bytes),
+            _ => {}
+        }
     }
     all
 }
@@ -46,6 +82,7 @@ pub fn parse_smaps(text: &str) -> Vec<Counted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Run;
 
     #[test]
     fn each_count_belongs_to_the_mapping_above_it() {
@@ -53,8 +90,33 @@ mod tests {
                     4000-5000 r--p 00000000 08:01 7   /a\nRss: 4 kB\nAnonymous: 0 kB\nSwap: 12 kB\nVmFlags: rd mr\n";
         let all = parse_smaps(text);
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].resident, all[0].share, all[0].lazy, all[0].swapped), (8192, 4096, 4096, 0));
+        assert_eq!((all[0].resident, all[0].share, all[0].lazy, all[0].swapped), (8192, Some(4096), Some(4096), 0));
         assert_eq!((all[1].mapping.name.as_str(), all[1].resident, all[1].swapped), ("/a", 4096, 12288));
         assert_eq!(parse_smaps("Rss: 4 kB\nnonsense"), []);
+    }
+
+    #[test]
+    fn a_mapping_that_is_told_twice_because_it_grew_counts_once() {
+        let all =
+            parse_smaps("1000-3000 rw-p 0 00:00 0 [heap]\nRss: 8 kB\n1000-4000 rw-p 0 00:00 0 [heap]\nRss: 12 kB\n");
+        assert_eq!(all.iter().map(|one| one.resident).collect::<Vec<_>>(), [12288]);
+    }
+
+    #[test]
+    fn pages_are_counted_and_what_was_not_read_is_not_known() {
+        let mut pages = Pages::default();
+        let states = [State::Resident, State::Huge, State::Zero, State::Swapped, State::Resident];
+        for (from, state) in (0x1000..).step_by(0x1000).zip(states) {
+            pages.push(Run { from, to: from + 0x1000, state });
+        }
+        let mapping = Mapping { from: 0x1000, to: 0x5000, ..Mapping::default() };
+        let mut all = counted(std::slice::from_ref(&mapping), &pages);
+        let wanted = Counted { mapping, resident: 0x2000, huge: 0x1000, swapped: 0x1000, share: None, lazy: None };
+        assert_eq!(all, [wanted]);
+        let exact = parse_smaps(
+            "1000-2000 rw-p 0 00:00 0 \nRss: 4 kB\nPss: 4 kB\n2000-8000 rw-p 0 00:00 0 \nRss: 12 kB\nPss: 4 kB\n",
+        );
+        add_shares(&mut all, &exact);
+        assert_eq!((all[0].share, all[0].lazy), (Some(0x1000), Some(0)), "half of what was resident is its share");
     }
 }

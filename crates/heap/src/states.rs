@@ -1,40 +1,50 @@
 //! The kernel's state of each page of a live process: by `PAGEMAP_SCAN`, and on kernels before 6.7 by the words of
 //! `/proc/PID/pagemap`, which do not tell the kernel's page of zeroes from a page that a fork shares.
+//!
+//! The kernel holds the lock of the address space while it looks, and `mmap`, `munmap` and `brk` of the process wait for it. So little is
+//! asked for at once, with pauses ([`Pace`]).
 
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
+use allocanary_kernel::sys::read_whole;
+
+use crate::pace::{PIECE, Pace};
 use crate::pages::Run;
 use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 
-/// The states of the pages of all private writable mappings. A mapping that ends meanwhile has none.
-pub(crate) fn states(pid: u32, mappings: &[Mapping]) -> io::Result<Pages> {
+/// The states of the pages of mappings. A mapping that ends meanwhile has none. From a time on it is an error that the time is over.
+pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
     let pagemap = fs::File::open(format!("/proc/{pid}/pagemap"))?;
     let mut pages = Pages::default();
+    let mut pace = Pace::until(until);
     let mut counted = Vec::new();
     let mut scans = true;
-    for mapping in mappings.iter().filter(|one| one.writable && !one.shared) {
+    // Nobody has pages of the kernel's own mapping at the end of all addresses.
+    for mapping in mappings.iter().filter(|one| one.name != "[vsyscall]") {
         if scans {
-            match scan(&pagemap, mapping, &mut pages) {
+            match scan(&pagemap, mapping, &mut pace, &mut pages) {
                 Err(error) if is_missing(&error) => scans = false,
                 done => done?,
             }
         }
         let is_large = !scans && mapping.bytes() > LARGE;
         if is_large && counted.is_empty() {
-            counted = parse_smaps(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/smaps"))?));
+            counted = parse_smaps(&String::from_utf8_lossy(&read_whole(format!("/proc/{pid}/smaps"))?));
         }
         if !scans && (!is_large || has_pages(&counted, mapping)) {
-            read(&pagemap, mapping, &mut pages)?;
+            read(&pagemap, mapping, &mut pace, &mut pages)?;
         }
     }
     Ok(pages)
 }
 
-/// A larger mapping is read word by word only if the kernel counts pages in it: there are 2 GiB of words for 1 TiB.
-const LARGE: u64 = 1 << 30;
+/// A larger mapping is read word by word only if the kernel counts pages in it: there are 2 GiB of words for 1 TiB. Only for these
+/// mappings, and only on kernels before 6.7, are the kernel's counts asked for, during which the process cannot map.
+const LARGE: u64 = 64 << 30;
 
 /// Whether a mapping has pages in memory or in swap, by the kernel's counts. One that is not in them may have some.
 fn has_pages(counted: &[Counted], mapping: &Mapping) -> bool {
@@ -75,23 +85,29 @@ struct Region {
 }
 
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+const FILE: u64 = 1 << 2;
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 
-fn scan(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<()> {
-    let mut regions = [Region::default(); 1024];
+/// The addresses that are looked at in one call: tables that a process has emptied are walked as well, and there may be many.
+const RANGE: u64 = 64 << 20;
+
+fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+    let mut regions = [Region::default(); 512];
     let mut start = mapping.from;
     while start < mapping.to {
+        pace.next()?;
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
             start,
-            end: mapping.to,
+            end: mapping.to.min(start.saturating_add(RANGE)),
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
+            max_pages: PIECE / PAGE,
             category_anyof_mask: PRESENT | SWAPPED,
-            return_mask: PRESENT | SWAPPED | ZERO | HUGE,
+            return_mask: FILE | PRESENT | SWAPPED | ZERO | HUGE,
             ..Scan::default()
         };
         // SAFETY: `scan` and the `vec_len` regions that it names live until the call returns, and only this call writes to them.
@@ -103,6 +119,8 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<
             let state = match region.categories {
                 bits if bits & SWAPPED != 0 => State::Swapped,
                 bits if bits & ZERO != 0 => State::Zero,
+                // A device's memory: the kernel does not count it as resident.
+                bits if mapping.shared && bits & FILE == 0 => continue,
                 bits if bits & HUGE != 0 => State::Huge,
                 _ => State::Resident,
             };
@@ -116,32 +134,48 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<
     Ok(())
 }
 
-const WORD_PRESENT: u64 = 1 << 63;
+pub(crate) const WORD_PRESENT: u64 = 1 << 63;
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_FILE: u64 = 1 << 61;
-const WORD_EXCLUSIVE: u64 = 1 << 56;
+pub(crate) const WORD_EXCLUSIVE: u64 = 1 << 56;
+/// The number of the page of memory; 0 for who may not know it.
+pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 
 /// Reads a word for each page. The page of zeroes is of no file and of no process alone.
-fn read(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<()> {
-    let mut words = vec![0; (mapping.bytes() / PAGE * 8).min(1 << 20) as usize];
-    let mut at = mapping.from;
-    while at < mapping.to {
-        let wanted = ((mapping.to - at) / PAGE * 8).min(words.len() as u64) as usize;
+fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+    each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
+        let state = match word {
+            word if word & WORD_SWAPPED != 0 => Some(State::Swapped),
+            word if word & WORD_PRESENT == 0 => None,
+            word if mapping.shared => (word & WORD_FILE != 0).then_some(State::Resident),
+            word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(State::Unclear),
+            _ => Some(State::Resident),
+        };
+        if let Some(state) = state {
+            pages.push(Run { from: at, to: at + PAGE, state });
+        }
+    })
+}
+
+/// Visits the kernel's word for each page of a range: the page's address, and the word.
+pub(crate) fn each_word(
+    pagemap: &fs::File,
+    from: u64,
+    to: u64,
+    pace: &mut Pace,
+    mut visit: impl FnMut(u64, u64),
+) -> io::Result<()> {
+    let mut words = vec![0; ((to - from) / PAGE * 8).min(PIECE / PAGE * 8) as usize];
+    let mut at = from;
+    while at < to {
+        pace.next()?;
+        let wanted = ((to - at) / PAGE * 8).min(words.len() as u64) as usize;
         let count = pagemap.read_at(&mut words[..wanted], at / PAGE * 8)? / 8;
         if count == 0 {
             break;
         }
         for word in words[..count * 8].chunks_exact(8) {
-            let word = u64::from_le_bytes(word.try_into().expect("a word has eight bytes"));
-            let state = match word {
-                word if word & WORD_SWAPPED != 0 => Some(State::Swapped),
-                word if word & WORD_PRESENT == 0 => None,
-                word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(State::Unclear),
-                _ => Some(State::Resident),
-            };
-            if let Some(state) = state {
-                pages.push(Run { from: at, to: at + PAGE, state });
-            }
+            visit(at, u64::from_le_bytes(word.try_into().expect("a word has eight bytes")));
             at += PAGE;
         }
     }
@@ -179,9 +213,9 @@ mod tests {
         (mapping.from, mapping.to) = (from, from + COUNT as u64 * PAGE);
         let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
         let mut words = Pages::default();
-        read(&pagemap, &mapping, &mut words).unwrap();
+        read(&pagemap, &mapping, &mut Pace::until(None), &mut words).unwrap();
         let mut scanned = Pages::default();
-        match scan(&pagemap, &mapping, &mut scanned) {
+        match scan(&pagemap, &mapping, &mut Pace::until(None), &mut scanned) {
             Err(error) => assert!(is_missing(&error), "{error}"),
             Ok(()) => {
                 let same = |page: u64| match (scanned.state(from + page * PAGE), words.state(from + page * PAGE)) {

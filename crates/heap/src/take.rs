@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use allocanary_kernel::sys::read_whole;
+
 use crate::{
-    CoreFile, Counted, Frozen, Live, Mapping, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of,
-    build_id, parse_smaps, walk_all,
+    CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
+    best_of, build_id, counted, parse_smaps, shares, smaps, walk_all,
 };
 
 /// Walks of a heap that changes.
@@ -22,11 +24,27 @@ pub enum How {
     Stopped,
 }
 
+/// What is read of how many processes have a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Shares {
+    /// Nothing.
+    NotRead,
+    /// The share of each page, if this process is root: nobody else is told.
+    ByPages,
+    /// Also what is lazily freed, as the kernel counts it: by `smaps`, during which nothing can be mapped or unmapped in the process.
+    BySmaps,
+}
+
+/// [`take_with`] without shares.
+pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+    take_with(pid, how, Shares::NotRead, time)
+}
+
 /// Reads a process. What cannot be divided is a problem in the reading; a process that cannot be read at all is an error.
 ///
 /// After `time` nothing more of its memory is read, and a heap that is not done by then is not divided. The sizes of its mappings are told
 /// in any case: the kernel has them.
-pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
     let until = Instant::now().checked_add(time);
     let open = || Live::open_until(pid, until);
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
@@ -58,16 +76,15 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
         let unwalked: Vec<Unknown> = unwalked(&live, &walks).collect();
         walks.extend(unwalked.into_iter().map(Err));
     }
-    let smaps = fs::read(format!("/proc/{pid}/smaps"));
-    let smaps = smaps.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
+    let counted = counted_with(&live, shares)?;
     let now = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
     if !now.is_same(&subject) {
         return Err(Trouble::Changed(pid));
     }
     let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-    let counted = parse_smaps(&String::from_utf8_lossy(&smaps));
-    let mut reading = Reading::of(subject, taken, &counted, &live, walks);
+    let mut reading = Reading::of(subject, taken, live.kernel()[1], &counted, &live, walks);
     reading.problems.extend(problem);
+    reading.problems.extend(apart(&reading, live.kernel()));
     if live.is_late() && !walked_late {
         let seconds = time.as_secs_f64();
         reading.problems.push(format!("heaps of runtimes were not all looked for: {seconds} s were over"));
@@ -101,12 +118,10 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     }
     let unwalked: Vec<Unknown> = unwalked(&core, &walks).collect();
     walks.extend(unwalked.into_iter().map(Err));
-    let count = |mapping: &Mapping| {
-        let resident = core.pages().resident(mapping.from, mapping.to);
-        let anonymous = if mapping.writable { resident } else { 0 };
-        Counted { resident, share: resident, anonymous, mapping: mapping.clone(), ..Counted::default() }
-    };
-    let counted: Vec<Counted> = core.mappings().iter().map(count).collect();
+    let counted = counted(core.mappings(), core.pages());
+    let sum = |of: &dyn Fn(&&Counted) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
+    let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
+    let kernel = Kernel { resident, anonymous, ..Kernel::default() };
     let written = fs::metadata(path).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
     let taken = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let subject = Subject {
@@ -117,7 +132,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
         threads: core.threads().len() as u64,
         ..Subject::default()
     };
-    let mut reading = Reading::of(subject, taken, &counted, &core, walks);
+    let mut reading = Reading::of(subject, taken, kernel, &counted, &core, walks);
     if core.missing > 0 {
         reading.problems.push(format!("the core is truncated: {} bytes of it are missing", core.missing));
     }
@@ -125,6 +140,44 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
         reading.problems.push(format!("the core was not read to its end within {} s", time.as_secs_f64()));
     }
     Ok(reading)
+}
+
+/// The pages of each mapping, with what was asked for of their shares.
+fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
+    let mut counted = counted(live.mappings(), live.pages());
+    let pid = live.pid();
+    match shares {
+        Shares::NotRead => {}
+        // Without the right to it they stay unknown.
+        Shares::ByPages => drop(shares::by_pages(pid, &mut counted, live.pages(), live.until())),
+        Shares::BySmaps => {
+            let text = read_whole(format!("/proc/{pid}/smaps"));
+            let text = text.map_err(|error| Trouble::of(pid, "reading its smaps", error))?;
+            smaps::add_shares(&mut counted, &parse_smaps(&String::from_utf8_lossy(&text)));
+        }
+    }
+    Ok(counted)
+}
+
+/// One part in this many of the resident bytes may differ from what the kernel counts, and so many bytes. Besides, kernels before 6.17
+/// have up to 64 pages for each processor that are not yet counted.
+const PART: u64 = 50;
+const FEW: u64 = 4 << 20;
+const OF_A_PROCESSOR: u64 = 64 * PAGE;
+
+/// What is wrong if the pages are not what the kernel counted at the same time.
+fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
+    let counts = kernel.map(|kernel| kernel.resident);
+    let (least, most) = (counts[0].min(counts[1]), counts[0].max(counts[1]));
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let may = |count: u64| count / PART + FEW.max(processors * OF_A_PROCESSOR);
+    let fits = reading.resident + may(least) >= least && reading.resident <= most + may(most);
+    (!fits).then(|| {
+        format!(
+            "its pages are {} bytes, and the kernel counted {least} to {most} while they were read: it changed, or has memory of another              kind; wanted a difference of less than 2 %",
+            reading.resident
+        )
+    })
 }
 
 /// Whether the kernel lets its memory be read, and not only its mappings: where pages are resident, one can be copied.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::saved::Saved;
-use super::{is_undivided, json, memory, or_unread, time, trouble, without_map};
+use super::{is_undivided, json, memory, or_unread, shares, time, trouble, without_map};
 use crate::args::HeapFlags;
 use crate::commands::terminal;
 use allocanary_heap::reader::{Crowd, workers};
@@ -56,7 +56,7 @@ pub fn all(flags: &HeapFlags) -> Result<ExitCode> {
 /// `shown` as it comes.
 fn many(flags: &HeapFlags, pids: &[u32], mut shown: impl FnMut(Reading) -> Result<()>) -> Result<ExitCode> {
     let (memory, time) = (memory(flags)?, time(flags)?);
-    let crowd = Crowd { workers: workers(), memory, time, map: flags.save.is_some() };
+    let crowd = Crowd { workers: workers(), memory, time, map: flags.save.is_some(), shares: shares(flags) };
     let mut saved: Option<Saved> = None;
     let (mut undivided, mut any, mut first) = (false, false, None);
     crowd.read(pids, |pid, read| {

@@ -78,8 +78,9 @@ pub struct Area {
     pub sort: Sort,
     /// Resident bytes.
     pub resident: u64,
-    /// Its share of them: a page that several processes have counts as one part of it for each.
-    pub share: u64,
+    /// Its share of them: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u64>,
     /// Its mappings.
     pub mappings: u64,
     /// What identifies them; empty where the name says it.
@@ -94,8 +95,7 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
     let programs = programs(counted);
     let mut areas: Vec<Area> = Vec::new();
     for (at, one) in counted.iter().enumerate() {
-        let all = resident(sight.memory, one);
-        let rest = all.saturating_sub(divided(&one.mapping));
+        let rest = one.resident.saturating_sub(divided(&one.mapping));
         if rest == 0 {
             continue;
         }
@@ -108,18 +108,12 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
             }
         };
         area.resident += rest;
-        area.share += crate::parts::part_of(one.share, rest, all);
+        let share = one.share.map(|share| crate::parts::part_of(share, rest, one.resident));
+        area.share = area.share.zip(share).map(|(one, more)| one + more);
         area.mappings += 1;
     }
     areas.sort_by_key(|area| (area.sort, std::cmp::Reverse(area.resident)));
     areas
-}
-
-/// The resident bytes of a mapping: of memory that a heap can be in as its pages were when it was walked, otherwise as the kernel
-/// counts them.
-pub fn resident(memory: &dyn Memory, one: &Counted) -> u64 {
-    let Mapping { from, to, writable, shared, .. } = one.mapping;
-    if writable && !shared { memory.pages().resident(from, to) } else { one.resident }
 }
 
 /// The files of which some part is mapped for execution: the program and its libraries.
@@ -136,7 +130,7 @@ fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], progr
         name: name.into(),
         sort,
         resident: 0,
-        share: 0,
+        share: Some(0),
         mappings: 0,
         how: how.into(),
         tool: tool.into(),

@@ -116,5 +116,5 @@ fn the_share_of_an_area_is_in_proportion() {
     let memory = Fake::of("700000-704000 rw-p 0 00:0 0 [anon: pool]\n");
     let sight = Sight { memory: &memory, executable: "a" };
     let areas = areas(&sight, &memory.counted(), &|_| 0x1000);
-    assert_eq!((areas[0].name.as_str(), areas[0].resident, areas[0].share), ("named `pool`", 0x3000, 0x1800));
+    assert_eq!((areas[0].name.as_str(), areas[0].resident, areas[0].share), ("named `pool`", 0x3000, Some(0x1800)));
 }

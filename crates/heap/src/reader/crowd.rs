@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::{Cost, Of, Reader, Request};
-use crate::{Reading, Trouble};
+use crate::{Reading, Shares, Trouble};
 
 /// How many processes are read.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Crowd {
     pub time: Duration,
     /// Whether maps are wanted.
     pub map: bool,
+    /// What is read of how many processes have a page.
+    pub shares: Shares,
 }
 
 /// A worker for each processor that may be used, and few on a large machine: the processes that are read need it themselves.
@@ -63,7 +65,7 @@ impl Crowd {
         let work = |sender: std::sync::mpsc::SyncSender<_>| {
             let mut reader = Reader::new(memory);
             while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let of = Of::Process { pid: *pid, stopped: false };
+                let of = Of::Process { pid: *pid, stopped: false, shares: self.shares };
                 let read = reader.read(&Request { of, time: self.time, map: self.map });
                 // Nobody listens any more after an error.
                 if sender.send((*pid, read)).is_err() {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{How, Reading, Trouble, take, take_core};
+use crate::{How, Reading, Shares, Trouble, take_core, take_with};
 use child::Child;
 pub use cost::Cost;
 pub use crowd::{Crowd, LEAST, workers};
@@ -49,9 +49,14 @@ impl Reader {
         Reader { child: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
     }
 
-    /// Reads a process, as [`take`] does.
+    /// Reads a process, as [`take`](crate::take) does.
     pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
-        self.read(&Request { of: Of::Process { pid, stopped: how == How::Stopped }, time, map: true })
+        self.take_with(pid, how, Shares::NotRead, time)
+    }
+
+    /// Reads a process, as [`take_with`] does.
+    pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
+        self.read(&Request { of: Of::Process { pid, stopped: how == How::Stopped, shares }, time, map: true })
     }
 
     /// Reads a core file, as [`take_core`] does.
@@ -105,7 +110,9 @@ impl Reader {
 /// Reads by this process itself.
 fn read_here(request: &Request) -> Result<Reading, Trouble> {
     let mut reading = match &request.of {
-        Of::Process { pid, stopped } => take(*pid, if *stopped { How::Stopped } else { How::Running }, request.time),
+        Of::Process { pid, stopped, shares } => {
+            take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)
+        }
         Of::Core(path) => take_core(path, request.time),
         Of::Other(_) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
     }?;

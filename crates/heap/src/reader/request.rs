@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cost::Cost;
-use crate::{Reading, Trouble};
+use crate::{Reading, Shares, Trouble};
 
 /// What is to be read, and in which time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub enum Of {
         pid: u32,
         /// Whether it is stopped meanwhile.
         stopped: bool,
+        /// What is read of how many processes have a page.
+        shares: Shares,
     },
     /// A core file.
     Core(PathBuf),

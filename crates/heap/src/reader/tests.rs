@@ -56,7 +56,11 @@ fn served(requests: &[Request]) -> Vec<Answer> {
 
 #[test]
 fn requests_and_answers_survive_their_lines() {
-    let process = |pid, map| Request { of: Of::Process { pid, stopped: false }, time: Duration::MAX, map };
+    let process = |pid, map| Request {
+        of: Of::Process { pid, stopped: false, shares: Shares::NotRead },
+        time: Duration::MAX,
+        map,
+    };
     let core = Request { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
     let other = Request { of: Of::Other("a\nb".into()), ..process(0, true) };
     let own = std::process::id();
@@ -82,7 +86,7 @@ fn a_program_that_cannot_be_a_child_reads_by_itself() {
     let own = std::process::id();
     assert_eq!(reader.take(own, How::Running, LONG).unwrap().process.pid, own);
     assert!(matches!(reader.take(0x3fff_ffff, How::Running, LONG), Err(Trouble::Gone(_))));
-    let crowd = Crowd { workers: 2, memory: MEMORY, time: LONG, map: false };
+    let crowd = Crowd { workers: 2, memory: MEMORY, time: LONG, map: false, shares: Shares::NotRead };
     let mut told = Vec::new();
     let pids = [own, 0x3fff_ffff, own, own];
     let all: Result<(), ()> = crowd.read(&pids, |pid, read| {
@@ -98,7 +102,10 @@ fn a_program_that_cannot_be_a_child_reads_by_itself() {
 #[test]
 fn what_costs_too_much_is_named() {
     let of = |of| Request { of, time: LONG, map: false }.costly(Cost::Time(LONG)).to_string();
-    assert_eq!(of(Of::Process { pid: 7, stopped: false }), "process 7: reading it took more than 60 s");
+    assert_eq!(
+        of(Of::Process { pid: 7, stopped: false, shares: Shares::NotRead }),
+        "process 7: reading it took more than 60 s"
+    );
     let core = "/core: reading it took more than 60 s; --deadline and --memory allow more";
     assert_eq!(of(Of::Core("/core".into())), core);
 }

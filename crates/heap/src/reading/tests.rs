@@ -41,7 +41,8 @@ fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Counte
     let memory = Fake::of(MAPS);
     let mut counted = memory.counted();
     change(&mut counted);
-    Reading::of(subject(), 200_000, &counted, &memory, walks)
+    let kernel = Kernel { resident: counted.iter().map(|one| one.resident).sum(), ..Kernel::default() };
+    Reading::of(subject(), 200_000, kernel, &counted, &memory, walks)
 }
 
 fn sum(reading: &Reading) -> u64 {
@@ -59,7 +60,7 @@ fn the_parts_add_up_to_what_is_resident() {
     let heap = &reading.heaps[0];
     let of = |part| heap.parts.of(part);
     assert_eq!((of(Part::Live), of(Part::Free), of(Part::Kept)), (0x50000, 0x30000, 0x80000));
-    assert_eq!((heap.sure, heap.resident, heap.share), (Sure::Exact, 0x100000, 0x80000));
+    assert_eq!((heap.sure, heap.resident, heap.share), (Sure::Exact, 0x100000, Some(0x80000)));
     let arenas: Vec<(&str, u64)> = heap.arenas.iter().map(|arena| (arena.name.as_str(), arena.resident)).collect();
     assert_eq!(arenas, [("main", 0x80000), ("thread arena 1", 0x80000)], "an arena without memory is left out");
     assert_eq!(heap.live_in_a_page.iter().sum::<u64>(), 0x100);
@@ -94,7 +95,7 @@ fn no_page_counts_for_two_heaps() {
     let reading = reading_of(vec![Ok(walk()), Ok(Walk { allocator: "jemalloc", ..walk() })], |_| {});
     assert_eq!(sum(&reading), 0x154000);
     let second = reading.heaps.iter().find(|heap| heap.allocator == "jemalloc").unwrap();
-    assert_eq!((second.sure, second.resident, second.share), (Sure::NotKnown, 0, 0));
+    assert_eq!((second.sure, second.resident, second.share), (Sure::NotKnown, 0, Some(0)));
     assert!(reading.problems[0].contains("another heap's as well"));
 }
 
@@ -108,13 +109,13 @@ fn an_allocator_without_a_layout_is_told() {
 
 #[test]
 fn lazily_freed_memory_is_of_the_whole_free_pages() {
-    let reading = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = 0x10000);
+    let reading = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = Some(0x10000));
     let heap = &reading.heaps[0];
     assert_eq!((heap.parts.of(Part::Lazy), heap.parts.of(Part::Kept)), (0x10000, 0x70000));
     let mut arenas = Parts::default();
     heap.arenas.iter().for_each(|arena| arenas += arena.parts);
     assert_eq!(arenas, heap.parts);
-    let more = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = 0x100000);
+    let more = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = Some(0x100000));
     assert_eq!(more.heaps[0].parts.of(Part::Kept), 0);
     assert_eq!(sum(&more), 0x154000);
 }
@@ -142,8 +143,19 @@ fn processes_together_count_a_shared_page_once() {
     let reading = reading_of(vec![Ok(walk())], |_| {});
     let rows = together(&[reading.clone(), reading.clone()]);
     let live = rows.iter().find(|row| row.name == "live").unwrap();
-    assert_eq!((live.resident, live.share), (0xa0000, 0x50000), "each has half of every page");
-    assert_eq!(rows.iter().map(|row| row.share).sum::<u64>(), reading.resident);
+    assert_eq!((live.resident, live.share), (0xa0000, Some(0x50000)), "each has half of every page");
+    assert_eq!(rows.iter().map(|row| row.share).sum::<Option<u64>>(), Some(reading.resident));
+}
+
+#[test]
+fn a_share_that_was_not_read_is_not_known_and_not_saved() {
+    let reading = reading_of(vec![Ok(walk())], |counted| counted[0].share = None);
+    assert_eq!((reading.heaps[0].share, reading.kernel.share), (None, None));
+    let live = together(&[reading.clone(), reading.clone()]).into_iter().find(|row| row.name == "live").unwrap();
+    assert_eq!((live.resident, live.share), (0xa0000, None));
+    let text = serde_json::to_string(&reading).unwrap();
+    assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), reading);
+    assert!(text.contains("\"anonymous\"") && !text.contains("\"share\":null"), "{text}");
 }
 
 #[test]

@@ -85,28 +85,14 @@ pub(super) fn all(readings: &[Reading], look: &Look) -> String {
     format!("{}\n{}\n", columns(&table, look), wrapped(NOTE, look.width.into()))
 }
 
-/// A process and its children: the sum by shares, then each process.
+/// A process and its children: the sum by shares where they were read, then each process.
 pub fn tree(readings: &[Reading], look: &Look) -> String {
     let rows = together(readings);
-    let sum: u64 = rows.iter().map(|row| row.share).sum();
-    let added: u64 = readings.iter().map(|reading| reading.resident).sum();
-    let of = |wanted: &dyn Fn(&Row) -> bool| bytes(rows.iter().filter(|row| wanted(row)).map(|row| row.share).sum());
-    let answer = format!(
-        "{} in {} processes, shared pages counted once: {} live, {} whole free pages; counted in each process it would be {}",
-        bytes(sum),
-        readings.len(),
-        of(&|row| row.part == Some(Part::Live)),
-        of(&|row| row.part == Some(Part::Kept)),
-        bytes(added)
-    );
-    let mut table = vec![["part", "counted once", "of all", "in each"].map(String::from).to_vec()];
-    for row in &rows {
-        let share = format!("{:.1} %", percent(row.share, sum));
-        table.push(vec![row.full_name(), bytes(row.share), share, bytes(row.resident)]);
-    }
-    table.push(vec!["all that is resident".into(), bytes(sum), "100.0 %".into(), bytes(added)]);
-    let note = "Counted once: a page counts for each process by its share of it (PSS), in proportion within a heap or an area. A \
-                page that a process outside of the tree has as well counts in part.";
+    let once: Option<u64> = rows.iter().map(|row| row.share).sum();
+    let (answer, table, note) = match once {
+        Some(sum) => once_each(readings, &rows, sum),
+        None => in_each(readings, &rows),
+    };
     format!(
         "{}\n\n{}\n{}\n\n{}",
         bold(&wrapped(&answer, look.width.into()), look),
@@ -114,6 +100,57 @@ pub fn tree(readings: &[Reading], look: &Look) -> String {
         wrapped(note, look.width.into()),
         all(readings, look)
     )
+}
+
+type Together = (String, Vec<Vec<String>>, &'static str);
+
+/// A page that several processes have counts once.
+fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
+    let added: u64 = readings.iter().map(|reading| reading.resident).sum();
+    let share = |row: &Row| row.share.unwrap_or(0);
+    let answer = format!(
+        "{} in {} processes, shared pages counted once: {} live, {} whole free pages; counted in each process it would be {}",
+        bytes(sum),
+        readings.len(),
+        of(rows, Part::Live, share),
+        of(rows, Part::Kept, share),
+        bytes(added)
+    );
+    let mut table = vec![["part", "counted once", "of all", "in each"].map(String::from).to_vec()];
+    for row in rows {
+        let part = format!("{:.1} %", percent(share(row), sum));
+        table.push(vec![row.full_name(), bytes(share(row)), part, bytes(row.resident)]);
+    }
+    table.push(vec!["all that is resident".into(), bytes(sum), "100.0 %".into(), bytes(added)]);
+    let note = "Counted once: a page counts for each process by its share of it (PSS), in proportion within a heap or an area. A \
+                page that a process outside of the tree has as well counts in part.";
+    (answer, table, note)
+}
+
+/// How many processes have a page was not read.
+fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
+    let added: u64 = readings.iter().map(|reading| reading.resident).sum();
+    let answer = format!(
+        "{} in {} processes, shared pages counted in each: {} live, {} whole free pages",
+        bytes(added),
+        readings.len(),
+        of(rows, Part::Live, |row| row.resident),
+        of(rows, Part::Kept, |row| row.resident)
+    );
+    let mut table = vec![["part", "in each", "of all"].map(String::from).to_vec()];
+    for row in rows {
+        let part = format!("{:.1} %", percent(row.resident, added));
+        table.push(vec![row.full_name(), bytes(row.resident), part]);
+    }
+    table.push(vec!["all that is resident".into(), bytes(added), "100.0 %".into()]);
+    let note = "Together it is less: a page that several processes have counts in each. The kernel tells only root how many have it. As \
+                root, or with --exact-shares, it counts once.";
+    (answer, table, note)
+}
+
+/// The bytes of a part in rows.
+fn of(rows: &[Row], part: Part, bytes_of: impl Fn(&Row) -> u64) -> String {
+    bytes(rows.iter().filter(|row| row.part == Some(part)).map(bytes_of).sum())
 }
 
 /// What the allocators keep.

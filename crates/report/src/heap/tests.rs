@@ -23,6 +23,7 @@ fn advice_is_told_with_its_lines_and_small_parts_are_not() {
     assert!(text.contains("\n    MALLOC_ARENA_MAX=2\n"), "{text}");
     assert!(text.contains("  - `malloc_trim(0)` would give back"), "{text}");
     assert!(!text.contains("  - cached by threads"), "it is less than a twentieth: {text}");
+    assert!(text.contains("its share of its pages (PSS) is"), "{text}");
     let mut nothing = reading.clone();
     nothing.heaps[0].remedies[0].bytes = 0;
     assert!(!super::text(&nothing, &[], &LOOK).contains("malloc_trim"), "what gives nothing back is no remedy");
@@ -86,8 +87,12 @@ fn processes_are_in_the_order_of_what_is_kept() {
     let at = |name: &str| text.find(name).unwrap();
     assert!(at("service") < at("smaller"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let tree = tree(&[before, after], &LOOK);
-    assert!(tree.contains("in 2 processes, shared pages counted once"), "{tree}");
+    let once = tree(&[before.clone(), after.clone()], &LOOK);
+    assert!(once.contains("in 2 processes, shared pages counted once"), "{once}");
+    before.heaps[0].share = None;
+    let each = tree(&[before, after], &LOOK);
+    assert!(each.contains("in 2 processes, shared pages counted in each") && !each.contains("once:"), "{each}");
+    assert!(each.contains("--exact-shares"), "{each}");
 }
 
 #[test]

@@ -96,6 +96,7 @@ pub fn checked(reading: &Reading) -> Vec<String> {
         let pause = show_duration(Duration::from_micros(micros));
         all.push(format!("the process was stopped for {pause} while it was read"));
     }
+    all.push(shares(reading));
     let counted = reading.kernel.resident;
     let apart = match counted.abs_diff(reading.resident) {
         0 => format!("the parts add up to what the kernel counts, {}", bytes(counted)),
@@ -106,4 +107,21 @@ pub fn checked(reading: &Reading) -> Vec<String> {
     };
     all.push(apart);
     all
+}
+
+/// What is known of how many processes have its pages.
+fn shares(reading: &Reading) -> String {
+    match (reading.kernel.share, reading.kernel.lazy) {
+        (None, _) => {
+            "how many processes have its pages (PSS), and what is lazily freed, was not read: --exact-shares reads it"
+                .into()
+        }
+        (Some(share), Some(_)) => format!("its share of its pages (PSS) is {}", bytes(share)),
+        (Some(share), None) => {
+            format!(
+                "its share of its pages (PSS) is {}; what is lazily freed was not read: --exact-shares reads it",
+                bytes(share)
+            )
+        }
+    }
 }

@@ -114,7 +114,10 @@ fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
     };
     assert_eq!(line("site ").join(" "), "site pinned alone with holes live blocks allocated short a minute");
-    assert_eq!(line("dictAddRaw").join(" "), "dictAddRaw 24.0 MiB 4.00 MiB 8.00 MiB 20.0 MiB 500 80.0 MiB 1 % 1.20 MiB grows");
+    assert_eq!(
+        line("dictAddRaw").join(" "),
+        "dictAddRaw 24.0 MiB 4.00 MiB 8.00 MiB 20.0 MiB 500 80.0 MiB 1 % 1.20 MiB grows"
+    );
     assert_eq!(line("3 others").join(" "), "3 others 16.0 MiB 512 KiB 1.00 MiB 27.0 MiB 1.50 k 108 MiB 30 % 0 B");
 }
 
@@ -205,7 +208,8 @@ fn another_allocator_has_its_own_pages_and_sites() {
     let (own, there) =
         said.split_once("\nPages of the heap under jemalloc:narenas=1, by a replay until there\n").unwrap();
     assert!(own.contains("107 MiB  100.0 %") && there.contains("51.0 MiB  100.0 %"), "{said}");
-    let (_, sites) = there.split_once("\nSites by function under jemalloc:narenas=1: 4, those that pin most first\n").unwrap();
+    let (_, sites) =
+        there.split_once("\nSites by function under jemalloc:narenas=1: 4, those that pin most first\n").unwrap();
     assert!(sites.lines().nth(1).is_some_and(|line| line.starts_with("  _sdsnewlen")), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let value: Value = serde_json::from_str(&json(&found(), Some(&under), Shown::default())).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
 use super::tree::Parts;
-use allocanary_heap::{How, Part, Reading, Sort, Sure, Trouble, take};
+use allocanary_heap::{How, Part, Reading, Shares, Sort, Sure, Trouble, take_with};
 use allocanary_kernel::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -43,7 +43,8 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
     for pid in members {
         let mut again = TRIES;
         let reading = loop {
-            break match take(*pid, How::Running, until.saturating_duration_since(Instant::now())) {
+            break match take_with(*pid, How::Running, Shares::BySmaps, until.saturating_duration_since(Instant::now()))
+            {
                 Ok(reading) => Some(reading),
                 // A helper that has ended has no memory any more.
                 Err(Trouble::Gone(_)) => None,
