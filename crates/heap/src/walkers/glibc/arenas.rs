@@ -13,6 +13,8 @@ const STARTS: [u64; 2] = [112, 24];
 const HEAPS: u64 = 2 << 20;
 /// The headers of heaps that are known. A thread arena lies behind one.
 const HEADERS: [u64; 2] = [0x20, 0x30];
+/// Tries to read an arena's end.
+const TOPS: usize = 100;
 /// Bins that may look wrong, because the process changes them while they are read.
 const MOVING: usize = 4;
 /// The most arenas of a ring: what glibc makes by default on 1024 cores. Links that do not close to a ring are followed
@@ -52,6 +54,22 @@ impl Arena {
         let flags = memory.word(at)? >> 32;
         Some(Arena { at, top, threads, system, contiguous: flags & 2 == 0 })
     }
+}
+
+/// Where the free block at the end of an arena begins and ends now. The arena changes it with each block that it takes from there, so that both
+/// are read until they belong together.
+pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u64)> {
+    let top = || memory.word(at.checked_add(bins - 16)?);
+    let mut before = top()?;
+    for _ in 0..TOPS {
+        let size = memory.word_now(before.checked_add(8)?)? & !7;
+        let after = top()?;
+        if after == before {
+            return Some((before, before.checked_add(size)?));
+        }
+        before = after;
+    }
+    None
 }
 
 /// Finds the arenas of every C library in the process: there is more than one where a library was loaded into a name space of its own.

@@ -24,7 +24,7 @@ pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, 
         Check {
             what: format!("bytes of {}", name(index)),
             wanted: after.system,
-            found: memories.pieces[index].iter().map(|piece| piece.blocks.to - piece.from).sum(),
+            found: memories.pieces[index].iter().map(|piece| piece.blocks.end - piece.from).sum(),
             tolerance: (before.system.abs_diff(after.system)).saturating_add(after.system / PART),
         }
     });

@@ -25,8 +25,10 @@ const OF_THREAD: u64 = 4;
 pub(super) struct Extent {
     /// Its first block.
     pub from: u64,
-    /// The first address after it.
+    /// The first address after it, as far as the mappings had it when they were read.
     pub to: u64,
+    /// The first address after it now: farther than that if the arena has grown since.
+    pub end: u64,
     /// The arena's place in the list; 0 is the main one.
     pub arena: u32,
     /// The free block that ends it, if it is the arena's last piece.
@@ -123,6 +125,10 @@ impl<'a> Chunks<'a> {
 
     fn block(&mut self, at: u64, size: u64, extent: &Extent, free: &mut Free, links: &mut Closure) {
         let next = at + size;
+        if next > extent.to {
+            // It goes on where the arena has grown.
+            return self.in_use(at, extent.to - at, free);
+        }
         let header = (next < extent.to).then(|| self.window.bytes(next, 16)).flatten().map(two_words);
         let Some((before, _)) = header.filter(|(_, header)| header & BEFORE_IN_USE == 0) else {
             return self.in_use(at, size, free);
@@ -210,7 +216,7 @@ pub(super) fn size(window: &mut Window, at: u64, extent: &Extent) -> Option<u64>
     let size = header & !7;
     let kind = if extent.arena == 0 { MMAPPED | OF_THREAD } else { MMAPPED };
     let end = at.checked_add(size)?;
-    let ends = end <= extent.to && extent.top.is_none_or(|top| end <= top || at > top);
+    let ends = end <= extent.end && extent.top.is_none_or(|top| end <= top || at > top);
     let fence = header & !BEFORE_IN_USE == FENCE;
     (size % 16 == 0 && (size >= SMALLEST || fence) && header & kind == 0 && ends).then_some(size)
 }

@@ -1,7 +1,7 @@
 //! The pieces of memory that an arena has. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The main arena has the data
 //! segment; what it got from `mmap` because the data segment could not grow is found by `mappings.rs`.
 
-use super::arenas::Arena;
+use super::arenas::{Arena, end_now};
 use super::chunks::Extent;
 use super::structures::Structures;
 use crate::{Memory, PAGE};
@@ -30,15 +30,19 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
         }
         let first = from + release.heap_header == arena.at;
         let header = release.heap_header + if first { release.arena } else { 0 };
+        let end = from + size;
+        let to = end.min(mapped_end(memory, from)?);
         let blocks = Extent {
             from: (from + header).next_multiple_of(16),
-            to: from + size,
+            to,
+            end,
             arena: index,
-            top: heaps.is_empty().then_some(arena.top),
+            // Where it has grown since, its end is not looked at.
+            top: heaps.is_empty().then_some(arena.top).filter(|&top| top < to || to == end),
             shrinks: false,
         };
         // The end of the arena is in its last heap.
-        let has_end = blocks.top.is_none_or(|top| blocks.from <= top && top <= blocks.to);
+        let has_end = !heaps.is_empty() || blocks.from <= arena.top && arena.top <= end;
         if blocks.from > blocks.to || !has_end {
             return None;
         }
@@ -54,24 +58,27 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
     None
 }
 
-/// The main arena's memory if it is in one piece: from where it began to its end.
-pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, base: u64) -> Option<Piece> {
-    let size = memory.word(arena.top.checked_add(8)?)? & !7;
-    let to = arena.top.checked_add(size)?;
+/// The main arena's memory if it is in one piece: from where it began to its end. The arena can have grown since the mappings were read: then it
+/// is walked as far as they go.
+pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, found: &Structures) -> Option<Piece> {
+    let base = found.params.base;
+    let (top, end) = end_now(memory, arena.at, found.release.bins)?;
+    let to = end.min(mapped_end(memory, base)?);
+    let from = base.checked_next_multiple_of(16)?;
+    // It has not become twice as large meanwhile.
+    let whole = base != 0 && from <= top && end - top >= 16 && end - to <= arena.system;
+    let top = Some(top).filter(|&top| top < to);
     let shrinks = ends_data_segment(memory, to);
-    let blocks = Extent { from: base.checked_next_multiple_of(16)?, to, arena: 0, top: Some(arena.top), shrinks };
-    let whole = base != 0 && blocks.from <= arena.top && size >= 16 && covered(memory, base, to);
-    whole.then_some(Piece { from: base, blocks })
+    whole.then_some(Piece { from: base, blocks: Extent { from, to, end, arena: 0, top, shrinks } })
 }
 
-/// Whether mappings cover a range without a hole.
-fn covered(memory: &dyn Memory, from: u64, to: u64) -> bool {
-    let mut at = from;
-    while at < to {
-        let Some(mapping) = memory.mapping(at) else { return false };
-        at = mapping.to;
+/// Where the memory ends that is mapped from an address on without a hole, for reading and writing.
+fn mapped_end(memory: &dyn Memory, from: u64) -> Option<u64> {
+    let mut to = None;
+    while let Some(mapping) = memory.mapping(to.unwrap_or(from)).filter(|one| one.readable && one.writable) {
+        to = Some(mapping.to);
     }
-    true
+    to
 }
 
 /// Whether the data segment ends at an address. Only there can the main arena be made smaller.

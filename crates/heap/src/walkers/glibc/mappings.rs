@@ -133,7 +133,7 @@ fn piece(
     top: u64,
 ) -> Option<Piece> {
     let top = (from <= top && top < limit).then_some(top);
-    let whole = Extent { from, to: limit, arena: 0, top, shrinks: false };
+    let whole = Extent { from, to: limit, end: limit, arena: 0, top, shrinks: false };
     if small.word(from + 8)? & 7 != 1 {
         return None;
     }
@@ -145,7 +145,7 @@ fn piece(
         if Some(at) == top {
             let to = at.checked_add(large.word(at + 8)? & !7).filter(|&to| to <= limit && to > at)?;
             let shrinks = ends_data_segment(memory, to);
-            return Some(Piece { from, blocks: Extent { to, shrinks, ..whole } });
+            return Some(Piece { from, blocks: Extent { to, end: to, shrinks, ..whole } });
         }
         match size(large, at, &whole)? {
             // Two fences, and a third one if a block of 16 bytes would have been left before them.
@@ -153,7 +153,7 @@ fn piece(
                 fences += 1;
                 at += FENCE;
                 if fences >= 2 && at % PAGE == 0 {
-                    return Some(Piece { from, blocks: Extent { to: at, top: None, ..whole } });
+                    return Some(Piece { from, blocks: Extent { to: at, end: at, top: None, ..whole } });
                 }
                 if fences > 3 {
                     return None;

@@ -27,7 +27,7 @@ impl Memories {
         let (main, threads) = found.arenas.split_first().expect("there is a main arena");
         let in_one_piece = main.has_memory(release) && main.contiguous;
         let in_pieces = main.has_memory(release) && !main.contiguous;
-        let of_main = in_one_piece.then(|| heaps::of_main(memory, main, found.params.base).map(|piece| vec![piece]));
+        let of_main = in_one_piece.then(|| heaps::of_main(memory, main, found).map(|piece| vec![piece]));
         let of_threads = (1..).zip(threads).map(|(index, arena)| heaps::of_thread(memory, arena, index, found));
         let heaps: Vec<_> = [of_main.unwrap_or(Some(Vec::new()))].into_iter().chain(of_threads).collect();
         let breaks = heaps.iter().filter(|heaps| heaps.is_none()).count() as u64;

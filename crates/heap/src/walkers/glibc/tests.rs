@@ -84,6 +84,30 @@ fn an_end_that_is_far_from_the_beginning_is_no_heap() {
     assert!(walk.breaks > 0 && walk.checks.iter().any(|check| !check.holds()));
 }
 
+/// The mappings are those of before: the main arena and a thread's have blocks and their ends behind them now.
+#[test]
+fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_go() {
+    for release in ALL {
+        let (mut fake, truth) = image(release, false);
+        let top = fake.word(truth.main + release.bins - 16).unwrap();
+        for mapping in &mut fake.mappings {
+            match mapping {
+                main if main.name == "[heap]" => main.to = (top / PAGE - 2) * PAGE,
+                thread if thread.from == THREAD_HEAPS[1] => thread.to = thread.from + PAGE,
+                _ => {}
+            }
+        }
+        let of_main = top - (top / PAGE - 2) * PAGE;
+        let of_thread = release.heap_header + 0x1230 - PAGE;
+        let walk = read(&fake).expect("it has an arena").unwrap().walk;
+        assert_eq!((walk.breaks, walk.skipped), (0, 0), "2.{}", release.since);
+        assert_eq!((walk.live, walk.blocks), (truth.live - of_main - of_thread, truth.blocks), "2.{}", release.since);
+        let regions = || walk.layout.regions();
+        assert!(regions().all(|(_, to, _)| fake.mapping(to - 1).is_some()), "no page that is not known to be there");
+        assert!(walk.checks.iter().all(|check| check.wanted == check.found), "{:?}", walk.checks);
+    }
+}
+
 #[test]
 fn a_heap_without_bytes_has_no_end() {
     let release = &ALL[3];
