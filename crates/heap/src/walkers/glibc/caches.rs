@@ -8,8 +8,8 @@ use super::marks::Marks;
 use super::release::{Cache, Release};
 use crate::{Memory, Window};
 
-/// How far below the thread pointer the variable is looked for: first near, then far.
-const REACH: [u64; 2] = [4 << 10, 64 << 10];
+/// How far below the thread pointer the variable is looked for: first near, then far. A program's own thread-local variables lie between.
+const REACH: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 /// Threads that are asked for the distance.
 const VOTERS: usize = 32;
 /// The largest block of a thread cache, if a parameter was set.
@@ -65,7 +65,8 @@ fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &
     let mut words = Window::new(memory);
     for &pointer in pointers.iter().take(VOTERS) {
         let from = memory.mapping(pointer)?.from.max(pointer.saturating_sub(reach));
-        for slot in (from.next_multiple_of(8)..pointer).step_by(8) {
+        let resident = memory.pages().within(from, pointer).filter(|run| run.state.is_resident());
+        for slot in resident.flat_map(|run| (run.from.next_multiple_of(8)..run.to).step_by(8)) {
             let Some(at) = words.word(slot) else { continue };
             if at % 16 == 0 && memory.mapping(at).is_some_and(|one| one.writable) && is_cache(window, at, cache) {
                 *votes.entry(pointer - slot).or_insert(0) += 1;

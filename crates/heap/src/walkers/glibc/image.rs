@@ -9,7 +9,7 @@ use crate::{Memory, PAGE, Thread};
 
 const HEAP: u64 = 0x5555_0000_0000;
 pub(super) const THREAD_HEAPS: [u64; 2] = [0x7e00_0000_0000, 0x7e00_0400_0000];
-const MMAPPED: u64 = 0x7f00_0000_0000;
+pub(super) const MMAPPED: u64 = 0x7f00_0000_0000;
 const LIBC: u64 = 0x7f10_0000_0000;
 const DATA: u64 = LIBC + 0x10000;
 const THREAD: u64 = 0x7f20_0000_0800;

@@ -3,6 +3,7 @@
 //! blocks up to its fences. The kernel merges neighbours into one mapping, so that they can begin at any page.
 
 use super::arenas::Arena;
+use super::choose::{Candidate, anchor, choose};
 use super::chunks::{Extent, FENCE, size};
 use super::heaps::{Piece, ends_data_segment};
 use super::release::Release;
@@ -39,7 +40,31 @@ pub(super) struct Found {
 /// mappings and ranges begin; then, if something is missing, at each page.
 pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) -> Found {
     let found = search(memory, wanted, taken, false);
-    if found.complete(&wanted) { found } else { search(memory, wanted, taken, true) }
+    match wanted.main {
+        _ if found.complete(&wanted) => found,
+        Some(_) => search(memory, wanted, taken, true),
+        None => chosen(memory, &wanted, taken),
+    }
+}
+
+/// Of all addresses at which a block could begin, those that agree with the allocator's counts.
+fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
+    let mut small = Window::of_pages(memory);
+    let mut all: Vec<Candidate> = Vec::new();
+    for mapping in memory.mappings().iter().filter(|one| one.is_heap_like() && one.readable) {
+        for (from, to) in gaps(mapping.from, mapping.to, taken) {
+            let first = all.len();
+            for run in memory.pages().within(from, to) {
+                for at in (run.from..run.to).step_by(PAGE as usize) {
+                    let bytes = mmapped(&mut small, at, to, wanted.release, true);
+                    all.extend(bytes.map(|bytes| Candidate { at, bytes, anchored: false }));
+                }
+            }
+            anchor(&mut all[first..], from, to);
+        }
+    }
+    let mmapped = choose(&all, wanted.mmapped, wanted.mmapped_bytes);
+    Found { mmapped_bytes: mmapped.iter().map(|(_, bytes)| bytes).sum(), mmapped, ..Found::default() }
 }
 
 fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: bool) -> Found {

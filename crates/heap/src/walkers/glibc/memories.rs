@@ -35,7 +35,8 @@ impl Memories {
 
         let mut taken: Vec<_> = pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to)).collect();
         taken.sort_unstable();
-        let params = &found.params;
+        // The counts of now: blocks come and go.
+        let params = &found.params.again(memory, release).unwrap_or(found.params);
         let wanted = Wanted {
             release,
             mmapped: params.mmapped,

@@ -6,6 +6,7 @@
 mod arenas;
 mod caches;
 mod checks;
+mod choose;
 mod chunks;
 mod fast;
 mod heaps;

@@ -3,7 +3,7 @@
 use allocanary_testing::fuzz;
 use proptest::prelude::*;
 
-use super::image::{THREAD_HEAPS, image};
+use super::image::{MMAPPED, THREAD_HEAPS, image};
 use super::release::ALL;
 use super::{WALKER, read};
 use crate::fake::{damage, walk_damaged};
@@ -105,6 +105,36 @@ fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_g
         let regions = || walk.layout.regions();
         assert!(regions().all(|(_, to, _)| fake.mapping(to - 1).is_some()), "no page that is not known to be there");
         assert!(walk.checks.iter().all(|check| check.wanted == check.found), "{:?}", walk.checks);
+    }
+}
+
+/// The JVM's memory has such words. One seems to be a block that covers a true one.
+#[test]
+fn words_that_are_like_a_block_with_its_own_pages_are_told_by_the_counts() {
+    for release in ALL {
+        let (mut fake, truth) = image(release, false);
+        let pages = |count: u64| (count * PAGE - release.mmapped_short) | 2;
+        fake.put(MMAPPED + 0x24 * PAGE, &[0, pages(0x20)]);
+        fake.put(MMAPPED + 0x2f * PAGE, &[0, pages(1)]);
+        let heap = read(&fake.done()).expect("it has an arena").unwrap();
+        assert_eq!((heap.mmapped, heap.walk.live), (2, truth.live), "2.{}", release.since);
+    }
+}
+
+/// A program's own thread-local variables lie between the thread pointer and libc's.
+#[test]
+fn a_thread_cache_is_found_behind_a_programs_own_variables() {
+    let release = &ALL[3];
+    for bytes in [60 << 10, 72 << 10, 3 << 20] {
+        let (mut fake, truth) = image(release, false);
+        let cache = truth.list - (release.cache.bins * release.cache.count + 8 * 3);
+        let thread = 0x7f30_0000_0000_u64 + (8 << 20) - 0x800;
+        fake.map(0x7f30_0000_0000, 8 << 20, true, 0, "");
+        fake.put(thread, &[thread, 0, thread]);
+        fake.put(thread - bytes - 0x48, &[cache]);
+        fake.threads[0].pointer = Some(thread);
+        let walk = read(&fake.done()).expect("it has an arena").unwrap().walk;
+        assert_eq!((walk.cached, walk.breaks), (truth.cached, 0), "{bytes}");
     }
 }
 
