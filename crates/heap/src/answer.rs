@@ -3,7 +3,7 @@
 use allocanary_kernel::units::{Bytes, Unit};
 
 use crate::rows::rows;
-use crate::{Heap, Part, Reading, Sure};
+use crate::{Heap, Part, Reading, Sort, Sure};
 
 /// A part has a clause of its own if it has at least one in this many of the resident bytes.
 const LEAST: u64 = 25;
@@ -27,6 +27,9 @@ pub fn answer(reading: &Reading) -> String {
     for row in &rows {
         let clause = match (row.part, heap(&row.allocator)) {
             (Some(part), Some(heap)) => of_part(part, heap, several, &unit),
+            _ if row.sort == Some(Sort::Unknown) && !reading.undivided.is_empty() => {
+                format!("{}: {} is in the process, not divided", row.name, reading.undivided.join(" and "))
+            }
             _ => row.name.clone(),
         };
         text.push_str(&format!("{separator}{} {clause}", unit.number(row.resident)));

@@ -27,6 +27,7 @@ mod difference;
 mod fake;
 mod files;
 mod freeze;
+mod inside;
 mod layout;
 mod live;
 mod mapping;

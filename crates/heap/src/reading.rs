@@ -34,6 +34,9 @@ pub struct Reading {
     pub heaps: Vec<Heap>,
     /// The rest.
     pub areas: Vec<Area>,
+    /// The allocators that are in the process and have no heap here, because it could not be divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undivided: Vec<String>,
     /// What could not be read or divided, a sentence each.
     pub problems: Vec<String>,
 }
@@ -177,11 +180,14 @@ impl Reading {
         walks: Vec<Result<Walk, Unknown>>,
     ) -> Reading {
         let mut claims = Claims::default();
-        let (mut heaps, mut problems) = (Vec::new(), Vec::new());
+        let (mut heaps, mut problems, mut undivided) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walks {
             match walk {
                 Ok(walk) => heaps.push(claims.heap(walk, counted, memory, &mut problems)),
-                Err(unknown) => problems.push(unknown.to_string()),
+                Err(unknown) => {
+                    problems.push(unknown.to_string());
+                    undivided.push(unknown.allocator.to_string());
+                }
             }
         }
         heaps.retain(|heap| heap.resident > 0 || heap.live > 0);
@@ -201,8 +207,15 @@ impl Reading {
             process,
             heaps,
             areas,
+            undivided,
             problems,
         }
+    }
+
+    /// The allocators of the process, and whether the heap of each is divided.
+    pub fn allocators(&self) -> impl Iterator<Item = (&str, bool)> {
+        let heaps = self.heaps.iter().map(|heap| (heap.allocator.as_str(), heap.sure != Sure::NotKnown));
+        heaps.chain(self.undivided.iter().map(|name| (name.as_str(), false)))
     }
 
     /// The resident bytes of all heaps by part.

@@ -9,7 +9,7 @@ use allocanary_kernel::sys::read_whole;
 
 use crate::{
     CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
-    best_of, build_id, counted, parse_smaps, shares, smaps, walk_all,
+    best_of, build_id, counted, inside, parse_smaps, shares, smaps, walk_all,
 };
 
 /// Walks of a heap that changes.
@@ -85,6 +85,7 @@ pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<R
     let mut reading = Reading::of(subject, taken, live.kernel()[1], &counted, &live, walks);
     reading.problems.extend(problem);
     reading.problems.extend(apart(&reading, live.kernel()));
+    inside::name(&mut reading, &live);
     if live.is_late() && !walked_late {
         let seconds = time.as_secs_f64();
         reading.problems.push(format!("heaps of runtimes were not all looked for: {seconds} s were over"));
@@ -118,7 +119,9 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     }
     let unwalked: Vec<Unknown> = unwalked(&core, &walks).collect();
     walks.extend(unwalked.into_iter().map(Err));
-    let counted = counted(core.mappings(), core.pages());
+    // A core tells of no other process.
+    let alone = |one: Counted| Counted { share: Some(one.resident), lazy: Some(0), ..one };
+    let counted: Vec<Counted> = counted(core.mappings(), core.pages()).into_iter().map(alone).collect();
     let sum = |of: &dyn Fn(&&Counted) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
     let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
     let kernel = Kernel { resident, anonymous, ..Kernel::default() };
@@ -133,6 +136,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
         ..Subject::default()
     };
     let mut reading = Reading::of(subject, taken, kernel, &counted, &core, walks);
+    inside::name(&mut reading, &core);
     if core.missing > 0 {
         reading.problems.push(format!("the core is truncated: {} bytes of it are missing", core.missing));
     }

@@ -104,6 +104,8 @@ fn an_allocator_without_a_layout_is_told() {
     let unknown = Unknown { allocator: "tcmalloc", reason: "no table".into() };
     let reading = reading_of(vec![Err(unknown)], |_| {});
     assert_eq!((reading.heaps.len(), reading.problems[0].as_str()), (0, "tcmalloc: heap not divided: no table"));
+    assert_eq!(reading.allocators().collect::<Vec<_>>(), [("tcmalloc", false)]);
+    assert!(answer::answer(&reading).contains("1.2 not known: tcmalloc is in the process, not divided"));
     assert_eq!(sum(&reading), 0x154000);
 }
 

@@ -165,8 +165,13 @@ fn unknown(reading: &Reading) -> u64 {
     unknown.map(|area| area.resident).sum()
 }
 
-/// The allocators that were found.
+/// The allocators that were found. What could not be divided is marked.
 fn allocators(reading: &Reading) -> String {
-    let names: Vec<&str> = reading.heaps.iter().map(|heap| heap.allocator.as_str()).collect();
-    if names.is_empty() { "-".into() } else { harmless(&names.join(", ")).into_owned() }
+    let name = |(name, divided): (&str, bool)| if divided { name.to_string() } else { format!("{name}, not divided") };
+    let names: Vec<String> = reading.allocators().map(name).collect();
+    match names.is_empty() {
+        true if !reading.problems.is_empty() => "not divided".into(),
+        true => "-".into(),
+        false => harmless(&names.join("; ")).into_owned(),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::bytes;
 use allocanary_heap::{Part, Reading};
+use allocanary_kernel::terminal::harmless;
 use std::time::Duration;
 
 /// The parts that have a column.
@@ -21,5 +22,10 @@ pub fn line(reading: &Reading) -> String {
     let seconds = Duration::from_millis(reading.taken).as_secs();
     let time = format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let figures = [reading.resident].into_iter().chain(known).chain([other]);
-    format!("{time:>11}{}\n", figures.map(|number| format!("{:>11}", bytes(number))).collect::<String>())
+    let undivided: Vec<&str> = reading.allocators().filter(|(_, divided)| !divided).map(|(name, _)| name).collect();
+    let mark = match undivided.is_empty() {
+        true => String::new(),
+        false => format!("  {} not divided", harmless(&undivided.join(", "))),
+    };
+    format!("{time:>11}{}{mark}\n", figures.map(|number| format!("{:>11}", bytes(number))).collect::<String>())
 }

@@ -115,6 +115,19 @@ fn lines_of_processes_stand_under_their_head_and_those_that_keep_the_most_are_na
 }
 
 #[test]
+fn what_is_not_divided_is_marked_in_every_line() {
+    let mut reading = reading("after");
+    assert!(!line(&reading).contains("not divided") && !many::all(&[reading.clone()], &LOOK).contains("not divided"));
+    reading.undivided = vec!["mimalloc".into()];
+    assert!(line(&reading).ends_with("  mimalloc not divided\n"));
+    assert!(many::all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not divided"));
+    reading.heaps[0].sure = allocanary_heap::Sure::NotKnown;
+    assert!(line(&reading).ends_with("  glibc, mimalloc not divided\n"));
+    reading.heaps.clear();
+    assert!(many::all(&[reading], &LOOK).contains(" mimalloc, not divided"));
+}
+
+#[test]
 fn a_line_over_time_stands_under_its_head() {
     let line = line(&reading("after"));
     assert_eq!(head().trim_end().chars().count(), line.trim_end().chars().count(), "{}{line}", head());

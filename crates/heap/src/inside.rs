@@ -1,0 +1,109 @@
+//! Allocators that are linked into a program, and that no walker has found. In: a memory of which much is not known. Out: their names, by a text
+//! that each has in its constants. It is looked for only then, since that takes a read of the whole program.
+
+use crate::{Area, Memory, Reading, Sort};
+
+/// Texts that survive stripping, and whose they are. They are reversed, so that this program does not have them.
+const MARKS: [(&str, &[u8]); 4] = [
+    ("jemalloc", b">collamej<"),
+    ("mimalloc", b" :rorre :collamim"),
+    ("tcmalloc", b" :collamct"),
+    // Of musl's table of errors: its malloc has no text.
+    ("musl's malloc", b"noitamrofni rorre oN"),
+];
+/// The most bytes of constants that are searched, and those that are read at once. The pieces overlap by more than the longest text.
+const MOST: u64 = 256 << 20;
+const PIECE: u64 = 1 << 20;
+const AGAIN: u64 = 64;
+/// Less than this is not worth a name, and neither is less than one in so many of the resident bytes.
+const LITTLE: u64 = 1 << 20;
+const PART: u64 = 20;
+
+/// Adds the names to a reading, with a sentence each.
+pub(crate) fn name(reading: &mut Reading, memory: &dyn Memory) {
+    let unknown: u64 =
+        reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area: &Area| area.resident).sum();
+    if unknown < LITTLE || unknown < reading.resident / PART {
+        return;
+    }
+    for (name, path) in found(memory, reading.process.file()) {
+        if reading.heaps.iter().any(|heap| heap.allocator == name)
+            || reading.undivided.iter().any(|known| known == name)
+        {
+            continue;
+        }
+        reading.undivided.push(name.into());
+        reading.problems.push(format!(
+            "{name}: heap not divided: it is linked into {path}, and its layout is not known here; it may have the {unknown} bytes that are not \
+             known"
+        ));
+    }
+}
+
+/// The allocators whose text is in the constants of the executable, and its path.
+fn found<'a>(memory: &'a dyn Memory, executable: &str) -> Vec<(&'static str, &'a str)> {
+    let file = |path: &'a str| path.strip_suffix(" (deleted)").unwrap_or(path).rsplit('/').next().unwrap_or_default();
+    let constants =
+        memory.mappings().iter().filter(|one| one.inode != 0 && one.readable && !one.writable && !one.shared);
+    let mut found = Vec::new();
+    let (mut left, mut bytes) = (MOST, Vec::new());
+    for mapping in constants.filter(|one| file(&one.name) == executable) {
+        let mut at = mapping.from;
+        while at < mapping.to && left > 0 {
+            bytes.resize((PIECE + AGAIN).min(mapping.to - at) as usize, 0);
+            if memory.read(at, &mut bytes) {
+                for (name, backwards) in MARKS {
+                    if !found.iter().any(|(known, _)| *known == name) && has(&bytes, backwards) {
+                        found.push((name, mapping.name.as_str()));
+                    }
+                }
+            }
+            at += PIECE;
+            left = left.saturating_sub(PIECE);
+        }
+    }
+    found
+}
+
+/// Whether bytes have a text, which is given backwards.
+fn has(bytes: &[u8], backwards: &[u8]) -> bool {
+    let (last, rest) = backwards.split_first().expect("no mark is empty");
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == last).map(|(at, _)| at);
+    let before = |at: usize| at.checked_sub(rest.len()).is_some_and(|from| bytes[from..at].iter().rev().eq(rest));
+    { ends }.any(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::{Kernel, Subject};
+
+    fn reading(mark: &[u8], unknown: u64) -> Reading {
+        let mut fake = Fake::default();
+        fake.map(0x400000, 0x10_1000, false, 7, "/opt/program (deleted)");
+        fake.map(0x1000_0000, 4 << 20, true, 0, "");
+        fake.touch(0x1000_0000, 0x1000_0000 + unknown);
+        // Across the end of the first piece.
+        let text: Vec<u8> = mark.iter().rev().copied().collect();
+        fake.write(0x500000 - 3, &text);
+        let fake = fake.done();
+        let process = Subject { executable: "/opt/program".into(), ..Subject::default() };
+        let mut reading = Reading::of(process, 0, Kernel::default(), &fake.counted(), &fake, Vec::new());
+        name(&mut reading, &fake);
+        reading
+    }
+
+    #[test]
+    fn what_is_linked_in_and_not_divided_is_named_where_much_is_not_known() {
+        for (name, mark) in MARKS {
+            let found = reading(mark, 2 << 20);
+            assert_eq!(found.undivided, [name]);
+            assert!(
+                found.problems[0].starts_with(&format!("{name}: heap not divided: it is linked into /opt/program"))
+            );
+        }
+        assert_eq!(reading(b"nothing", 2 << 20).undivided, [""; 0]);
+        assert_eq!(reading(MARKS[0].1, 4096).undivided, [""; 0], "a program is not read for a page");
+    }
+}
