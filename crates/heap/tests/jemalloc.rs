@@ -25,3 +25,9 @@ fn every_live_byte_is_found() {
     let check = &walk.checks[0];
     assert_eq!((check.what.as_str(), check.wanted), ("bytes of active extents", check.found));
 }
+
+/// The caches' own memory is not the program's.
+#[test]
+fn what_thread_caches_are_made_of_is_not_live() {
+    known::compare("jemalloc", "program", &[("_RJEM_MALLOC_CONF", "tcache:true,narenas:3")]);
+}

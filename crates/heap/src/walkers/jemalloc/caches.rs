@@ -1,4 +1,4 @@
-//! The blocks that thread caches keep. In: the threads, and the extents. Out: the blocks' addresses.
+//! The blocks that thread caches keep, and those that the caches are in. In: the threads, and the extents. Out: the blocks' addresses.
 //!
 //! A thread has its cache among its thread-local variables, just below its thread pointer: an array with one `cache_bin_t` for
 //! each size class (`include/jemalloc/internal/cache_bin.h`, releases 5.3.0 and 5.3.1), 24 bytes each:
@@ -30,6 +30,8 @@ const SHORTEST: usize = 16;
 pub struct Caches {
     /// The addresses of cached blocks, sorted.
     pub blocks: Vec<u64>,
+    /// The addresses of the blocks that have the stacks of addresses: jemalloc's own, sorted. 28 KiB for each thread by default.
+    pub own: Vec<u64>,
     /// Addresses in caches that are no blocks of their class: the cache changed while it was read.
     pub odd: u64,
 }
@@ -43,6 +45,8 @@ impl Caches {
         }
         caches.blocks.sort_unstable();
         caches.blocks.dedup();
+        caches.own.sort_unstable();
+        caches.own.dedup();
         caches
     }
 
@@ -68,6 +72,7 @@ impl Caches {
                 blocks.extend(good);
             }
             if blocks.len() >= odd {
+                self.own.extend(run.last().and_then(|last| extents.block_of(last.end() - 1)));
                 self.odd += odd as u64;
                 self.blocks.extend(blocks);
             }

@@ -144,6 +144,13 @@ impl Extents {
         self.all[..after].last().map(|(extent, _)| extent).filter(|extent| at < extent.to())
     }
 
+    /// Where the active block begins that has the address.
+    pub fn block_of(&self, at: u64) -> Option<u64> {
+        let extent = self.at(at).filter(|extent| extent.state() == Use::Active)?;
+        let within = at.checked_sub(extent.at)?;
+        Some(if extent.slab() { at - within % extent.block().max(1) } else { extent.at })
+    }
+
     /// The active block that begins at the address: its size class.
     pub fn class_of_block(&self, at: u64) -> Option<u8> {
         let extent = self.at(at).filter(|extent| extent.state() == Use::Active)?;

@@ -135,6 +135,14 @@ fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
             walk.layout.block(*at, size, Kind::Cached);
         }
     }
+    let first = caches.own.partition_point(|at| *at < extent.at);
+    for at in caches.own[first..].iter().take_while(|at| **at < extent.to()) {
+        let region = (at - extent.at) / size;
+        if let Some(bits) = taken.get_mut((region / 64) as usize) {
+            *bits &= !(1 << (region % 64));
+            walk.layout.block(*at, size, Kind::Structure);
+        }
+    }
     let count: u64 = taken.iter().map(|bits| u64::from(bits.count_ones())).sum();
     walk.live += count * size;
     walk.blocks += count;
@@ -146,6 +154,8 @@ fn large(extent: &Extent, size: u64, caches: &Caches, walk: &mut Walk) {
     if caches.blocks.binary_search(&extent.at).is_ok() {
         walk.cached += size;
         walk.layout.block(extent.at, size, Kind::Cached);
+    } else if caches.own.binary_search(&extent.at).is_ok() {
+        walk.layout.block(extent.at, size, Kind::Structure);
     } else {
         walk.live += size;
         walk.blocks += 1;

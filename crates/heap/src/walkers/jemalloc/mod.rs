@@ -15,7 +15,7 @@ use rtree::Tree;
 
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 
-/// The walker. `live` counts usable sizes. With `cached` it is what jemalloc's `stats.allocated` counts.
+/// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
 pub const WALKER: Walker = Walker { name: "jemalloc", about: "5.3.0 and 5.3.1, with symbols or stripped", walk };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {

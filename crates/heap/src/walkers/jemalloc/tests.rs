@@ -39,6 +39,11 @@ fn heap(shape: Shape, cached: u64) -> Fake {
 
 /// A heap that begins at an address not far from [`HEAP`].
 fn heap_at(shape: Shape, cached: u64, heap: u64) -> Fake {
+    heap_with(shape, cached, heap, TLS + 0x1000)
+}
+
+/// The same with the stacks of the thread cache at an address.
+fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
     let mut fake = Fake::default();
     fake.map(CODE, 0x1000, false, 7, "/lib/code");
     fake.map(GLOBALS, 0x1000, true, 7, "/lib/code");
@@ -72,7 +77,6 @@ fn heap_at(shape: Shape, cached: u64, heap: u64) -> Fake {
     fake.put(shard, &[GLOBALS + 0x1200, active, 1, CODE + 8, CODE + 16]);
     fake.put(shard + 0x800, &[EMAP, STRUCTURES + 0xc0, 0, 0, STRUCTURES + 0xc0]);
 
-    let stacks = TLS + 0x1000;
     for class in 0..40 {
         let (full, empty) = (stacks + class * 0x40, stacks + (class + 1) * 0x40);
         let head = empty - if class == 4 { 8 * cached } else { 0 };
@@ -164,6 +168,18 @@ fn a_large_block_whose_extent_is_another_by_now_is_known_by_the_tree() {
     fake.put(EDATA + 2 * 128 + 8, &[HEAP + 0x80000, PAGE]);
     let walk = walk(&fake);
     assert_eq!((walk.live, walk.breaks, walk.skipped), (LIVE, 1, 0));
+}
+
+/// In the large block, and in the last region of the slab of 2560 bytes, of which 40 stacks of 64 bytes take all.
+#[test]
+fn the_blocks_that_thread_caches_are_in_are_structures() {
+    for (stacks, bytes) in [(HEAP + 6 * PAGE + 0x440, 32 << 10), (HEAP + PAGE + 7 * 2560, 2560)] {
+        let fake = heap_with(Shape::Two, 5, HEAP, stacks);
+        let walk = walk(&fake);
+        assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE - 5 * 64 - bytes, 5 * 64, 19 + 8), "{bytes}");
+        let structures = |walk: &Walk| walk.layout.parts(&fake.pages, walk.arenas.len() as u32)[0].of(Part::Structures);
+        assert_eq!(structures(&walk), bytes);
+    }
 }
 
 #[test]
