@@ -4,12 +4,14 @@ mod anatomy;
 mod crowd;
 mod divided;
 mod give_back;
+mod growing;
 mod idle_python;
 mod idle_threads;
 mod purge;
 mod replay;
 mod scrapes;
 mod small_program;
+mod waits;
 
 use crate::check::Check;
 
@@ -26,4 +28,6 @@ pub const ALL: &[&Check] = &[
     &scrapes::CHECK,
     &crowd::CHECK,
     &give_back::CHECK,
+    &growing::CHECK,
+    &waits::CHECK,
 ];

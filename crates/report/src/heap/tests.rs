@@ -117,14 +117,14 @@ fn lines_of_processes_stand_under_their_head_and_those_that_keep_the_most_are_na
 #[test]
 fn what_is_not_divided_is_marked_in_every_line() {
     let mut reading = reading("after");
-    assert!(!line(&reading).contains("not divided") && !many::all(&[reading.clone()], &LOOK).contains("not divided"));
+    assert!(!line(&reading).contains("not divided") && !all(&[reading.clone()], &LOOK).contains("not divided"));
     reading.undivided = vec!["mimalloc".into()];
     assert!(line(&reading).ends_with("  mimalloc not divided\n"));
-    assert!(many::all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not divided"));
+    assert!(all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not divided"));
     reading.heaps[0].sure = allocanary_heap::Sure::NotKnown;
     assert!(line(&reading).ends_with("  glibc, mimalloc not divided\n"));
     reading.heaps.clear();
-    assert!(many::all(&[reading], &LOOK).contains(" mimalloc, not divided"));
+    assert!(all(&[reading], &LOOK).contains(" mimalloc, not divided"));
 }
 
 #[test]

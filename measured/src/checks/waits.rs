@@ -1,0 +1,86 @@
+//! How long a process waits for `mmap` while its memory is read, against a read of its `smaps`, during which the kernel lets nobody map.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::check::{Check, Measure};
+use crate::decision::Pair;
+use crate::place::Place;
+use crate::problem::Problem;
+
+pub const CHECK: Check = Check {
+    name: "reading",
+    works: "the longest `mmap` of a process under `heap` and `doctor` takes less than half of the longest while its smaps is read",
+    broken: "it takes more than half",
+    limit: 0.5,
+    begin,
+};
+
+/// What it has mapped: the kernel takes some 50 ms for its `smaps`.
+const MIB: &str = "1024";
+/// Readings of each kind for a pair, in turns. The one with the shortest wait counts: on a busy machine the process waits for a processor as
+/// well. What holds the lock for long does so each time.
+const TURNS: usize = 3;
+
+/// A program that tells its longest `mmap`.
+struct Maps {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Maps {
+    /// The longest since the last question, in nanoseconds.
+    fn longest(&mut self) -> Result<f64, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::Failed(format!("the program that maps: {why}"));
+        let input = self.child.stdin.as_mut().ok_or_else(|| failed(&"it has no input"))?;
+        input.write_all(b"\n").map_err(|error| failed(&error))?;
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(|error| failed(&error))?;
+        line.trim().parse().map_err(|error| failed(&error))
+    }
+}
+
+impl Drop for Maps {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn begin(place: &Place) -> Result<Measure, Problem> {
+    let failed = |what: &str, why: &dyn std::fmt::Display| Problem::Failed(format!("{what}: {why}"));
+    let program = place.compiled("measured/programs/waits.c")?;
+    let command = place.binary("allocanary")?;
+    let mut child = Command::new(program);
+    let mut child = child
+        .args(["1", MIB])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed("starting the program that maps", &error))?;
+    let output = child.stdout.take().ok_or_else(|| failed("the program that maps", &"it has no output"))?;
+    let mut maps = Maps { child, output: BufReader::new(output) };
+    // It answers when all is mapped.
+    maps.output.read_line(&mut String::new()).map_err(|error| failed("the program that maps", &error))?;
+    let pid = maps.child.id().to_string();
+    Ok(Box::new(move || {
+        let (mut ours, mut kernels) = (Vec::new(), Vec::new());
+        for _ in 0..TURNS {
+            maps.longest()?;
+            for verb in ["heap", "doctor"] {
+                let status = Command::new(&command).args([verb, &pid]).stdout(Stdio::null()).status();
+                match status.map_err(|error| failed(verb, &error))?.code() {
+                    // 1: memory that is not malloc's is not divided.
+                    Some(0 | 1) => {}
+                    code => return Err(failed(verb, &format_args!("it ended with {code:?}"))),
+                }
+            }
+            ours.push(maps.longest()?);
+            fs::read(format!("/proc/{pid}/smaps")).map_err(|error| failed("reading smaps", &error))?;
+            kernels.push(maps.longest()?);
+        }
+        let shortest = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, f64::min);
+        Ok(Pair { checked: shortest(ours), control: shortest(kernels) })
+    }))
+}
