@@ -25,7 +25,7 @@ fn of(process: Subject, status: &[u8], taken: u64, problem: String) -> Reading {
         name: name.into(),
         sort,
         resident,
-        share: resident,
+        share: None,
         mappings: 0,
         how: "the kernel's count; the mappings were not read".into(),
         tool: String::new(),
@@ -42,9 +42,10 @@ fn of(process: Subject, status: &[u8], taken: u64, problem: String) -> Reading {
         process,
         stopped: None,
         resident,
-        kernel: Kernel { resident, share: resident, anonymous, lazy: 0, swapped: count(b"VmSwap:") },
+        kernel: Kernel { resident, share: None, anonymous, lazy: None, swapped: count(b"VmSwap:") },
         heaps: Vec::new(),
         areas: areas.into_iter().filter(|area| area.resident > 0).collect(),
+        undivided: Vec::new(),
         problems: vec![problem],
     }
 }

@@ -16,7 +16,6 @@ pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};
 pub use signals::{Blocked, HeldSignal, hold_signals, keep_signals, pass_signals_on};
-pub use signals::{HeldSignal, hold_signals, keep_signals, pass_signals_on};
 pub use whole::read_whole;
 
 use std::ffi::CStr;

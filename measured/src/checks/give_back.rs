@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use allocanary_give_back::carry_out;
 use allocanary_give_back::plan::plan;
+use allocanary_give_back::{Limits, carry_out};
 use allocanary_heap::{How, take};
 
 use crate::check::{Check, Measure};
@@ -61,7 +61,8 @@ fn once() -> Result<Pair, Problem> {
     let one = planned.first().ok_or_else(|| Problem::Failed("python3 has nothing to give back".into()))?;
     let forecast = one.forecast.ok_or_else(|| Problem::Failed("the heap of python3 was not divided".into()))?;
     let calls = (one.remedy.calls)();
-    carry_out(pid, one.remedy, &calls, Duration::from_secs(10)).map_err(|error| failed("the call", &error))?;
+    let limits = Limits { patience: Duration::from_secs(10), every: None };
+    carry_out(pid, one.remedy, &calls, limits).map_err(|error| failed("the call", &error))?;
     let after = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap again", &error))?;
     let given = before.resident.saturating_sub(after.resident);
     Ok(Pair { checked: given.abs_diff(forecast) as f64, control: forecast as f64 })

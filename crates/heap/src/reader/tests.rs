@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::request::Told;
 use super::*;
-use crate::Subject;
+use crate::{Shares, Subject};
 
 /// A child that is a script of the shell: it says that it is ready, and then does this.
 fn child(script: &str) -> Child {
