@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 static void allocate(const char *who) {
-    for (int at = 0; at < 1000; at++) free(malloc((size_t)at + 1));
+    for (int at = 0; at < 1000; at++) {
+        void *volatile block = malloc((size_t)at + 1);
+        free(block);
+    }
     printf("%s %d\n", who, (int)getuid());
     fflush(stdout);
 }

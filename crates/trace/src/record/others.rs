@@ -47,12 +47,11 @@ fn is_ours(path: &Path) -> bool {
 pub fn gather(folder: &Path) {
     for others in all(folder).filter(|path| is_ours(path)) {
         for entry in fs::read_dir(&others).into_iter().flatten().flatten() {
-            let (from, to) = (entry.path(), folder.join(entry.file_name()));
+            let from = entry.path();
             let is_trace = from.extension().is_some_and(|ending| ending == "trace");
+            let Some(to) = is_trace.then(|| free_name(folder, &from)).flatten() else { continue };
             // It is looked at where its owner cannot exchange it any more.
-            if is_trace
-                && to.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
-                && fs::rename(&from, &to).is_ok()
+            if fs::rename(&from, &to).is_ok()
                 && !fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
             {
                 let _ = fs::remove_file(&to);
@@ -61,6 +60,16 @@ pub fn gather(folder: &Path) {
         // One that is not empty stays.
         let _ = fs::remove_dir(&others);
     }
+}
+
+/// A name in the folder that no trace has: a process that begins another program after it has changed its user has one in both. It ends with
+/// a number: the next that is free.
+fn free_name(folder: &Path, from: &Path) -> Option<PathBuf> {
+    let stem = from.file_stem()?.to_str()?;
+    let (name, number) = stem.rsplit_once('-')?;
+    let first: u32 = number.parse().ok()?;
+    let names = (first..first.saturating_add(10_000)).map(|number| folder.join(format!("{name}-{number}.trace")));
+    names.into_iter().find(|to| to.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound))
 }
 
 #[cfg(test)]
@@ -85,9 +94,10 @@ mod tests {
         fs::hard_link(&secret, others.join("d-7-0.trace")).unwrap();
         gather(folder.path());
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
-        assert_eq!([read("a-7-0.trace"), read("b-7-0.trace")], [Some("a".into()), Some("first".into())]);
+        let found = ["a-7-0.trace", "b-7-0.trace", "b-7-1.trace"].map(read);
+        assert_eq!(found, ["a", "first", "second"].map(|text| Some(text.to_string())));
         assert_eq!([read("c-7-0.trace"), read("d-7-0.trace")], [None, None]);
         assert_eq!(read("secret").as_deref(), Some("root's"));
-        assert!(others.join("b-7-0.trace").exists(), "what would replace another stays");
+        assert!(!others.exists());
     }
 }
