@@ -170,7 +170,7 @@ fn a_limit_below_what_is_alive_is_said_once_and_does_not_spin() {
 /// A process that was purged at 81 % of its limit, for longer than the purse has.
 fn that_owes() -> Process {
     let mut process = Process::under(1000);
-    process.dear = SECOND / 5;
+    process.dear = SECOND / 2;
     process.at(810, 0);
     process.dear = SECOND / 100;
     process
