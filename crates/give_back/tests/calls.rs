@@ -216,6 +216,21 @@ fn a_thread_that_may_hold_a_lock_or_whose_stack_is_not_known_is_refused() {
     assert!(lock.contains("1 waiting in futex for another thread") && lock.contains("such as a timer"), "{lock}");
 }
 
+/// Handlers of fork may have locked all of an allocator whose locks are not glibc's: no thread is called then, not even another one.
+#[test]
+fn while_a_thread_forks_another_allocator_is_not_called() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &["fork"]) else { return };
+    let tcmalloc = remedy::of("tcmalloc").unwrap();
+    let refused = loop {
+        match carry_out(running.pid(), tcmalloc, &(tcmalloc.calls)(), LIMITS) {
+            Err(Refusal::NoThread { .. }) => {}
+            other => break other.unwrap_err().to_string(),
+        }
+    };
+    assert!(refused.contains(&format!("its thread {} waits inside of fork", running.pid())), "{refused}");
+    running.kill();
+}
+
 #[test]
 fn a_wait_for_a_condition_is_borrowed() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["condition"]) else { return };
