@@ -12,7 +12,7 @@ use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
-use allocanary_heap::reader::{Cost, MEMORY};
+use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
@@ -25,9 +25,6 @@ use saved::{Saved, load};
 
 /// The time for a process unless --deadline says another: a GiB takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// A child with less has little beside its own program.
-const LEAST: u64 = 64 << 20;
 
 /// Does what is asked for.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
