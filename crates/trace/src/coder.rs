@@ -156,7 +156,7 @@ unsafe fn finish(at: *mut u8, first: u8, end: *mut u8) -> *mut u8 {
 
 /// Whether the size of a block of malloc has an event by itself: a multiple of 8 of at most 504 bytes.
 #[inline(always)]
-pub(crate) fn is_short(size: u64) -> bool {
+pub fn is_short(size: u64) -> bool {
     size.is_multiple_of(8) && size.wrapping_sub(1) < 504
 }
 
@@ -205,7 +205,7 @@ impl Coder {
     /// [`LONGEST_EVENT`] bytes at `at` may be written.
     #[inline(always)]
     pub unsafe fn put_malloc_stamped(&mut self, at: *mut u8, address: u64, size: u64, ticks: u64) -> *mut u8 {
-        let code = size / 8 & 63;
+        let code = (size / 8) & 63;
         let difference = self.difference(code as usize, address);
         // SAFETY: the caller's promise.
         unsafe { finish(at, (code as u8) << 2 | 3, put(put(at.add(1), difference), ticks)) }
