@@ -135,7 +135,7 @@ impl<'a> Borrowed<'a> {
         if let Some(why) = prepared.ground.unfit(prepared.reader, at, waiting.wait.is_for_another()) {
             return unfit(&why);
         }
-        let Some(again) = again(pid, tid, &found) else { return unfit("again, it is not known for what") };
+        let Some(again) = again(waiting, &found) else { return unfit("again, it is not known for what") };
         let (told, mask) = stop.state()?;
         let extended = frame::parts(&told).and_then(|(parts, size)| Extended::new(&told, parts, size));
         let Some(extended) = extended else { return unfit("with registers that are not known here (AMX)") };
@@ -441,16 +441,14 @@ fn is_waiting(tid: u32, registers: &Registers) -> bool {
 
 /// The registers with which a thread makes its call again without the kernel's help; with which it goes on, if the call has ended. `None` if it
 /// is not known which call it was.
-fn again(pid: u32, tid: u32, found: &Registers) -> Option<Registers> {
+fn again(waiting: &Waiting, found: &Registers) -> Option<Registers> {
     if found.rax as i64 >= 0 {
         return Some(*found);
     }
     let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
+    let is_same = (arguments, found.rsp, found.rip) == (waiting.told.arguments, waiting.told.sp, waiting.told.pc);
     let number = match found.orig_rax as i64 {
-        libc::SYS_restart_syscall => {
-            let function = fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")).unwrap_or_default();
-            waits::again(&function, &arguments)?
-        }
+        libc::SYS_restart_syscall => waiting.number.filter(|_| is_same)?,
         number => number,
     };
     Some(Registers { rip: found.rip - 2, rax: number as u64, ..*found })
@@ -483,7 +481,13 @@ mod tests {
     #[test]
     fn a_wait_begins_again_at_its_instruction_and_a_result_stays() {
         let found = Registers { orig_rax: libc::SYS_poll as u64, rax: -516_i64 as u64, rip: 0x1002, ..zeroes() };
-        let again = |found: &Registers| super::again(1, 1, found).map(|one| (one.rip, one.rax));
+        let wait = waits::harmless(libc::SYS_poll, &[0; 6], |_| None).unwrap();
+        let told = waits::Told { number: libc::SYS_restart_syscall, arguments: [0; 6], sp: 0, pc: 0x1002 };
+        let waiting = Waiting { tid: 1, wait, told, number: Some(libc::SYS_poll) };
+        let again = |found: &Registers| super::again(&waiting, found).map(|one| (one.rip, one.rax));
+        let goes_on = Registers { orig_rax: libc::SYS_restart_syscall as u64, ..found };
+        assert_eq!(again(&goes_on), Some((0x1000, libc::SYS_poll as u64)));
+        assert_eq!(again(&Registers { rsp: 8, ..goes_on }), None, "another wait by now");
         assert_eq!(again(&found), Some((0x1000, libc::SYS_poll as u64)));
         assert_eq!(again(&Registers { rax: 1, ..found }), Some((0x1002, 1)));
     }

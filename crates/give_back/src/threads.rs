@@ -18,6 +18,8 @@ pub struct Waiting {
     pub wait: &'static Wait,
     /// What the kernel tells of it.
     pub told: Told,
+    /// The number of the call: where the kernel only tells that it goes on, the one that it was.
+    pub number: Option<i64>,
 }
 
 /// The threads of a process.
@@ -48,7 +50,14 @@ impl Threads {
                 Ok((wait, _)) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
                     *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
                 }
-                Ok((wait, told)) => threads.waiting.push(Waiting { tid, wait, told }),
+                Ok((wait, told)) => {
+                    // Not while it is stopped: the kernel then tells that it is.
+                    let number = match told.number {
+                        libc::SYS_restart_syscall => waits::again(&text("wchan"), &told.arguments),
+                        number => Some(number),
+                    };
+                    threads.waiting.push(Waiting { tid, wait, told, number });
+                }
                 Err(does) => *threads.others.entry(does).or_default() += 1,
             }
         }

@@ -231,6 +231,16 @@ fn while_a_thread_forks_another_allocator_is_not_called() {
     running.kill();
 }
 
+/// The second time the kernel only tells that a call goes on, and not which.
+#[test]
+fn a_wait_that_was_interrupted_before_is_borrowed_again() {
+    let Some((mut running, _folder)) = start_of("stands.c", &[], &[]) else { return };
+    for _ in 0..3 {
+        trim_once(running.pid()).unwrap();
+    }
+    running.kill();
+}
+
 #[test]
 fn a_wait_for_a_condition_is_borrowed() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["condition"]) else { return };
