@@ -115,7 +115,7 @@ mod tests {
         let start = u64::from_str_radix(line.split_once('-').unwrap().0, 16).unwrap();
         let mut path = [0; 512];
         let length = file_at(start, &mut path);
-        assert_eq!(&path[..length], line[line.find('/').unwrap()..].as_bytes());
+        assert_eq!(&path[..length], &line.as_bytes()[line.find('/').unwrap()..]);
         assert_eq!(file_at(start, &mut [0; 4]), 0, "no room");
         assert_eq!(file_at(8, &mut path), 0);
     }
