@@ -6,7 +6,7 @@
 //! further 2 % of the limit.
 //!
 //! What a purge costs is mostly paid later: each page that the program takes again is a page fault. Near the limit that was nine
-//! tenths of a program's time. So all that is done has a [`Purse`](super::purse): 5 % of a processor. While it is empty, pages are
+//! tenths of a program's time. So all that is done has a purse: 5 % of a processor. While it is empty, pages are
 //! given back only from 97 % of the limit on, and only while that holds the limit and the last two purges were not in vain: then they are
 //! what keeps the kernel from killing the process.
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const NO_MEMORY: i32 = 71;
 
 /// Limits the memory of this process from now on: of all that it has, resident or not. Where an allocation fails, it ends with
-/// [`NO_MEMORY`], without a core file.
+/// `NO_MEMORY`, without a core file.
 pub fn limit_memory(bytes: u64) {
     /// Rust ends a program that has no memory by `abort`.
     extern "C" fn end(_: libc::c_int) {
