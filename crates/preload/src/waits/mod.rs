@@ -110,18 +110,27 @@ fn give_back(every: Duration, blocked: Mask) {
 
 /// Does work in which the thread is not cancelled: it may be a thread that is cancelled at any instruction
 /// (`PTHREAD_CANCEL_ASYNCHRONOUS`), and would leave the allocator's locks held. The signal for that cannot be blocked: the C library
-/// sends one of its own. A cancellation that came meanwhile is carried out at the end.
+/// sends one of its own. A cancellation that came meanwhile is carried out at the end, by the function that sets the type: the one that sets
+/// the state forgets in glibc 2.36 that the thread's result is then `PTHREAD_CANCELED`.
 fn not_cancelled(work: impl FnOnce()) {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+        fn pthread_setcanceltype(kind: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
     }
     const DISABLE: libc::c_int = 1;
-    let mut before = 0;
-    // SAFETY: C's function, and a place of this thread's.
-    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    const DEFERRED: libc::c_int = 0;
+    let (mut state, mut kind) = (0, 0);
+    // SAFETY: C's functions, and places of this thread's.
+    unsafe {
+        pthread_setcancelstate(DISABLE, &mut state);
+        pthread_setcanceltype(DEFERRED, &mut kind);
+    }
     work();
     // SAFETY: as above. Nothing is left to be dropped in the frames of this thread's wait.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    unsafe {
+        pthread_setcancelstate(state, std::ptr::null_mut());
+        pthread_setcanceltype(kind, std::ptr::null_mut());
+    }
 }
 
 /// Makes the table of the next library's functions.
