@@ -130,7 +130,7 @@ impl<'a> Borrowed<'a> {
             ptrace::hide(tid).map_err(|error| Refusal::of(pid, "setting registers", error))?;
         }
         step();
-        let unfit = |why: &str| Ok(Taken::Unfit(format!("waiting in {} {why}", waiting.wait.name)));
+        let unfit = |why: &str| Ok(Taken::Unfit(format!("waiting in {} {why}", waiting.name())));
         let at = allocanary_stacks::walk::Registers { pc: found.rip, sp: found.rsp, bp: found.rbp };
         if let Some(why) = prepared.ground.unfit(prepared.reader, at, waiting.wait.is_for_another()) {
             return unfit(&why);
@@ -160,7 +160,7 @@ impl<'a> Borrowed<'a> {
         Ok(Taken::Borrowed(Box::new(Borrowed {
             pid,
             tid,
-            wait: waiting.wait.name,
+            wait: waiting.name(),
             prepared,
             found,
             again,

@@ -115,9 +115,9 @@ fn borrow<'a>(
         let known = || unfit.get(&key).cloned().or_else(|| inside(prepared, &waiting));
         let why = match (known(), holders.get(&waiting.tid), time_out.zip(limits.every)) {
             (Some(why), ..) => why,
-            (None, Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.wait.name),
+            (None, Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.name()),
             (None, None, Some((time_out, every))) if time_out > every => {
-                format!("waiting in {} for {time_out:?}, which would begin anew each {every:?}", waiting.wait.name)
+                format!("waiting in {} for {time_out:?}, which would begin anew each {every:?}", waiting.name())
             }
             _ => match Borrowed::take(prepared, pid, &waiting)? {
                 Taken::Borrowed(borrowed) => return Ok(Ok(borrowed)),
@@ -134,7 +134,7 @@ fn borrow<'a>(
 fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
     let registers = Registers { pc: waiting.told.pc, sp: waiting.told.sp, bp: 0 };
     let place = prepared.ground.inside(prepared.reader, registers)?;
-    Some(format!("waiting in {} inside of {}", waiting.wait.name, place.words()))
+    Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
 
 /// Refuses where a thread waits inside of `fork`: the handlers of an allocator may have locked all of it until that goes on.

@@ -22,6 +22,15 @@ pub struct Waiting {
     pub number: Option<i64>,
 }
 
+impl Waiting {
+    /// The name of the call that it waits in, also where the kernel only tells that it goes on.
+    pub fn name(&self) -> &'static str {
+        let number = self.number.filter(|_| self.wait.name == waits::AGAIN);
+        let same = number.and_then(|number| waits::ALL.iter().find(|one| one.number == number));
+        same.unwrap_or(self.wait).name
+    }
+}
+
 /// The threads of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
