@@ -191,7 +191,7 @@ fn each_cell_is_recognised_by_its_symbols() {
     for (allocator, program) in cells() {
         let text = Cell::start(program, &[]).doctor();
         assert!(flat(&text).contains(&format!("allocator {allocator} (sure: ")), "{allocator}\n{text}");
-        for label in ["resident", "parts", "private", "LazyFree", "mappings", "threads", "CPU quota", "C library"] {
+        for label in ["resident", "parts", "mappings", "threads", "CPU quota", "C library"] {
             assert!(text.contains(&format!("  {label}")), "{label}\n{text}");
         }
         assert!(text.contains("[heap]") && !text.contains("unknown"), "{text}");
