@@ -33,26 +33,23 @@ fn heap(line: &str) -> Ran {
     allocanary(Path::new("/"), words(&format!("heap {line}")))
 }
 
-const LATE: &str = "heap not divided: reading it took more than 0.2 s";
-
+/// What is not in memory is never copied from a process, so that nobody waits for such a page.
 #[test]
-fn a_page_that_never_comes_costs_the_deadline_and_one_line() {
+fn a_page_that_never_comes_is_not_waited_for() {
     let Some((_folder, process)) = never() else { return };
-    let ran = heap(&format!("{} --json --deadline 200ms", process.pid()));
-    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{ran:?}");
+    let ran = heap(&format!("{} --json", process.pid()));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     let reading: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    assert!(reading["problems"][0].as_str().unwrap().starts_with(LATE), "{reading}");
-    assert_eq!(reading["process"]["pid"], process.pid());
-    assert!(reading["resident"].as_u64() > Some(100 << 10), "the kernel's count is told: {reading}");
-    let tree = heap(&format!("{} --tree --deadline 200ms", process.pid()));
-    assert!(tree.code == Some(1) && tree.out.contains(" in 1 processes"), "{tree:?}");
+    assert_eq!((&reading["problems"], &reading["process"]["pid"]), (&serde_json::json!([]), &process.pid().into()));
+    let tree = heap(&format!("{} --tree", process.pid()));
+    assert!(tree.code == Some(0) && tree.out.contains(" in 1 processes"), "{tree:?}");
 }
 
 #[test]
-fn a_process_that_is_stopped_goes_on_when_its_reader_is_late() {
+fn a_process_that_was_stopped_goes_on_with_all_its_threads() {
     let Some((_folder, mut process)) = never() else { return };
-    let ran = heap(&format!("{} --freeze --deadline 200ms", process.pid()));
-    assert!(ran.code == Some(1) && ran.out.contains("took more than 0.2 s"), "{ran:?}");
+    let ran = heap(&format!("{} --freeze", process.pid()));
+    assert!(ran.code == Some(0) && ran.out.contains("was stopped for"), "{ran:?}");
     let mut count = || {
         process.go_on("");
         process.counts()["count"]
@@ -78,13 +75,13 @@ fn among_all_processes_a_liar_is_a_line_and_the_others_are_told() {
     let (Some((_first, never)), Some((_second, overlap))) = (never(), start("overlap", &["-no-pie"], None)) else {
         return;
     };
-    let ran = heap("--all --json --deadline 200ms");
+    let ran = heap("--all --json");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let line = |pid: u32| {
         let values = ran.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         { values }.find(|value| value["process"]["pid"] == pid).unwrap_or_else(|| panic!("{pid}: {ran:?}"))
     };
-    assert!(line(never.pid())["problems"][0].as_str().unwrap().starts_with(LATE), "{ran:?}");
+    assert_eq!(line(never.pid())["problems"], serde_json::json!([]), "{ran:?}");
     assert!(line(overlap.pid())["problems"].as_array().unwrap().len() == 1, "{ran:?}");
     line(std::process::id());
 }

@@ -1,4 +1,4 @@
-// A process that looks like glibc's main arena with a block in a page that never comes: whoever reads it from outside waits for ever. A
+// A process that looks like glibc's main arena with a block in a page that never comes: whoever copies it from the process waits for ever. A
 // thread of it counts, and another one writes how far, whenever it reads a byte.
 #define _GNU_SOURCE
 #include <fcntl.h>
