@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Wait {
     /// The system call.
     pub name: &'static str,
-    number: i64,
+    pub(crate) number: i64,
     /// Threads in calls of a lower rank are borrowed first. `epoll_wait` is last: its time-out begins anew.
     pub rank: u8,
     /// The arguments that make it harmful.
