@@ -13,7 +13,6 @@ cc -O1 -pthread "$here/held.c" -o "$out/held"
 
 mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
 
-bad=0
 printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' threads kind idle peak 2s replay
 for kind in slow busy; do
     for threads in 1 8 400; do
@@ -26,10 +25,9 @@ for kind in slow busy; do
             held=$("$allocanary" who "$trace" --at "$at" --json | jq '[.sites[] | select(.name == "hold").live] | add // 0')
             row+=("$(mib "$held")")
         done
-        replayed=$("$allocanary" replay "$trace" --candidates system --repeats 1 --out "$folder/replay" >/dev/null 2>&1 &&
-            jq -s '[.[] | .measurements.heap_live_bytes? // empty] | .[0] // empty' "$folder/replay/samples.jsonl" || true)
-        row+=("$replayed")
+        "$allocanary" replay "$trace" --candidates system --repeats 1 --out "$folder/replay" >/dev/null 2>&1
+        held=$(jq -s '.[0].answer | (.phases | index("idle")) as $idle | .readings.heap_allocated_bytes[$idle]' "$folder/replay/samples.jsonl")
+        row+=("$(mib "$held")")
         printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' "$threads" "$kind" "${row[@]}"
     done
 done
-exit "$bad"
