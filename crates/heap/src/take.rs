@@ -178,7 +178,8 @@ fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
     let fits = reading.resident + may(least) >= least && reading.resident <= most + may(most);
     (!fits).then(|| {
         format!(
-            "its pages are {} bytes, and the kernel counted {least} to {most} while they were read: it changed, or has memory of another              kind; wanted a difference of less than 2 %",
+            "its pages are {} bytes, and the kernel counted {least} to {most} while they were read: it changed, or has memory of another kind; \
+             wanted a difference of less than 2 %",
             reading.resident
         )
     })
