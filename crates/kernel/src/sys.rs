@@ -1,5 +1,6 @@
 //! System calls and files of the kernel, without allocation. In: nothing. Out: numbers and texts on the caller's stack.
 
+mod carried;
 mod children;
 mod columns;
 mod huge_pages;
@@ -9,6 +10,7 @@ mod long_files;
 mod signals;
 mod whole;
 
+pub use carried::Carried;
 pub use children::{Watched, adopt_orphans, go_on, prepare, reap, signal, stopped_for_terminal};
 pub use columns::columns;
 pub use huge_pages::{Given, HugePages, may_have_huge_pages, may_have_unadvised};

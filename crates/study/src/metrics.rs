@@ -106,7 +106,7 @@ fn most(answer: &Answer, name: &str) -> Option<f64> {
 
 /// The most resident memory until idle. A replay's process also has the operations and the tables of the replay: there it is
 /// the highest resident heap. Rows of earlier versions do not have it.
-fn peak(answer: &Answer) -> Option<f64> {
+pub fn peak(answer: &Answer) -> Option<f64> {
     let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
     heap.or_else(|| most(answer, "peak_rss_bytes"))
 }

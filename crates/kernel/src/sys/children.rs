@@ -9,9 +9,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{HugePages, Usage};
+use super::{Carried, HugePages, Usage};
 
 /// Makes this process the new parent of all its orphaned descendants.
 pub fn adopt_orphans() {
@@ -21,9 +22,16 @@ pub fn adopt_orphans() {
 
 /// Prepares a command to be started as a program: in a process group of its own, in the control groups whose
 /// `cgroup.procs` files are open in `groups`, killed when the calling thread ends, and the first to be killed if memory
-/// runs out (`oom_score_adj`, proc(5)): not the process that measures it. `huge_pages` limits those that it may get.
-pub fn prepare(command: &mut Command, groups: Vec<File>, huge_pages: Option<HugePages>) {
+/// runs out (`oom_score_adj`, proc(5)): not the process that measures it. `huge_pages` limits those that it may get. What the program's
+/// `most_rss` has from its parent is told once it has started.
+pub fn prepare(
+    command: &mut Command,
+    groups: Vec<File>,
+    huge_pages: Option<HugePages>,
+) -> std::io::Result<Arc<Carried>> {
     command.process_group(0);
+    let carried = Arc::new(Carried::new()?);
+    let childs = carried.clone();
     let enter = move || {
         for group in &groups {
             // SAFETY: writes two bytes from a constant to an open file.
@@ -33,10 +41,13 @@ pub fn prepare(command: &mut Command, groups: Vec<File>, huge_pages: Option<Huge
         }
         super::die_with_parent();
         killed_first();
-        huge_pages.map_or(Ok(()), HugePages::limit)
+        huge_pages.map_or(Ok(()), HugePages::limit)?;
+        childs.write();
+        Ok(())
     };
     // SAFETY: between fork and exec it makes system calls only, and allocates nothing: an error of the system is a number.
     unsafe { command.pre_exec(enter) };
+    Ok(carried)
 }
 
 /// Makes the calling process the kernel's first choice when memory runs out. Where that is not allowed, it stays as it is.
@@ -154,7 +165,7 @@ mod tests {
     fn a_child_is_waited_for_with_what_it_used() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
-        prepare(&mut command, Vec::new(), None);
+        prepare(&mut command, Vec::new(), None).unwrap();
         let child = command.spawn().unwrap();
         let watched = Watched::of(child.id());
         let (status, usage) = watched.wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();

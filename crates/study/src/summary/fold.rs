@@ -10,7 +10,7 @@ use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
 use crate::error::Result;
-use crate::metrics::{ALL, Metrics, Name};
+use crate::metrics::{ALL, Metrics, Name, peak};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::{CORES_SEEN, OverTime};
@@ -145,6 +145,8 @@ pub struct Fold {
     pub failures: BTreeMap<(String, String), usize>,
     /// Settings that were read, but whose effect could not be shown: the candidate, the setting and the reason.
     pub unproven: BTreeSet<(Candidate, String, String)>,
+    /// Runs of a program whose highest resident memory is not known.
+    pub peaks_unknown: usize,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
     /// When the first and the last cell started, in milliseconds since 1970.
@@ -256,6 +258,7 @@ impl Fold {
                 let answer = sample.answer.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.job.threads())));
                 let Some(answer) = answer.filter(|_| cell.job.program().is_some()) else { return Ok(()) };
+                self.peaks_unknown += usize::from(peak(answer).is_none());
                 for (name, figure) in &answer.figures {
                     self.metrics.add(name, &figure.unit, &figure.better)?;
                     if ALL.iter().all(|metric| metric.name != *name) {
@@ -391,6 +394,16 @@ mod tests {
         row.cell.job = Job::workload("replay:trace=/tmp/nine.trace,pace=1", 1);
         assert_eq!(key(&row).threads, None);
         assert!(!key(&row).title().contains("threads"), "{}", key(&row).title());
+    }
+
+    #[test]
+    fn a_program_whose_peak_is_not_known_is_told() {
+        let mut row = sample();
+        (row.cell.job, row.answer) = (Job::of_program(Default::default()), Some(Answer::default()));
+        let mut fold = Fold::default();
+        fold.add(&row).unwrap();
+        let notes = crate::summary::notes(&fold);
+        assert!(notes.iter().any(|note| note.starts_with("the peak of 1 row is not known")), "{notes:?}");
     }
 
     #[test]

@@ -319,6 +319,13 @@ pub fn notes(fold: &Fold) -> Vec<String> {
         let builds: Vec<&str> = builds.into_iter().collect();
         notes.push(format!("rows of {} builds of {package} are pooled: {}", builds.len(), builds.join(", ")));
     }
+    if fold.peaks_unknown > 0 {
+        let rows = if fold.peaks_unknown == 1 { "1 row" } else { &format!("{} rows", fold.peaks_unknown) };
+        notes.push(format!(
+            "the peak of {rows} is not known: the program ended within milliseconds, before it could be sampled, and used less than the \
+             process that started it"
+        ));
+    }
     notes.extend(fold.noise.warnings());
     notes
 }

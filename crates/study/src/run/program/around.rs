@@ -60,7 +60,7 @@ impl Around<'_> {
             let input = self.input.map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from));
             command.stdout(writer.try_clone()?).stderr(writer);
-            sys::prepare(&mut command, Vec::new(), None);
+            sys::prepare(&mut command, Vec::new(), None)?;
             // The thread of the pipe first: without it the command would have to be ended again.
             let pipe = Pipe::read(reader, &self.output, None)?;
             Ok((command.spawn()?, pipe))

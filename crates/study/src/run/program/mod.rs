@@ -194,8 +194,8 @@ impl RunContext<'_> {
             ..Details::default()
         };
         let mut found = readings(&most, &details, running.peak());
-        if most.processes == 0 {
-            // It ended before it could be looked at: its sizes are not known, but for the kernel's account.
+        if !running.watch.is_known() {
+            // It ended before it could be looked at often enough: its sizes are not known, but for the kernel's account.
             found[..SIZES].iter_mut().for_each(|(name, value)| {
                 *value = value.filter(|bytes| *name == "peak_rss_bytes" && *bytes > 0);
             });

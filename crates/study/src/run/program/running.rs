@@ -14,13 +14,15 @@ use super::huge_pages;
 use super::launcher::limits;
 use super::pipes::Pipe;
 use super::ready::Ready;
-use super::tree::{self, Sizes};
+use super::tree;
 use super::variables;
 use super::watch::Watch;
 use crate::run::cause::{cause, killed_for_memory};
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_kernel::sys::{self, HugePages, Usage};
 
+/// What the child may touch between its own reading and exec.
+const FAULTED: u64 = 256 << 10;
 /// The time that a service has to end after its signal.
 const GRACE: Duration = Duration::from_secs(10);
 /// The time that processes that a program leaves, and its outputs, have to end by themselves.
@@ -41,9 +43,8 @@ pub(super) struct Running<'a> {
     pub(super) ended: Option<(i32, Usage)>,
     /// The resources of processes that it left to us.
     orphans: Usage,
-    /// What the kernel may carry from this process into the most resident memory of the program, across fork and exec: at
-    /// most what this one has ever had. That is some 10 MiB, and with readings of large heaps up to 13: 1.4 MiB more after a heap of
-    /// 28 MiB, 2.9 after one of 700.
+    /// What the kernel carries from this process into the most resident memory of the program, across fork and exec: see
+    /// [`sys::Carried`].
     carried: u64,
     is_over: bool,
 }
@@ -67,12 +68,12 @@ impl<'a> Running<'a> {
         let name = program.command.first().map_or("", String::as_str);
         let kills_before = sys::memory_kills();
         let huge_pages = huge_pages::wanted(place.cell);
-        let spawn = || -> std::io::Result<(u32, Pipe, Pipe, Instant)> {
+        let spawn = || -> std::io::Result<(u32, u64, Pipe, Pipe, Instant)> {
             let mut command = Command::new(name);
             command.args(&program.command[1..]).env_clear().envs(variables::others()).envs(&place.environment);
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
-            sys::prepare(&mut command, entries, huge_pages);
+            let carried = sys::prepare(&mut command, entries, huge_pages)?;
             // Before it starts: on a busy machine this thread may not run for 50 ms after that.
             let started = Instant::now();
             let mut child = command.spawn()?;
@@ -83,7 +84,7 @@ impl<'a> Running<'a> {
                 Ok((Pipe::read(out, &file("stdout"), line)?, Pipe::read(err, &file("stderr"), line)?))
             };
             match pipes() {
-                Ok((out, err)) => Ok((child.id(), out, err, started)),
+                Ok((out, err)) => Ok((child.id(), carried.bytes().unwrap_or(u64::MAX), out, err, started)),
                 Err(error) => {
                     tree::end(child.id(), &Default::default());
                     let _ = child.wait();
@@ -91,9 +92,8 @@ impl<'a> Running<'a> {
                 }
             }
         };
-        let (root, out, err, started) = spawn()
+        let (root, carried, out, err, started) = spawn()
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
-        let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
         let mut watch = Watch::of(root);
         watch.library = place.library.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         watch.runtime = place.runtime.cloned();
@@ -220,10 +220,11 @@ impl<'a> Running<'a> {
     }
 
     /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has
-    /// the last moment too. 0 if neither saw it.
+    /// the last moment too. 0 if neither knows it.
     pub(super) fn peak(&self) -> u64 {
-        let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried);
-        self.watch.peak.max(of_one.unwrap_or(0))
+        let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried.saturating_add(FAULTED));
+        let sampled = if self.watch.is_known() { self.watch.peak } else { 0 };
+        sampled.max(of_one.unwrap_or(0))
     }
 
     /// A command of the user's around the program.

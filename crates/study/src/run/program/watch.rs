@@ -18,6 +18,8 @@ use allocanary_kernel::clocks::thread_cpu_time;
 const ONE_IN: u32 = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
+/// Samples of a program after which its sizes are known.
+const ENOUGH: u32 = 4;
 /// A program that is smaller is still being loaded.
 const LEAST_PARTS: u64 = 1 << 20;
 
@@ -61,6 +63,8 @@ pub struct Watch {
     pub runtime_seen: Option<runtimes::Seen>,
     over_time: Steps,
     samples: u32,
+    /// Samples that found a process.
+    looks: u32,
     /// The time of the next sample.
     next: Instant,
 }
@@ -91,6 +95,7 @@ impl Watch {
             runtime_seen: None,
             over_time: Steps::default(),
             samples: 0,
+            looks: 0,
             next: now,
         }
     }
@@ -142,6 +147,7 @@ impl Watch {
             self.biggest_name = name;
         }
         if sum.processes > 0 {
+            self.looks = self.looks.saturating_add(1);
             self.now = sum;
             self.most = self.most.or(sum);
             self.peak = self.peak.max(sum.rss).max(sum.most);
@@ -225,6 +231,12 @@ impl Watch {
         let is_known = self.most.processes == 1 && self.most.most > self.before;
         let anon = self.most.most.saturating_sub(self.most.files);
         Sizes { anon: if is_known { self.most.anon.max(anon) } else { self.most.anon }, ..self.most }
+    }
+
+    /// Whether its sizes are known. The first samples see a program while it is loaded: of one that ends within 2 ms they have 12 KiB of
+    /// the 1.5 MiB that it used.
+    pub fn is_known(&self) -> bool {
+        self.looks >= ENOUGH
     }
 
     /// The processes that are alive.
