@@ -45,6 +45,8 @@ pub const GO: Runtime = Runtime {
     ],
     tried: &["gogc=50", "gogc=200"],
     recognise,
+    ignores: super::never,
+    is_changeable: true,
 };
 
 /// The first release with a memory limit.

@@ -45,6 +45,8 @@ pub const JAVA: Runtime = Runtime {
     ],
     tried: &[],
     recognise,
+    ignores: super::never,
+    is_changeable: false,
 };
 
 fn recognise(file: &Path) -> Option<Traits> {

@@ -33,6 +33,10 @@ pub struct Runtime {
     pub tried: &'static [&'static str],
     /// What a program's file says, without links in its path; `None` if this runtime does not run it.
     recognise: fn(&Path) -> Option<Traits>,
+    /// The word of a command line that makes this runtime ignore its variables.
+    ignores: fn(&[String]) -> Option<&str>,
+    /// Whether a program can change these settings after its start. Such a setting is proven only if the runtime itself was read.
+    is_changeable: bool,
 }
 
 /// Every runtime.
@@ -108,6 +112,11 @@ impl Found {
         };
         self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()
     }
+}
+
+/// The answer of a runtime that never ignores its variables.
+fn never(_words: &[String]) -> Option<&str> {
+    None
 }
 
 /// The runtime that has a setting of this name.

@@ -41,6 +41,8 @@ pub const NODE: Runtime = Runtime {
     ],
     tried: &[],
     recognise,
+    ignores: super::never,
+    is_changeable: false,
 };
 
 fn recognise(file: &Path) -> Option<Traits> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::go::Taken;
-use super::{Found, Knob, Way};
+use super::{Found, Knob, Runtime, Way};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
 
@@ -84,10 +84,16 @@ pub fn proof(
         let name = knob.setting.name.to_string();
         let Some(value) = cell.settings.get(&name) else { continue };
         let said = match seen.filter(|seen| seen.pid == main) {
-            Some(seen) => in_force(knob, value, seen).map(|()| Ok(value.clone())).map_err(|text| Failure {
-                kind: FailureKind::Setting,
-                text: format!("{name}: wanted {value}, {text}"),
-            })?,
+            Some(seen) => {
+                in_force(found.runtime, knob, value, seen).map_err(|text| Failure {
+                    kind: FailureKind::Setting,
+                    text: format!("{name}: wanted {value}, {text}"),
+                })?;
+                match found.runtime.is_changeable && seen.taken.is_none() {
+                    true => Err(UNREAD.to_string()),
+                    false => Ok(value.clone()),
+                }
+            }
             None => Err("the process with the most memory ended before its environment was read".to_string()),
         };
         all.insert(name, said);
@@ -95,11 +101,20 @@ pub fn proof(
     Ok(all)
 }
 
+/// Of a setting that only the variable shows.
+const UNREAD: &str = "the program can change it itself, and its runtime could not be read: a program that is stripped, loaded at any \
+                      address (-buildmode=pie) or built by an unknown release does not tell";
+
 /// Fails with what was found instead.
-fn in_force(knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
+fn in_force(runtime: &Runtime, knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
     const WHERE: &str = "in the environment of the process with the most memory";
     const CHANGED: &str = "the program, or what starts it, changes its environment";
     let text = knob.text(value);
+    if let Some(word) = (runtime.ignores)(&seen.words) {
+        return Err(format!(
+            "found {word} on the program's command line, which makes it ignore its variables: take it away there"
+        ));
+    }
     match knob.way {
         Way::Variable(name) => match seen.variables.get(name) {
             Some(found) if *found == text => {}
@@ -133,7 +148,7 @@ fn in_force(knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::{Runtime, Traits, go, java};
+    use super::super::{Runtime, Traits, go, java, python};
     use super::*;
     use allocanary_cell::job::Job;
     use allocanary_cell::program::Program;
@@ -158,7 +173,8 @@ mod tests {
     fn a_variable_counts_if_the_biggest_process_has_it() {
         let wanted = [("gogc", "200"), ("arena_max", "1")];
         let of = |variables: &[(&str, &str)]| said(&go::GO, &wanted, Some(seen(variables, "./x")));
-        assert_eq!(of(&[("GOGC", "200")]).unwrap(), "gogc 200\n");
+        let of_itself = of(&[("GOGC", "200")]).unwrap();
+        assert!(of_itself.starts_with("gogc the program can change it itself"), "{of_itself}");
         assert!(of(&[("GOGC", "50")]).unwrap_err().starts_with("gogc: wanted 200, found GOGC=50 in the environment"));
         assert!(of(&[]).unwrap_err().contains("found no GOGC"));
         let ended = said(&go::GO, &wanted, None).unwrap();
@@ -179,6 +195,16 @@ mod tests {
             failure.contains("wanted 200, found 400 in the runtime") && failure.contains("sets it itself"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn a_variable_that_the_command_line_makes_ignored_is_a_failure() {
+        let of = |words: &str| {
+            said(&python::CPYTHON, &[("pymalloc", "off")], Some(seen(&[("PYTHONMALLOC", "malloc")], words)))
+        };
+        assert_eq!(of("python3 x.py -E").unwrap(), "pymalloc off\n");
+        let failure = of("python3 -E x.py").unwrap_err();
+        assert!(failure.contains("found -E on the program's command line"), "{failure}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub const CPYTHON: Runtime = Runtime {
     )],
     tried: &[],
     recognise,
+    ignores,
+    is_changeable: false,
 };
 
 fn recognise(file: &Path) -> Option<Traits> {
@@ -32,9 +34,62 @@ fn recognise(file: &Path) -> Option<Traits> {
     (major == "3" && minor >= 6).then(|| Traits { version: version.to_string(), ..Traits::default() })
 }
 
+/// `-E` and `-I` ignore all variables that begin with PYTHON. Letters may stand together: `-sE`. Options end with the program.
+fn ignores(words: &[String]) -> Option<&str> {
+    let mut words = words.iter().skip(1).map(String::as_str);
+    while let Some(word) = words.next() {
+        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+        if letters.starts_with('-') {
+            // `--check-hash-based-pycs` alone has a value.
+            if letters == "-check-hash-based-pycs" {
+                words.next();
+            }
+            continue;
+        }
+        for (at, letter) in letters.char_indices() {
+            match letter {
+                'E' | 'I' => return Some(word),
+                // The program.
+                'c' | 'm' => return None,
+                // Their value is the rest of the word, or the next one.
+                'W' | 'X' => {
+                    if at + 1 == letters.len() {
+                        words.next();
+                    }
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_that_ignore_variables_are_found_before_the_program() {
+        let word = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+            ignores(&words).map(str::to_string)
+        };
+        for (line, found) in [
+            ("python3 -E x.py", "-E"),
+            ("python3 -sE x.py", "-sE"),
+            ("python3 -W ignore -X dev -I", "-I"),
+            ("python3 -Wignore -Ic pass", "-Ic"),
+            ("python3 --check-hash-based-pycs always -E", "-E"),
+        ] {
+            assert_eq!(word(line).as_deref(), Some(found), "{line}");
+        }
+        for line in
+            ["python3", "python3 x.py -E", "python3 -c -E", "python3 -W -E x.py", "python3 -XE x.py", "python3 - -E"]
+        {
+            assert_eq!(word(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn a_python_is_known_by_its_name() {

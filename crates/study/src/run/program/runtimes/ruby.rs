@@ -62,6 +62,8 @@ pub const RUBY: Runtime = Runtime {
     ],
     tried: &[],
     recognise,
+    ignores: super::never,
+    is_changeable: false,
 };
 
 fn recognise(file: &Path) -> Option<Traits> {
