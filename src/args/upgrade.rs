@@ -15,7 +15,8 @@ use allocanary_study::StudyFile;
 pub struct UpgradeFlags {
     /// What you have, such as mimalloc@2.2, perhaps with settings: mimalloc@2.2:purge_delay=0.
     ///
-    /// A version without its last number is the newest of these that is built.
+    /// A version without its last number is the newest of these that is built. What is not there is built first, as `allocanary build`
+    /// does it.
     #[arg(long, value_name = "CANDIDATE")]
     pub from: String,
     /// What you think of, such as mimalloc@3.3.

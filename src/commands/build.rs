@@ -26,26 +26,47 @@ pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
     // All names first: a wrong one shall not be told after minutes.
     let releases = flags.names.iter().map(|name| find(name)).collect::<std::result::Result<Vec<Release>, _>>();
     let releases = releases.map_err(problem)?;
+    let source = Source { offline: flags.offline, vendored: flags.vendored.as_deref() };
+    terminal::print(done(&make(&cache, &releases, source, flags.again)?).as_bytes())
+}
+
+/// Builds these releases. `again` builds those too that are there.
+fn make(cache: &Cache, releases: &[Release], source: Source, again: bool) -> Result<Vec<Built>> {
     let mut all = Vec::new();
     for (at, release) in releases.iter().enumerate() {
-        let there = cache.get(release).filter(|_| !flags.again);
+        let there = cache.get(release).filter(|_| !again);
         let built = match there {
             Some(built) => built,
             None => {
-                let (name, of) = (release.name(), releases.len());
                 terminal::tell(format_args!(
-                    "{} of {of}: building {name} from the crate {} {}: some 30 s to 2 min ...",
+                    "{} of {}: building {} from the crate {} {}: some 30 s to 2 min ...",
                     at + 1,
+                    releases.len(),
+                    release.name(),
                     release.package,
                     release.package_version
                 ));
-                let source = Source { offline: flags.offline, vendored: flags.vendored.as_deref() };
                 cache.build(release, source).map_err(problem)?
             }
         };
         all.push(built);
     }
-    terminal::print(done(&all).as_bytes())
+    Ok(all)
+}
+
+/// Builds those of these candidates that can be built and are not there.
+pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
+    let names = candidates.iter().map(|candidate| candidate.split(':').next().unwrap_or_default());
+    let missing = names.filter(|name| name.contains('@') && !is_there(name));
+    // A version that nobody can build is told with the names that are there.
+    let releases: Vec<Release> = missing.filter_map(|name| find(name).ok()).collect();
+    if releases.is_empty() {
+        return Ok(());
+    }
+    let cache = Cache::of_user().map_err(problem)?;
+    cache.check().map_err(problem)?;
+    make(&cache, &releases, Source { offline: false, vendored: None }, false)?;
+    Ok(())
 }
 
 fn problem(error: allocanary_builds::error::Error) -> Error {

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::build::make_missing;
 use super::measure::{Measurement, findings};
 use super::output::Output;
 use super::run::{self, candidates, started::Started};
 use super::terminal;
 use crate::args::UpgradeFlags;
 use allocanary_cell::Cell;
+use allocanary_doctor::installed::Installed;
 use allocanary_report::upgrade::upgrade;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
@@ -24,7 +26,11 @@ pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
     if flags.resume && flags.run.out.is_none() {
         return Err(Error::Input("--resume: wanted --out with the folder of the upgrade to finish".into()));
     }
-    let files = files(flags)?;
+    let installed = candidates::installed();
+    let both = both(flags, &installed)?;
+    let files = files(flags, &both)?;
+    // Last, since it takes minutes: a mistake is told before.
+    make_missing(&both, |name| candidates::is_there(name, &installed))?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;
     let output = Output::of_tables("upgrade", &flags.tables, &files)?;
     match <[StudyFile; 1]>::try_from(files) {
@@ -33,13 +39,17 @@ pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
     }
 }
 
-/// A study for each program, with both candidates.
-fn files(flags: &UpgradeFlags) -> Result<Vec<StudyFile>> {
-    let installed = candidates::installed();
-    let both = [&flags.from, &flags.to].map(|name| candidates::whole(name, &installed));
+/// Both candidates, with whole versions.
+fn both(flags: &UpgradeFlags, installed: &[Installed]) -> Result<[String; 2]> {
+    let both = [&flags.from, &flags.to].map(|name| candidates::whole(name, installed));
     if both[0] == both[1] {
         return Err(Error::Input(format!("--to: wanted another candidate than --from, found {} twice", both[0])));
     }
+    Ok(both)
+}
+
+/// A study for each program, with both candidates.
+fn files(flags: &UpgradeFlags, both: &[String; 2]) -> Result<Vec<StudyFile>> {
     if let Some(plain) = flags.plain() {
         if !flags.files.is_empty() {
             let text = "--program: wanted files, or one program after `--`, found both: write the program into a file";

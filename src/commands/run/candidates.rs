@@ -56,11 +56,16 @@ pub fn installed() -> Vec<Installed> {
     all
 }
 
+/// Whether an allocator of others is on this host by this name, perhaps with its version.
+pub fn is_there(name: &str, installed: &[Installed]) -> bool {
+    installed.iter().any(|one| names(one).any(|known| known == name))
+}
+
 /// A candidate with the whole version: `mimalloc@2.2` is the newest 2.2 that is there, or else that can be built. `tcmalloc` is Debian's
 /// `tcmalloc_minimal` where there is no other one. Others stay as they are.
 pub fn whole(candidate: &str, installed: &[Installed]) -> String {
     let (name, settings) = candidate.split_at(candidate.find(':').unwrap_or(candidate.len()));
-    let is_there = |name: &str| installed.iter().any(|one| names(one).any(|known| known == name));
+    let is_there = |name: &str| is_there(name, installed);
     let begins = |release: &&Release| release.name() == name || release.name().starts_with(&format!("{name}."));
     if is_there(name) {
         return candidate.into();
