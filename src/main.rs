@@ -13,6 +13,7 @@ use allocanary::tuning::{self, Pages};
 allocanary::install!();
 
 fn main() -> ExitCode {
+    allocanary_cell::provenance::built_from(allocanary_revision::revision());
     // Under `ulimit -f` a file that may not grow is an error that names it.
     allocanary_kernel::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]

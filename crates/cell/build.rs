@@ -2,9 +2,8 @@
 //!
 //! `ALLOCANARY_BUILD` is a hash over every source file of a cell, the lock file, the compiler and the profile. The
 //! command refuses a cell with another hash than its own. A git revision would not be enough: it is equal for two
-//! different uncommitted trees.
+//! different uncommitted trees. And it is not here: a commit alone shall not compile this crate and all above it again.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +15,7 @@ fn main() {
     let is_packaged = !Path::new("../../crates/cell/build.rs").exists();
     let root = Path::new(if is_packaged { "." } else { "../.." });
     let places = sources::places(root).unwrap_or_else(|problem| panic!("the sources of a cell: {problem}"));
-    for place in places.iter().map(PathBuf::as_path).chain([Path::new(".git/logs/HEAD")]) {
+    for place in &places {
         let path = root.join(place);
         if path.exists() {
             println!("cargo:rerun-if-changed={}", path.display());
@@ -32,7 +31,6 @@ fn main() {
     }
 
     println!("cargo:rustc-env=ALLOCANARY_BUILD={:016x}", hash.value());
-    println!("cargo:rustc-env=ALLOCANARY_REVISION={}", revision());
     println!("cargo:rustc-env=ALLOCANARY_RUSTC={rustc}");
     println!("cargo:rustc-env=ALLOCANARY_PROFILE={profile}");
     println!("cargo:rustc-env=ALLOCANARY_TARGET={target}");
@@ -54,16 +52,4 @@ fn profile_name() -> String {
     let folder = out.ancestors().find(|path| path.file_name().is_some_and(|name| name == "build"));
     let name = folder.and_then(Path::parent).and_then(Path::file_name);
     name.map_or_else(|| variable("PROFILE"), |name| name.to_string_lossy().into_owned())
-}
-
-/// The git revision, with `-dirty` if the tree differs from it. In a packaged crate it comes from a file.
-fn revision() -> String {
-    if let Some(revision) = output("git", &["describe", "--always", "--abbrev=12", "--dirty"]) {
-        return revision;
-    }
-    let packaged = fs::read_to_string(".cargo_vcs_info.json").unwrap_or_default();
-    match packaged.split('"').skip_while(|word| *word != "sha1").nth(2) {
-        Some(revision) => revision.chars().take(12).collect(),
-        None => "unknown".into(),
-    }
 }

@@ -1,6 +1,7 @@
 //! The origin of a number: the build and the host. In: the variables of build.rs, and /proc. Out: a value in every row.
 
 use std::fs;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,14 @@ pub const PACKAGE: &str = "allocanary";
 /// The hash over sources, compiler and profile of this build, [`Build::id`].
 pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 
+static REVISION: OnceLock<&str> = OnceLock::new();
+
+/// Says the git revision of this program, once, before its first row. A binary knows it, and no library: see the crate
+/// `allocanary-revision`.
+pub fn built_from(revision: &'static str) {
+    let _ = REVISION.set(revision);
+}
+
 /// A build of allocanary, or of an outside cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
@@ -35,7 +44,7 @@ pub struct Build {
     pub package: String,
     /// The package's version.
     pub version: String,
-    /// The git revision, with `-dirty` if the tree differed from it.
+    /// The git revision, with `-dirty` if the tree differed from it; `unknown` where the program has not said it ([`built_from`]).
     pub revision: String,
     /// A hash over sources, compiler and profile. Two builds have the same hash only if all of these are equal.
     pub id: String,
@@ -57,7 +66,7 @@ impl Build {
         Build {
             package: PACKAGE.into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            revision: env!("ALLOCANARY_REVISION").into(),
+            revision: REVISION.get().copied().unwrap_or("unknown").into(),
             id: BUILD.into(),
             rustc: env!("ALLOCANARY_RUSTC").into(),
             profile: env!("ALLOCANARY_PROFILE").into(),

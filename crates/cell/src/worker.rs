@@ -13,7 +13,7 @@ use crate::description::{Description, WorkloadDescription};
 use crate::job::Job;
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
-use crate::provenance::{Build, Provenance};
+use crate::provenance::{self, Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
@@ -28,8 +28,8 @@ use allocanary_kernel::sys;
 /// or constants that is touched before costs 64 KiB of resident memory, because the kernel maps in pages around a
 /// fault.
 #[inline]
-pub fn main(allocator: &dyn Allocator) -> ExitCode {
-    main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this })
+pub fn main(allocator: &dyn Allocator, revision: &'static str) -> ExitCode {
+    main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this, revision })
 }
 
 /// The main function of another package's cell, with that package's workloads.
@@ -48,6 +48,8 @@ pub struct Worker<'a> {
     pub workloads: &'static [&'static Workload],
     /// Its build.
     pub build: fn() -> Build,
+    /// The git revision that it was built from.
+    pub revision: &'static str,
 }
 
 /// Answers the verb. `status` is the content of `/proc/self/status` at the start.
@@ -57,6 +59,7 @@ pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
     board.mark(Phase::Start, 0);
     meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
+    provenance::built_from(worker.revision);
     let line = match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("describe") => serde_json::to_string(&describe(worker)),
         Some("run") => {

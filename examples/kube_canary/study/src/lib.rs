@@ -19,5 +19,10 @@ pub fn main(allocator: &dyn Allocator) -> ExitCode {
         return scrape::main();
     }
     let build = || Build::of_package(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    worker::main_of(&Worker { allocator, workloads: &[&workload::WORKLOAD], build })
+    worker::main_of(&Worker {
+        allocator,
+        workloads: &[&workload::WORKLOAD],
+        build,
+        revision: allocanary_revision::revision(),
+    })
 }
