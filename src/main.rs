@@ -1,7 +1,5 @@
 //! The `allocanary` command: reads the command line, executes it, and reports an error in one line.
 
-mod args;
-mod commands;
 #[cfg(feature = "jemalloc")]
 mod own_environment;
 
@@ -21,14 +19,5 @@ fn main() -> ExitCode {
     // The command runs next to the cells that it measures, so it soon returns freed pages, if the allocator has a setting for
     // this. Not at once: threads that parse a report's rows would spend half of their time on pages that come and go.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
-    if let Some(code) = commands::serve_if_asked() {
-        return code;
-    }
-    match commands::carry_out(args::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            commands::tell(format_args!("allocanary: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    allocanary_command::main(env!("ALLOCANARY_FEATURES"))
 }

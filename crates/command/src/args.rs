@@ -305,7 +305,7 @@ mod tests {
     /// One table of words, in two places.
     #[test]
     fn the_glossary_is_that_of_the_documentation() {
-        let page = include_str!("../docs/answers.md");
+        let page = include_str!("../../../docs/answers.md");
         let rows =
             page.split_once("\n## Words\n").expect("the section").1.lines().filter(|line| line.starts_with("| "));
         let rows = rows.skip(1).map(|row| {
@@ -313,7 +313,11 @@ mod tests {
             format!("  {word:<11} {}", meaning.replace('`', ""))
         });
         let words = GLOSSARY.lines().skip(1).map(|line| line.replace('`', ""));
-        assert_eq!(rows.collect::<Vec<_>>(), words.collect::<Vec<_>>(), "docs/answers.md and src/args/examples.rs");
+        assert_eq!(
+            rows.collect::<Vec<_>>(),
+            words.collect::<Vec<_>>(),
+            "docs/answers.md and crates/command/src/args/examples.rs"
+        );
     }
 
     #[test]
@@ -361,11 +365,11 @@ mod tests {
         assert_eq!(taken("allocanary doctor redis-server"), (Some("redis-server".into()), None));
         assert_eq!(taken("allocanary doctor --pid 4242"), (None, Some(4242)));
         let pages = [
-            ("README.md", include_str!("../README.md")),
-            ("docs/preloads.md", include_str!("../docs/preloads.md")),
-            ("docs/shipping.md", include_str!("../docs/shipping.md")),
-            ("docs/tuning.md", include_str!("../docs/tuning.md")),
-            ("src/args/examples.rs", include_str!("args/examples.rs")),
+            ("README.md", include_str!("../../../README.md")),
+            ("docs/preloads.md", include_str!("../../../docs/preloads.md")),
+            ("docs/shipping.md", include_str!("../../../docs/shipping.md")),
+            ("docs/tuning.md", include_str!("../../../docs/tuning.md")),
+            ("crates/command/src/args/examples.rs", include_str!("args/examples.rs")),
         ];
         for (name, text) in pages {
             assert!(!text.contains("doctor --pid"), "{name}: `doctor PROCESS` is the way that is taught");

@@ -25,6 +25,15 @@ pub struct Known {
 /// Every allocator of this crate.
 pub const KNOWN: &[Known] = &[SYSTEM, JEMALLOC, MIMALLOC];
 
+/// Whether this build has an allocator of this crate: the C library's is always there.
+pub fn is_built(name: &str) -> bool {
+    match name {
+        "jemalloc" => cfg!(feature = "jemalloc"),
+        "mimalloc" => cfg!(feature = "mimalloc"),
+        _ => known(name).is_some(),
+    }
+}
+
 /// The C library's malloc.
 pub const SYSTEM: Known = Known {
     name: "system",

@@ -14,7 +14,7 @@ mod system;
 
 #[cfg(feature = "jemalloc")]
 pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS, TUNED as JEMALLOC_TUNED};
-pub use known::{KNOWN, Known, known};
+pub use known::{KNOWN, Known, is_built, known};
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS, TUNED as MIMALLOC_TUNED};
 pub use system::{SETTABLE as SYSTEM_SETTABLE, System, TUNED as SYSTEM_TUNED, settings as system_settings};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use super::terminal;
 use allocanary_allocators::allocators::KNOWN;
@@ -11,12 +12,22 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Builder, Roster, check_folder};
 
 /// The features of this command's build. Its cells are built with the same ones.
-pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
+static FEATURES: OnceLock<&str> = OnceLock::new();
+
+/// Says the features of this command, once.
+pub fn built_with(features: &'static str) {
+    let _ = FEATURES.set(features);
+}
+
+/// The features of this command, separated by commas.
+pub(super) fn features() -> &'static str {
+    FEATURES.get().copied().unwrap_or_default()
+}
 
 /// Builds what should be next to the command, if cargo started it.
 pub fn build_missing() -> Result<()> {
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    Builder::find(&command, FEATURES).map_or(Ok(()), |builder| builder.build())
+    Builder::find(&command, features()).map_or(Ok(()), |builder| builder.build())
 }
 
 /// Names of programs of ours begin so. They are next to the command, or in `folders`.
@@ -54,10 +65,10 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
     let own = command.parent().map(PathBuf::from);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
     let roster = Roster::find(&folders, packages);
-    let is_on = |name: &str| name == "system" || FEATURES.split(',').any(|feature| feature == name);
+    let is_on = |name: &str| name == "system" || features().split(',').any(|feature| feature == name);
     let built_in = KNOWN.iter().filter(|known| is_on(known.name)).count();
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
-    let roster = match Builder::find(&command, FEATURES).filter(|_| complete < built_in) {
+    let roster = match Builder::find(&command, features()).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,
         Some(builder) => {
             builder.build()?;
@@ -74,7 +85,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
 pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    if let Some(builder) = Builder::find(&command, FEATURES) {
+    if let Some(builder) = Builder::find(&command, features()) {
         packages.iter().try_for_each(|package| builder.build_package(package))?;
     }
     let roster = roster_with(folders, &packages)?;

@@ -29,6 +29,7 @@ mod tune;
 mod upgrade;
 mod who;
 
+pub use cells::built_with;
 pub use reader::serve_if_asked;
 pub use terminal::tell;
 

@@ -29,7 +29,7 @@ pub fn library(name: &str) -> Result<PathBuf> {
     let command = std::env::current_exe().map_err(|error| Error::file("this command", "finding", error))?;
     let library = command.with_file_name(format!("preload-{name}"));
     if !library.exists()
-        && let Some(builder) = Builder::find(&command, super::cells::FEATURES)
+        && let Some(builder) = Builder::find(&command, super::cells::features())
     {
         builder.build()?;
     }

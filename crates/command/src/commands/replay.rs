@@ -10,6 +10,7 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
+use allocanary_allocators::allocators::is_built;
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Roster, Target};
@@ -195,10 +196,7 @@ fn marks(text: &str) -> Result<Marks> {
 
 /// The candidates of this build.
 fn candidates() -> Vec<String> {
-    let is_here = |name: &&str| {
-        (cfg!(feature = "jemalloc") || !name.starts_with("jemalloc"))
-            && (cfg!(feature = "mimalloc") || !name.starts_with("mimalloc"))
-    };
+    let is_here = |candidate: &&str| candidate.split(':').next().is_some_and(is_built);
     CANDIDATES.into_iter().filter(is_here).map(String::from).collect()
 }
 

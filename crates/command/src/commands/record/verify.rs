@@ -14,6 +14,7 @@ use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
+use allocanary_allocators::allocators::is_built;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
@@ -32,7 +33,7 @@ use allocanary_trace::format::Header;
 /// The candidates of this build that are compared where the user names none.
 pub fn candidates() -> Vec<String> {
     let all = ["system", "jemalloc"];
-    all.into_iter().filter(|name| cfg!(feature = "jemalloc") || *name != "jemalloc").map(String::from).collect()
+    all.into_iter().filter(|name| is_built(name)).map(String::from).collect()
 }
 
 /// A comparison that can be made.
