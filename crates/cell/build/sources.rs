@@ -13,7 +13,7 @@ use toml::{Table, Value};
 const ROOT: [&str; 6] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/lib.rs", "src/cells", "src/preloads"];
 
 /// The crates that these roots call. What they depend on follows from the manifests.
-const LINKED: [&str; 2] = ["crates/cell", "crates/preload"];
+const LINKED: [&str; 3] = ["crates/cell", "crates/preload", "crates/revision"];
 
 /// A packaged crate has no other crates around it.
 const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];
