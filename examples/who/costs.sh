@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of eight programs, plain and
+# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of twelve programs, plain and
 # recorded, in turn, ROUNDS times (default 5). heaptrack --raw leaves out the process that looks names up while the program runs.
 # PYTHON312 names a Python of 3.12 or later for the row with a perf map; else it is looked for on PATH.
 #
@@ -19,7 +19,7 @@ end() {
 trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-for tool in heaptrack redis-server redis-benchmark git sqlite3 jq c++ rustc "$bin/allocanary"; do
+for tool in heaptrack redis-server redis-benchmark git sqlite3 lua5.4 ruby node jq c++ rustc "$bin/allocanary"; do
     command -v "$tool" >/dev/null || { echo "costs.sh: $tool is missing: install it" >&2; exit 1; }
 done
 c++ -O2 -pthread "$here/../programs/threads.cpp" -o "$folder/threads-cpp"
@@ -118,5 +118,11 @@ fi
 row sqlite3 ended sqlite3 :memory: 'create table t(a, b);
     with recursive c(x) as (select 1 union all select x + 1 from c where x < 600000) insert into t select x, hex(randomblob(9)) || x from c;
     create index i on t(b); select sum(length(b)) from t; select b, count(*) from t group by substr(b, 1, 3) order by 2 limit 9;'
+row lua ended lua5.4 -e 'local t = {} for i = 1, 400000 do t[i] = {name = "n" .. i, i} end for i = 1, 400000, 3 do t[i] = nil end'
+row ruby ended ruby --disable-gems -e 'x = (0...400000).map { |i| { a: "name of #{i} that is no short text" } }'
+row node ended node -e 'const x = []; for (let i = 0; i < 3000; i++) x.push(Buffer.alloc(5000), JSON.parse(`{"a": [${i}]}`)); JSON.stringify(x.length)'
+# The compiler's own process has the most of it.
+printf '#include <%s>\n' map regex iostream algorithm >"$folder/compiled.cpp"
+row c++ ended c++ -std=c++17 -O1 -c "$folder/compiled.cpp" -o "$folder/compiled.o"
 row threads-cpp ended "$folder/threads-cpp" 12 500000
 row threads-rs ended "$folder/threads-rs" 12 500000
