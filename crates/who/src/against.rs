@@ -127,11 +127,11 @@ pub fn is_beyond(change: &Change, old: &Before, most: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::By;
     use crate::invented::{Events, stacks};
     use crate::moment::Moment;
     use crate::names::Names;
     use crate::sites::find;
+    use crate::{By, Folding};
 
     /// What is found in a made-up trace: one page with a block of each of these sites and sizes. A site is its return address.
     fn found(blocks: &[(u64, u64)]) -> Found {
@@ -141,7 +141,7 @@ mod tests {
         for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }
-        find("service", &events.taken(), None, &mut Names::of(&stacks), By::Function)
+        find("service", &events.taken(), None, &mut Names::of(&stacks), By::Function, &Folding::default())
     }
 
     fn told(changes: &[Change]) -> Vec<(&str, i128)> {

@@ -186,6 +186,7 @@ mod tests {
             span: None,
             freed_from_before: None,
             one_in: None,
+            wrappers: Vec::new(),
             notes: Vec::new(),
         }
     }

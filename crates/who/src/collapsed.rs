@@ -1,24 +1,44 @@
 //! Stacks in a line each, and a flamegraph of them. In: stacks with their figures, names. Out: text; SVG.
+//! The figure is what sites are sorted by: bytes that are pinned, live, or allocated.
 
 use std::collections::BTreeMap;
 
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::names::Names;
+use crate::order::Order;
 use crate::sites::OfStack;
 
-/// `main;load;insert 4096`: outermost first, with the bytes that a stack pins. Stacks with the same names are one line, and those that pin
-/// nothing have none. The frames of the allocator are left out.
-pub fn collapsed(of: &[OfStack], names: &mut Names<'_>) -> String {
+/// The bytes of a stack that an order is about.
+fn bytes(of: &OfStack, order: Order) -> u64 {
+    match order {
+        Order::Pinned => of.pinned,
+        Order::Live | Order::Grows => of.live.1,
+        Order::Allocated => of.allocated.1,
+    }
+}
+
+/// What the bytes of an order are.
+pub fn what(order: Order) -> &'static str {
+    match order {
+        Order::Pinned => "pinned",
+        Order::Live | Order::Grows => "live",
+        Order::Allocated => "allocated",
+    }
+}
+
+/// `main;load;insert 4096`: outermost first, with a stack's bytes. Stacks with the same names are one line, and those without bytes have
+/// none. The frames of the allocator are left out.
+pub fn collapsed(of: &[OfStack], names: &mut Names<'_>, order: Order) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for one in of.iter().filter(|one| one.pinned > 0) {
+    for one in of.iter().filter(|one| bytes(one, order) > 0) {
         let mut frames: Vec<String> = Vec::new();
         for code in names.callers(one.stack) {
             frames.extend(names.frames(code).iter().map(|frame| plain(&frame.function)));
         }
         frames.reverse();
         let line = if frames.is_empty() { "(no stack)".into() } else { frames.join(";") };
-        *lines.entry(line).or_default() += one.pinned;
+        *lines.entry(line).or_default() += bytes(one, order);
     }
     lines.iter().map(|(line, bytes)| format!("{line} {bytes}\n")).collect()
 }
@@ -30,22 +50,22 @@ fn plain(name: &str) -> String {
 
 /// A picture of the lines of [`collapsed`]. `of` is whose bytes they are, and when: it has a line of its own, so that a telephone shows
 /// all of it.
-pub fn flamegraph(of: &str, lines: &str) -> Result<Vec<u8>, String> {
+pub fn flamegraph(of: &str, lines: &str, order: Order) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.subtitle = Some(of.into());
-    drawn(options, lines)
+    drawn(options, lines, order)
 }
 
 /// The same for a page that says itself whose bytes they are. Frames that have less than 0.1 % of all are left out: a page is mailed.
-pub fn flamegraph_of_page(lines: &str) -> Result<Vec<u8>, String> {
+pub fn flamegraph_of_page(lines: &str, order: Order) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.min_width = 0.1;
-    drawn(options, lines)
+    drawn(options, lines, order)
 }
 
-fn drawn(mut options: Options<'_>, lines: &str) -> Result<Vec<u8>, String> {
-    options.title = "Bytes pinned".into();
-    options.count_name = "bytes pinned".into();
+fn drawn(mut options: Options<'_>, lines: &str, order: Order) -> Result<Vec<u8>, String> {
+    options.title = format!("Bytes {}", what(order));
+    options.count_name = format!("bytes {}", what(order));
     options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, lines.lines(), &mut svg).map_err(|error| error.to_string())?;
@@ -64,24 +84,30 @@ mod tests {
         let (stacks, ids) = stacks(&[&[0x10, 0x20], &[0x10, 0x30]]);
         let of = |stack, pinned| OfStack { stack, pinned, ..OfStack::default() };
         let all = [of(ids[0], 5), of(ids[1], 7), of(ids[0], 1), of(0, 2), of(ids[1], 0)];
-        let lines = collapsed(&all, &mut Names::of(&stacks));
+        let lines = collapsed(&all, &mut Names::of(&stacks), Order::Pinned);
         assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
-        let svg = String::from_utf8(flamegraph("redis <idle>", &lines).unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph("redis <idle>", &lines, Order::Pinned).unwrap()).unwrap();
         assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");
         assert!(svg.contains("#search { text-anchor:end; opacity:0.7;"), "{svg}");
         assert_eq!(plain("a;b\nc"), "a:b c");
+        let live = |stack, live| OfStack { stack, live: (1, live), allocated: (9, 9 * live), ..OfStack::default() };
+        let all = [live(ids[0], 5), of(ids[1], 7)];
+        let lines = |order| collapsed(&all, &mut Names::of(&stacks), order);
+        assert_eq!((lines(Order::Live), lines(Order::Allocated)), ("0x10;0x20 5\n".into(), "0x10;0x20 45\n".into()));
+        let svg = String::from_utf8(flamegraph("x", "a 5", Order::Live).unwrap()).unwrap();
+        assert!(svg.contains("Bytes live"), "{svg}");
     }
 
     #[test]
     fn a_page_has_the_frames_that_can_be_seen() {
-        let svg = String::from_utf8(flamegraph_of_page("main;a 99950\nmain;b 50\n").unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph_of_page("main;a 99950\nmain;b 50\n", Order::Pinned).unwrap()).unwrap();
         assert!(svg.contains("<title>a (99,950 bytes") && !svg.contains("<title>b "), "{svg}");
-        let svg = String::from_utf8(flamegraph("x", "main;a 99950\nmain;b 50\n").unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph("x", "main;a 99950\nmain;b 50\n", Order::Pinned).unwrap()).unwrap();
         assert!(svg.contains("<title>b (50 bytes"), "{svg}");
     }
 
     #[test]
     fn a_flamegraph_of_nothing_is_an_error_in_words() {
-        assert!(flamegraph("x", "").is_err());
+        assert!(flamegraph("x", "", Order::Live).is_err());
     }
 }

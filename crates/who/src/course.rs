@@ -47,7 +47,7 @@ impl Span {
     }
 
     /// The time of a number below [`TIMES`].
-    fn at(&self, time: usize) -> u64 {
+    pub fn at(&self, time: usize) -> u64 {
         let part = u128::from(self.to - self.from) * time as u128 / (TIMES as u128 - 1);
         self.from + part as u64
     }

@@ -1,8 +1,14 @@
 //! The frame that a person calls the site. In: frames, innermost first. Out: the first one that is not of an allocator or a runtime.
 
 mod python;
+mod skip;
+mod wrappers;
+
+use std::collections::BTreeMap;
 
 use crate::frame::Frame;
+
+pub use skip::Skip;
 
 /// How allocations are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +88,7 @@ const FAMILY: &[&str] = &[
     "strndup",
     "memdup",
     "alloc",
+    "zalloc",
     "mallocx",
     "rallocx",
     "xallocx",
@@ -129,6 +136,7 @@ const BEHIND: &[&str] = &[
     "_n",
     "_hook",
     "_array",
+    "_num",
     "_size",
     "_bytes",
     "_zero",
@@ -136,11 +144,34 @@ const BEHIND: &[&str] = &[
     "0",
 ];
 
+/// Which functions are no sites, besides those that are known by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folding {
+    /// Whether functions that only pass on to malloc are looked for.
+    pub is_off: bool,
+    /// Functions that the user named.
+    pub skip: Skip,
+    /// Functions that only pass on, by module and name, and by how many functions each is called.
+    pub wrappers: BTreeMap<(String, String), usize>,
+}
+
+impl Folding {
+    /// Whether a function is passed over.
+    fn has(&self, frame: &Frame) -> bool {
+        let is_wrapper = || {
+            // Most traces have none.
+            !self.wrappers.is_empty() && self.wrappers.contains_key(&(frame.module.clone(), frame.function.clone()))
+        };
+        self.skip.has(frame) || is_wrapper()
+    }
+}
+
 /// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator. With a function of Python
-/// in the stack, the interpreter is a runtime too.
-pub fn site(frames: &[Frame]) -> Option<usize> {
+/// in the stack, the interpreter is a runtime too. If the user has named all others, it is the outermost.
+pub fn site(frames: &[Frame], folding: &Folding) -> Option<usize> {
     let is_python = frames.iter().any(python::is_function);
     let part = |frame: &Frame| match part(frame) {
+        _ if folding.has(frame) => Part::Allocator,
         Part::Program if is_python && python::is_interpreter(frame) => Part::Runtime,
         part => part,
     };
@@ -149,6 +180,11 @@ pub fn site(frames: &[Frame]) -> Option<usize> {
         .or_else(|| first(Part::Script))
         .or_else(|| first(Part::Runtime))
         .or(frames.len().checked_sub(1))
+}
+
+/// Whether a function is of a language or the C library: as the outermost ones they start every program.
+pub fn is_runtime(frame: &Frame) -> bool {
+    part(frame) == Part::Runtime
 }
 
 /// Whether all of these frames are of the family of malloc: in the outputs for other tools the caller has its bytes.
@@ -252,7 +288,7 @@ mod tests {
     fn allocators_and_runtimes_are_folded_away() {
         let of = |frames: &[(&str, &str)]| {
             let frames: Vec<Frame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
-            site(&frames).map(|at| frames[at].function.clone()).unwrap_or_default()
+            site(&frames, &Folding::default()).map(|at| frames[at].function.clone()).unwrap_or_default()
         };
         let redis = [
             ("preload-record", "malloc"),
@@ -320,6 +356,8 @@ mod tests {
             "__libc_malloc",
             "je_mallocx",
             "zmalloc_usable",
+            "zcalloc_num",
+            "CRYPTO_zalloc",
             "jv_mem_alloc",
             "my_strdup",
         ] {

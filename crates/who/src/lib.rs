@@ -4,9 +4,11 @@
 //!
 //! - [`moment`] is when the live blocks are looked at. [`tally`] counts the events until then, and keeps what is alive.
 //! - [`course`] is how live bytes went over time, and [`slope`] how fast they grow.
+//! - [`timeline`] is how live bytes of sites went over the whole trace.
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
-//! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site.
+//! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site, [`groups`] puts stacks of one site together.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
+//! - [`callers`] is the tree of those who call a site.
 //! - [`against`] compares the sites of two traces.
 //! - [`under`] puts the same blocks where a replay under another allocator had them.
 //! - [`what_if`] is a site whose blocks lie elsewhere.
@@ -17,13 +19,16 @@
 
 pub mod against;
 pub mod answer;
+pub mod callers;
 pub mod collapsed;
 pub mod course;
 pub mod ever;
 pub mod fold;
 pub mod frame;
+pub mod groups;
 #[cfg(test)]
 mod invented;
+mod labels;
 pub mod moment;
 pub mod names;
 pub mod order;
@@ -32,11 +37,13 @@ pub mod profile;
 pub mod sites;
 pub mod slope;
 pub mod tally;
+pub mod timeline;
 pub mod under;
 mod watch;
 pub mod what_if;
 
-pub use fold::By;
+pub use fold::{By, Folding};
+pub use groups::Groups;
 pub use moment::{Moment, Wanted};
 pub use names::Names;
 pub use order::Order;

@@ -4,10 +4,13 @@
 
 mod file;
 pub mod perf_map;
+mod scopes;
+mod unwinding;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use allocanary_kernel::terminal::harmless;
 use allocanary_trace::stacks::{Code, StackId, Stacks};
@@ -67,6 +70,21 @@ impl<'a> Names<'a> {
         frames
     }
 
+    /// How many frames, outermost first, are of code through which the stack could not be walked further: the file has no unwinding table for
+    /// it, or it is in no file. 0 if the stack ends for another reason.
+    pub fn ended(&mut self, stack: StackId) -> usize {
+        let Some(last) = self.stacks.frames(stack).last() else { return 0 };
+        let frames = self.frames(last);
+        let is_without = match self.stacks.module_of(last) {
+            None => true,
+            Some(at) => {
+                let address = last.pc.saturating_sub(1).wrapping_sub(self.stacks.modules[at].bias);
+                self.files.get_mut(&at).is_some_and(|symbols| symbols.is_without_table(address))
+            }
+        };
+        if is_without { frames.len() } else { 0 }
+    }
+
     /// The return addresses of a stack from the caller of the allocator on. All of them, if there is no other.
     pub fn callers(&mut self, stack: StackId) -> Vec<Code> {
         let all: Vec<Code> = self.stacks.frames(stack).collect();
@@ -82,6 +100,11 @@ impl<'a> Names<'a> {
         let frames: Rc<[Frame]> = self.look_up(code).into();
         self.known.insert(code, frames.clone());
         frames
+    }
+
+    /// All frames that have been looked up.
+    pub fn seen(&self) -> impl Iterator<Item = &Frame> {
+        self.known.values().flat_map(|frames| frames.iter())
     }
 
     /// What could not be used or named, a sentence each.
@@ -126,6 +149,9 @@ impl<'a> Names<'a> {
         for frame in &mut frames {
             (frame.module, frame.file) = (clean(name), clean(&frame.file));
             frame.function = clean(&frame.function);
+            if let Some(identity) = frame.identity.as_mut().map(Arc::make_mut) {
+                (identity.path, identity.file) = (clean(&identity.path), clean(&identity.file));
+            }
             if !frame.is_named {
                 frame.function = format!("{}+{:#x}", frame.module, pc.wrapping_sub(module.bias));
             }

@@ -1,16 +1,15 @@
 //! The call sites of a trace. In: what was counted, stacks, resident pages, names. Out: for each site what is live, short-lived, grows,
 //! and pins pages.
 
-use std::collections::HashMap;
-
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{Merged, merge};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 
 use crate::course::Span;
-use crate::fold::{By, label, site};
+use crate::fold::{By, Folding};
 use crate::frame::Frame;
+use crate::groups::Groups;
 use crate::moment::{Moment, Peak, Wanted};
 use crate::names::Names;
 use crate::pages::{Divided, Division, Share, divide};
@@ -40,6 +39,8 @@ pub struct Site {
     pub slope: Option<Slope>,
     /// Whether it is to be called growing: see [`growth`].
     pub grows: bool,
+    /// Blocks, of those that it made, whose stack ends in it, because its code has no unwinding tables: who called it is not known.
+    pub ended: u64,
     /// How its blocks share pages with others.
     pub share: Share,
 }
@@ -66,6 +67,8 @@ pub struct Found {
     pub freed_from_before: Option<u64>,
     /// One stack in this many blocks was taken. Figures of sites are scaled by it.
     pub one_in: Option<f64>,
+    /// Functions that only pass on to malloc, which are no sites, and how many functions call each.
+    pub wrappers: Vec<(String, usize)>,
     /// What limits the figures, a sentence each.
     pub notes: Vec<String>,
 }
@@ -75,6 +78,13 @@ impl Found {
     /// empty, or no part of the heap. `None` of other traces, and where it is not known which pages were resident.
     pub fn before_window(&self) -> Option<u64> {
         self.pages.outside.filter(|_| self.freed_from_before.is_some())
+    }
+}
+
+impl Site {
+    /// Whether the stacks of most of its blocks end in it.
+    pub fn is_without_callers(&self) -> bool {
+        self.ended * 2 > self.allocations
     }
 }
 
@@ -153,32 +163,39 @@ fn division(one_in: Option<f64>) -> Division {
 }
 
 /// Finds the sites.
-pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &mut Names<'_>, by: By) -> Found {
+pub fn find(
+    program: &str,
+    taken: &Taken,
+    resident: Option<&Resident>,
+    names: &mut Names<'_>,
+    by: By,
+    folding: &Folding,
+) -> Found {
+    let groups = Groups::of(taken, one_in(taken).is_some(), names, by, folding);
+    of_groups(program, taken, resident, by, &groups, names.notes())
+}
+
+/// The same of stacks that are in groups already.
+pub fn of_groups(
+    program: &str,
+    taken: &Taken,
+    resident: Option<&Resident>,
+    by: By,
+    groups: &Groups,
+    notes: Vec<String>,
+) -> Found {
     let one_in = one_in(taken);
-    let mut groups = Groups::default();
-    let of: Vec<Option<usize>> = taken
-        .totals
-        .iter()
-        .map(|totals| match (by, totals.key) {
-            (By::Thread, thread) => Some(groups.of(format!("thread {thread}"), Frame::default())),
-            (_, 0) if one_in.is_some() => None,
-            (_, 0) => Some(groups.of("(no stack)".into(), Frame::default())),
-            (_, stack) => {
-                let frames = names.stack(stack);
-                let frame = site(&frames).map(|at| frames[at].clone()).unwrap_or_default();
-                Some(groups.of(label(&frame, by), told(frame, by)))
-            }
-        })
-        .collect();
-    let site_of = |of_totals: u32| of.get(of_totals as usize).copied().flatten();
-    let mut sites = groups.sites;
+    let site_of = |of_totals: u32| groups.site_of(of_totals);
+    let site = |(name, frame): &(String, Frame)| Site { name: name.clone(), frame: frame.clone(), ..Site::default() };
+    let mut sites: Vec<Site> = groups.sites.iter().map(site).collect();
     let pages = divide(&taken.blocks, |block| site_of(block.of), sites.len(), &taken.ever, resident, division(one_in));
     for (site, share) in sites.iter_mut().zip(&pages.shares) {
         site.share = *share;
     }
-    for (totals, site) in taken.totals.iter().zip(&of) {
+    for ((totals, site), is_ended) in taken.totals.iter().zip(&groups.of).zip(&groups.ended) {
         if let Some(site) = *site {
             add(&mut sites[site], totals);
+            sites[site].ended += if *is_ended { totals.allocations } else { 0 };
         }
     }
     for block in &taken.blocks {
@@ -202,7 +219,8 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
         span: taken.course.span,
         freed_from_before: taken.freed_from_before,
         one_in,
-        notes: names.notes(),
+        wrappers: groups.folding.wrappers.iter().map(|((_, name), callers)| (name.clone(), *callers)).collect(),
+        notes,
     };
     let share = share_with_stack(taken);
     if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
@@ -235,7 +253,7 @@ fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize
 }
 
 /// How many live blocks there are for each one with a stack. Of the live ones alone: addresses are sampled, and some are used often.
-fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
+pub(crate) fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
     let is_with = |of: u32| taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
     let with = taken.blocks.iter().filter(|block| is_with(block.of)).count();
     if with == 0 { one_in } else { taken.blocks.len() as f64 / with as f64 }
@@ -245,38 +263,12 @@ fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
 fn scale(sites: &mut [Site], all: f64, live: f64) {
     let times = |figure: &mut u64, factor: f64| *figure = (*figure as f64 * factor).round() as u64;
     for site in sites {
-        let of_all = [&mut site.allocations, &mut site.bytes, &mut site.short, &mut site.short_bytes];
+        let of_all = [&mut site.allocations, &mut site.bytes, &mut site.short, &mut site.short_bytes, &mut site.ended];
         of_all.into_iter().for_each(|figure| times(figure, all));
         let share = &mut site.share;
         let of_live = [&mut site.blocks, &mut site.live, &mut share.live, &mut share.untouched, &mut share.pinned];
         of_live.into_iter().for_each(|figure| times(figure, live));
         (share.alone, share.with_holes) = (0, 0);
-    }
-}
-
-/// What all stacks of a group have in common.
-fn told(frame: Frame, by: By) -> Frame {
-    match by {
-        By::Line => frame,
-        By::Function => Frame { line: 0, ..frame },
-        _ => Frame { module: frame.module, ..Frame::default() },
-    }
-}
-
-/// Groups by name and module.
-#[derive(Default)]
-struct Groups {
-    known: HashMap<(String, String), usize>,
-    sites: Vec<Site>,
-}
-
-impl Groups {
-    fn of(&mut self, name: String, frame: Frame) -> usize {
-        let sites = &mut self.sites;
-        *self.known.entry((name.clone(), frame.module.clone())).or_insert_with(|| {
-            sites.push(Site { name, frame, ..Site::default() });
-            sites.len() - 1
-        })
     }
 }
 

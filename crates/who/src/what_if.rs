@@ -16,9 +16,9 @@ use allocanary_trace::prepare::Elsewhere;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::StackId;
 
-use crate::fold::{By, label, site};
+use crate::fold::By;
+use crate::groups::Groups;
 use crate::moment::Moment;
-use crate::names::Names;
 use crate::pages::Share;
 use crate::sites::{Found, Site};
 use crate::tally::Taken;
@@ -67,16 +67,11 @@ pub fn named(found: &Found, name: &str) -> Site {
     all
 }
 
-/// The stacks of a site, as [`find`](crate::sites::find) puts them together. 0 is among them where the site is that of no stack.
-pub fn stacks(taken: &Taken, names: &mut Names<'_>, by: By, name: &str) -> HashSet<StackId> {
-    let mut is_site = |stack: StackId| match stack {
-        0 => name == "(no stack)",
-        _ => {
-            let frames = names.stack(stack);
-            label(&site(&frames).map(|at| frames[at].clone()).unwrap_or_default(), by) == name
-        }
-    };
-    taken.totals.iter().map(|totals| totals.key).filter(|stack| is_site(*stack)).collect()
+/// The stacks of a site. 0 is among them where the site is that of no stack.
+pub fn stacks(taken: &Taken, groups: &Groups, name: &str) -> HashSet<StackId> {
+    let is_site = |site: &Option<usize>| site.is_some_and(|site| groups.sites[site].0 == name);
+    let stacks = taken.totals.iter().zip(&groups.of).filter(|(_, site)| is_site(site));
+    stacks.map(|(totals, _)| totals.key).collect()
 }
 
 /// The events that make blocks of a site.

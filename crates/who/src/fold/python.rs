@@ -34,17 +34,17 @@ pub(super) fn is_interpreter(frame: &Frame) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fold::site;
+    use crate::fold::{Folding, site};
 
     fn frame(module: &str, function: &str) -> Frame {
         let file = function.split_once(':').filter(|_| module == PYTHON).map_or("", |(_, file)| file).into();
         let is_named = !function.contains("+0x");
-        Frame { function: function.into(), is_named, file, line: 0, module: module.into() }
+        Frame { function: function.into(), is_named, file, line: 0, module: module.into(), identity: None }
     }
 
     fn of(frames: &[(&str, &str)]) -> String {
         let frames: Vec<Frame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
-        site(&frames).map(|at| frames[at].function.clone()).unwrap_or_default()
+        site(&frames, &Folding::default()).map(|at| frames[at].function.clone()).unwrap_or_default()
     }
 
     #[test]

@@ -1,20 +1,41 @@
 //! The symbols of one file. In: a module, the folder with debug files. Out: frames of addresses, and a remark if the file is not used.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use addr2line::gimli::ReaderOffset;
 use addr2line::{Loader, demangle_auto};
 use allocanary_trace::stacks::Module;
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::Frame;
+use super::scopes::Scopes;
+use super::unwinding;
+use crate::frame::Identity;
 
 /// What is known about the code of a file.
 #[derive(Default)]
 pub(super) struct Symbols {
     lines: Option<Loader>,
-    /// Address, size and name of functions, sorted.
-    functions: Vec<(u64, u64, String)>,
+    /// Of the same file.
+    scopes: Option<Scopes>,
+    /// Functions by their addresses, sorted.
+    functions: Vec<Function>,
+    /// The file that was recorded, and the addresses that its unwinding tables have, once they were asked for.
+    file: Option<PathBuf>,
+    unwound: Option<Vec<Range<u64>>>,
+}
+
+/// A function of the table of symbols.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    address: u64,
+    size: u64,
+    name: String,
+    /// The source file of a function that only its own file knows; else empty.
+    source: String,
 }
 
 impl Symbols {
@@ -26,7 +47,10 @@ impl Symbols {
         // Others have no file: `[vdso]`, or code that a program makes while it runs.
         if path.starts_with('/') {
             match build_id(Path::new(path)) {
-                Ok(found) if found == module.build_id && !found.is_empty() => out.add(Path::new(path)),
+                Ok(found) if found == module.build_id && !found.is_empty() => {
+                    out.add(Path::new(path));
+                    out.file = Some(path.into());
+                }
                 Ok(found) if found == module.build_id => {
                     note =
                         Some(format!("{path} has no build-id: whether it is the file that was recorded is not known"));
@@ -47,7 +71,7 @@ impl Symbols {
             out.add(&file);
         }
         out.functions.sort_unstable();
-        out.functions.dedup_by_key(|(address, ..)| *address);
+        out.functions.dedup_by_key(|function| function.address);
         (out, note)
     }
 
@@ -57,25 +81,35 @@ impl Symbols {
         }
         // A file without lines has a loader too: keep that of the debug file.
         if let Ok(lines) = Loader::new(file)
-            && (self.lines.is_none() || lines.get_section_range(b".debug_info").is_some())
+            && (self.lines.is_none() || has_entries(&lines))
         {
+            self.scopes = if has_entries(&lines) { Scopes::of(file) } else { None };
             self.lines = Some(lines);
         }
     }
 
     /// The frames at an address of the file, innermost first. At least one.
-    pub(super) fn frames(&self, address: u64) -> Vec<Frame> {
+    pub(super) fn frames(&mut self, address: u64) -> Vec<Frame> {
         let mut out: Vec<Frame> = Vec::new();
+        let scopes = &mut self.scopes;
         if let Some(mut frames) = self.lines.as_ref().and_then(|lines| lines.find_frames(address).ok()) {
             while let Ok(Some(frame)) = frames.next() {
-                let name = frame.function.as_ref().and_then(|name| name.demangle().ok());
                 let location = frame.location.as_ref();
+                let entry = frame.dw_die_offset.map(|entry| entry.0.into_u64() as usize);
+                let identity = entry.zip(scopes.as_mut()).and_then(|(entry, scopes)| scopes.find(address, entry));
+                let name = frame.function.as_ref().and_then(|name| {
+                    let (raw, whole) = (name.raw_name().ok()?, name.demangle().ok()?);
+                    // A name that is not mangled has no scope.
+                    let path = identity.as_ref().filter(|_| raw == whole).map(|identity| identity.path.clone());
+                    Some(path.unwrap_or_else(|| without_hash(&whole).into()))
+                });
                 out.push(Frame {
                     is_named: name.is_some(),
-                    function: name.map_or(String::new(), |name| without_hash(&name).into()),
+                    function: name.unwrap_or_default(),
                     file: location.and_then(|location| location.file).unwrap_or_default().into(),
                     line: location.and_then(|location| location.line).unwrap_or(0),
                     module: String::new(),
+                    identity: identity.map(Arc::new),
                 });
             }
         }
@@ -84,30 +118,56 @@ impl Symbols {
         }
         // The outermost one is the function of the symbol.
         if let Some(last) = out.last_mut().filter(|last| !last.is_named)
-            && let Some(name) = self.function(address)
+            && let Some(function) = self.function(address)
         {
-            (last.function, last.is_named) = (name, true);
+            let name = demangle_auto((&function.name).into(), None);
+            (last.function, last.is_named) = (without_hash(&name).into(), true);
+            let (path, file) = (name.into_owned(), function.source.clone());
+            last.identity = Some(Arc::new(Identity { path, file, address: function.address, ..Identity::default() }));
         }
         out
     }
 
+    /// Whether the file has no unwinding table for an address: a stack ends there. Where that cannot be read, it is not said.
+    pub(super) fn is_without_table(&mut self, address: u64) -> bool {
+        let Some(file) = &self.file else { return false };
+        let ranges = self.unwound.get_or_insert_with(|| unwinding::ranges(file).unwrap_or_default());
+        let behind = ranges.partition_point(|range| range.start <= address);
+        !ranges.is_empty() && behind.checked_sub(1).is_none_or(|at| !ranges[at].contains(&address))
+    }
+
     /// The function that has the address. One of an unknown size, or before it, is not the function: a stripped file lacks most.
-    fn function(&self, address: u64) -> Option<String> {
-        let behind = self.functions.partition_point(|(from, ..)| *from <= address);
-        let (from, size, name) = self.functions.get(behind.checked_sub(1)?)?;
-        (address - from < *size).then(|| without_hash(&demangle_auto(name.into(), None)).into())
+    fn function(&self, address: u64) -> Option<&Function> {
+        let behind = self.functions.partition_point(|function| function.address <= address);
+        let function = self.functions.get(behind.checked_sub(1)?)?;
+        (address - function.address < function.size).then_some(function)
     }
 }
 
+/// Whether a file has the entries of functions, and not symbols alone.
+fn has_entries(lines: &Loader) -> bool {
+    lines.get_section_range(b".debug_info").is_some()
+}
+
 /// The functions that a file names, also those that only its dynamic symbols name.
-fn functions(file: &Path) -> Result<Vec<(u64, u64, String)>, object::Error> {
+fn functions(file: &Path) -> Result<Vec<Function>, object::Error> {
     let Ok(file) = File::open(file) else { return Ok(Vec::new()) };
     let cache = ReadCache::new(file);
     let object = object::File::parse(&cache)?;
-    let symbols = object.symbols().chain(object.dynamic_symbols());
-    let functions = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
-    let named = functions.filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.into())));
-    Ok(named.filter(|(_, size, _)| *size > 0).collect())
+    let mut out = Vec::new();
+    // The symbols that only a source file knows are behind the symbol of that file.
+    let mut source = String::new();
+    for symbol in object.symbols().chain(object.dynamic_symbols()) {
+        let Ok(name) = symbol.name() else { continue };
+        if symbol.kind() == SymbolKind::File {
+            source = name.into();
+        }
+        if symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() > 0 {
+            let source = if symbol.is_local() { source.clone() } else { String::new() };
+            out.push(Function { address: symbol.address(), size: symbol.size(), name: name.into(), source });
+        }
+    }
+    Ok(out)
 }
 
 /// The build-id of a file; empty if it has none.

@@ -119,7 +119,14 @@ pub(super) fn frame(name: &str) -> Frame {
         Some(name) => (name, name.split_once(':').map_or("", |(_, file)| file), PYTHON),
         None => (name, "", MADE),
     };
-    Frame { function: function.into(), is_named: true, file: file.into(), line: 0, module: module.into() }
+    Frame {
+        function: function.into(),
+        is_named: true,
+        file: file.into(),
+        line: 0,
+        module: module.into(),
+        identity: None,
+    }
 }
 
 #[cfg(test)]

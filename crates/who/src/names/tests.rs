@@ -210,3 +210,141 @@ fn a_python_that_can_write_a_map_is_told_by_its_version() {
     let none = ["python3.11", "python3", "python3.1", "libpython2.7.so", "app", "python3.", "python3.x12"];
     assert!(!none.into_iter().any(makes_maps));
 }
+
+/// Stacks of one frame each, which return to the byte behind these addresses of a program.
+fn stacks_at(program: &Path, addresses: &[u64]) -> Stacks {
+    let bytes = std::fs::read(program).unwrap();
+    let build_id = object::File::parse(&*bytes).unwrap().build_id().unwrap().expect("a build-id").to_vec();
+    let module = Module { start: 0, end: 1 << 30, bias: 0, path: program.display().to_string(), build_id };
+    let node = |address: &u64| Node { parent: 0, pc: address + 1, module: 0 };
+    let nodes = [Node::default()].into_iter().chain(addresses.iter().map(node)).collect();
+    Stacks { nodes, modules: vec![module] }
+}
+
+/// The addresses of the symbols whose names have this in them.
+fn symbols(program: &Path, part: &str) -> Vec<u64> {
+    let bytes = std::fs::read(program).unwrap();
+    let object = object::File::parse(&*bytes).unwrap();
+    let named = object.symbols().filter(|symbol| symbol.name().is_ok_and(|name| name.contains(part)));
+    let mut found: Vec<u64> = named.map(|symbol| symbol.address()).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Each function calls one of an inlined name that others have too: the compiler writes no linkage name for it.
+const SCOPED: &str = "\
+volatile int sink;
+#define INLINED static inline __attribute__((always_inline))
+namespace a { INLINED void get() { sink = 1; } }
+namespace b { INLINED void get() { sink = 2; } }
+namespace { struct Pool { INLINED void get() { sink = 3; } }; }
+extern \"C\" {
+__attribute__((noinline)) void calls_1() { a::get(); }
+__attribute__((noinline)) void calls_2() { b::get(); }
+__attribute__((noinline)) void calls_3() { Pool::get(); }
+__attribute__((noinline)) void calls_4() { auto set = [] { sink = 4; }; set(); }
+__attribute__((noinline)) void calls_5() { auto set = [] { sink = 5; }; set(); }
+}
+int main() {
+    calls_1(); calls_2(); calls_3(); calls_4(); calls_5();
+    return 0;
+}
+";
+
+#[test]
+fn a_function_has_the_name_of_all_that_it_is_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("scoped.cc"), folder.path().join("scoped"));
+    std::fs::write(&source, SCOPED).unwrap();
+    let mut compiler = Command::new("c++");
+    compiler.args(["-O1", "-g", "-Wl,--build-id=sha1", "-o"]).args([&program, &source]);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skipped("no C++ compiler is installed");
+    }
+    let stacks = stacks_at(&program, &symbols(&program, "calls_"));
+    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut inner = |stack| names.stack(stack)[0].clone();
+    let named: Vec<String> = (1..=5).map(|stack| inner(stack).function).collect();
+    let wanted = [
+        "a::get",
+        "b::get",
+        "(anonymous namespace)::Pool::get",
+        "calls_4::{lambda at scoped.cc:10}",
+        "calls_5::{lambda at scoped.cc:11}",
+    ];
+    assert_eq!(named, wanted);
+    let identity = inner(2).identity.unwrap();
+    assert_eq!((identity.path.as_str(), identity.line), ("b::get", 4));
+    assert!(identity.file.ends_with("/scoped.cc"), "{identity:?}");
+}
+
+/// With lines, and from symbols alone.
+#[test]
+fn functions_of_one_name_in_two_files_are_two() {
+    for lines in ["-g", "-g0"] {
+        let folder = tempfile::tempdir().unwrap();
+        let source = |name: &str, sink: u32| {
+            let path = folder.path().join(name);
+            let text = format!(
+                "extern volatile int sink; static __attribute__((noinline)) void make(void) {{ sink = {sink}; }}\n\
+                 void calls_{sink}(void) {{ make(); }}\n"
+            );
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (first, second, main) = (source("a.c", 1), source("b.c", 2), folder.path().join("main.c"));
+        let text = "volatile int sink; void calls_1(void), calls_2(void); int main(void) { calls_1(); calls_2(); return 0; }\n";
+        std::fs::write(&main, text).unwrap();
+        let program = folder.path().join("two");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", lines, "-Wl,--build-id=sha1", "-o"]).args([&program, &first, &second, &main]);
+        if !compiler.status().is_ok_and(|status| status.success()) {
+            return skipped("no C compiler is installed");
+        }
+        let stacks = stacks_at(&program, &symbols(&program, "make"));
+        let mut names = Names::with(&stacks, Path::new("/nowhere"));
+        let [one, other] = [1, 2].map(|stack| names.stack(stack)[0].clone());
+        assert_eq!((one.function.as_str(), other.function.as_str()), ("make", "make"));
+        assert_ne!(one.identity, other.identity, "{lines}");
+        let file = |frame: &Frame| frame.identity.as_ref().unwrap().file.rsplit('/').next().unwrap().to_string();
+        assert_eq!((file(&one), file(&other)), ("a.c".into(), "b.c".into()), "{lines}");
+    }
+}
+
+/// `tabled` has tables and `bare` has none: its stack ends in it.
+#[test]
+fn code_without_unwinding_tables_is_where_a_stack_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let compile = |name: &str, text: &str, flags: &[&str]| {
+        let (source, object) = (folder.path().join(format!("{name}.c")), folder.path().join(format!("{name}.o")));
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-c", "-O1"]).args(flags).arg("-o").args([&object, &source]);
+        compiler.status().is_ok_and(|status| status.success()).then_some(object)
+    };
+    let bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"];
+    let objects = [
+        compile("bare", "int bare(int a) { return a + 1; }", &bare),
+        compile(
+            "tabled",
+            "int bare(int); int tabled(int a) { return bare(a) + 2; }",
+            &["-fasynchronous-unwind-tables"],
+        ),
+        compile("main", "int tabled(int); int main(int c, char **v) { (void)v; return tabled(c); }", &[]),
+    ];
+    let [Some(bare), Some(tabled), Some(main)] = objects else { return skipped("no C compiler is installed") };
+    let program = folder.path().join("ends");
+    let linked =
+        Command::new("cc").args(["-Wl,--build-id=sha1", "-o"]).args([&program, &main, &tabled, &bare]).status();
+    assert!(linked.unwrap().success());
+    let at = |name: &str| {
+        let bytes = std::fs::read(&program).unwrap();
+        let object = object::File::parse(&*bytes).unwrap();
+        object.symbols().find(|symbol| symbol.name() == Ok(name)).expect("a symbol").address()
+    };
+    let stacks = stacks_at(&program, &[at("bare"), at("tabled")]);
+    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    assert_eq!((names.ended(1), names.ended(2)), (1, 0));
+    assert_eq!(names.stack(1)[0].function, "bare");
+}

@@ -5,7 +5,9 @@ use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::Event;
 
 use super::*;
+use crate::fold::Folding;
 use crate::invented::{self, Events};
+use crate::names::Names;
 use crate::sites::find;
 
 /// A trace whose stacks are those of two sites, by their return addresses.
@@ -59,15 +61,16 @@ fn a_site_has_the_stacks_that_the_table_puts_together() {
     events.new_block(0, 0, 0x9_0000, 7);
     let taken = events.taken();
     let mut names = Names::of(&table);
-    let found = find("service", &taken, None, &mut names, By::Function);
+    let found = find("service", &taken, None, &mut names, By::Function, &Folding::default());
+    let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
     for site in &found.sites {
-        let of = stacks(&taken, &mut names, By::Function, &site.name);
+        let of = stacks(&taken, &groups, &site.name);
         let is_of = |block: &&crate::Block| of.contains(&taken.totals[block.of as usize].key);
         assert_eq!(taken.blocks.iter().filter(is_of).map(|block| block.size).sum::<u64>(), site.live, "{}", site.name);
         assert_eq!(named(&found, &site.name).live, site.live);
     }
     assert_eq!(found.sites.len(), 3, "{:?}", found.sites);
-    assert!(stacks(&taken, &mut names, By::Function, "nothing").is_empty());
+    assert!(stacks(&taken, &groups, "nothing").is_empty());
     let mut twice = found.clone();
     twice.sites.push(twice.sites[0].clone());
     let (one, both) = (&found.sites[0], named(&twice, &found.sites[0].name));

@@ -17,6 +17,7 @@ fn a_line_names_its_addresses() {
         file: "/srv/my app.py".into(),
         line: 0,
         module: "[python]".into(),
+        identity: None,
     };
     assert_eq!((frame(0x7ff0_b28b_600b), frame(0x7ff0_b28b_6015)), (Some(load.clone()), Some(load)));
     assert_eq!(frame(0x7ff0_b28b_6016), None);

@@ -1,0 +1,91 @@
+//! Which stacks are of one site. In: what was counted, names, how to group. Out: the site of each stack, and what sites are called.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::fold::{By, Folding, label, site};
+use crate::frame::{Frame, Identity};
+use crate::labels::tell_apart;
+use crate::names::Names;
+use crate::tally::{Taken, Totals};
+
+/// Stacks or threads in groups.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// The group of each of [`Taken::totals`]; `None` of allocations whose stack was not sampled.
+    pub of: Vec<Option<usize>>,
+    /// Of each of them, whether the stack ends in the site, because its code has no unwinding tables: who called it is not known.
+    pub ended: Vec<bool>,
+    /// The name of each group, and what its frames have in common. No two names are alike.
+    pub sites: Vec<(String, Frame)>,
+    /// With the functions that only pass on.
+    pub folding: Folding,
+}
+
+/// What makes two sites one.
+type Key = (String, Option<Arc<Identity>>, String, u32);
+
+impl Groups {
+    /// Groups what was counted. Only of a sample are there stacks that are in no group.
+    pub fn of(taken: &Taken, is_sample: bool, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
+        let mut folding = folding.clone();
+        if by != By::Thread && by != By::Module && !folding.is_off {
+            let made = |totals: &Totals| (names.stack(totals.key), totals.allocations, totals.bytes);
+            let made: Vec<_> = taken.totals.iter().filter(|totals| totals.key != 0).map(made).collect();
+            folding.find_wrappers(&made);
+        }
+        let mut out = Groups { folding, ..Groups::default() };
+        let mut known: HashMap<Key, usize> = HashMap::new();
+        for totals in &taken.totals {
+            let mut is_ended = false;
+            let (name, frame) = match (by, totals.key) {
+                (By::Thread, thread) => (format!("thread {thread}"), Frame::default()),
+                (_, 0) if is_sample => {
+                    out.of.push(None);
+                    out.ended.push(false);
+                    continue;
+                }
+                (_, 0) => ("(no stack)".into(), Frame::default()),
+                (_, stack) => {
+                    let frames = names.stack(stack);
+                    let at = site(&frames, &out.folding);
+                    is_ended = at.is_some_and(|at| at + names.ended(stack) >= frames.len()) && names.ended(stack) > 0;
+                    let frame = at.map(|at| frames[at].clone()).unwrap_or_default();
+                    (label(&frame, by), told(frame, by))
+                }
+            };
+            let at = out.sites.len();
+            let site = *known.entry(key(&name, &frame)).or_insert(at);
+            if site == at {
+                out.sites.push((name, frame));
+            } else if name.len() > out.sites[site].0.len() {
+                // One function may be called with its parameters in one place, and without where it is inlined.
+                out.sites[site].0 = name;
+            }
+            out.of.push(Some(site));
+            out.ended.push(is_ended);
+        }
+        tell_apart(&mut out.sites);
+        out
+    }
+
+    /// The group of one of the totals.
+    pub fn site_of(&self, totals: u32) -> Option<usize> {
+        self.of.get(totals as usize).copied().flatten()
+    }
+}
+
+/// A function is known by its place, if that is known: it may be called in two ways.
+fn key(name: &str, frame: &Frame) -> Key {
+    let name = if frame.identity.is_some() { String::new() } else { name.into() };
+    (name, frame.identity.clone(), frame.module.clone(), frame.line)
+}
+
+/// What all stacks of a group have in common.
+fn told(frame: Frame, by: By) -> Frame {
+    match by {
+        By::Line => frame,
+        By::Function => Frame { line: 0, ..frame },
+        _ => Frame { module: frame.module, ..Frame::default() },
+    }
+}

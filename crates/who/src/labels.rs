@@ -1,0 +1,95 @@
+//! What sites are called, each otherwise than all others. In: names, and what tells functions apart. Out: names.
+
+use std::collections::HashMap;
+
+use crate::frame::{Frame, Identity};
+
+/// Ways to tell sites of one name apart, the shortest first.
+const WAYS: [fn(&str, &Frame) -> String; 7] = [
+    // The types of a generic function, or the number of a closure.
+    |name, frame| frame.identity.as_ref().filter(|of| !of.path.is_empty()).map_or(name.into(), |of| of.path.clone()),
+    |name, frame| format!("{name} ({})", frame.module),
+    |name, frame| format!("{name} ({})", last(&of(frame).file)),
+    |name, frame| format!("{name} ({}:{})", last(&of(frame).file), of(frame).line),
+    |name, frame| format!("{name} ({}:{}:{})", last(&of(frame).file), of(frame).line, of(frame).column),
+    |name, frame| format!("{name} ({}:{})", of(frame).file, of(frame).line),
+    |name, frame| format!("{name} ({}+{:#x})", frame.module, of(frame).address),
+];
+
+/// Makes names different. Two sites that nothing tells apart keep one name; they have different modules or places all the same.
+pub fn tell_apart(sites: &mut [(String, Frame)]) {
+    let mut of_name: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, (name, _)) in sites.iter().enumerate() {
+        of_name.entry(name.clone()).or_default().push(at);
+    }
+    for (name, alike) in of_name.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        // Where no way tells all apart, all of them together do.
+        let whole = |frame: &Frame| {
+            let Identity { path, file, line, column, address } = of(frame);
+            format!("{name} ({path}, {}, {file}:{line}:{column}, {address:#x})", frame.module)
+        };
+        let named = |way: &dyn Fn(&Frame) -> String| alike.iter().map(|at| way(&sites[*at].1)).collect::<Vec<_>>();
+        let mut ways = WAYS.iter().map(|way| named(&|frame| way(&name, frame)));
+        let names = ways.find(|names| are_different(names)).unwrap_or_else(|| named(&whole));
+        for (at, name) in alike.iter().zip(names) {
+            sites[*at].0 = name;
+        }
+    }
+}
+
+fn are_different(names: &[String]) -> bool {
+    let mut sorted: Vec<&String> = names.iter().collect();
+    sorted.sort();
+    sorted.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+fn of(frame: &Frame) -> Identity {
+    frame.identity.as_ref().map(|identity| (**identity).clone()).unwrap_or_default()
+}
+
+/// The last part of a path.
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str, module: &str, path: &str, file: &str, line: u32) -> (String, Frame) {
+        let identity = Identity { path: path.into(), file: file.into(), line, column: 7, address: 0 };
+        (name.into(), Frame { module: module.into(), identity: Some(identity.into()), ..Frame::default() })
+    }
+
+    fn told(mut sites: Vec<(String, Frame)>) -> Vec<String> {
+        tell_apart(&mut sites);
+        sites.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn names_are_as_short_as_they_can_be() {
+        assert_eq!(told(vec![site("a", "x", "a", "/s/a.c", 1), site("b", "x", "b", "/s/a.c", 2)]), ["a", "b"]);
+        let files = vec![site("get", "x", "get", "/s/a.c", 1), site("get", "x", "get", "/s/b.c", 1)];
+        assert_eq!(told(files), ["get (a.c)", "get (b.c)"]);
+        let lines = vec![site("f", "x", "f", "/s/a.cc", 1), site("f", "x", "f", "/s/a.cc", 2)];
+        assert_eq!(told(lines), ["f (a.cc:1)", "f (a.cc:2)"]);
+        let folders = vec![site("get", "x", "get", "/s/a/u.c", 1), site("get", "x", "get", "/s/b/u.c", 1)];
+        assert_eq!(told(folders), ["get (/s/a/u.c:1)", "get (/s/b/u.c:1)"]);
+        let types =
+            vec![site("r::make", "x", "r::make<u8>", "r.rs", 1), site("r::make", "x", "r::make<u64>", "r.rs", 1)];
+        assert_eq!(told(types), ["r::make<u8>", "r::make<u64>"]);
+        let modules = vec![site("init", "a.so", "init", "", 0), site("init", "b.so", "init", "", 0)];
+        assert_eq!(told(modules), ["init (a.so)", "init (b.so)"]);
+    }
+
+    #[test]
+    fn where_no_way_is_enough_all_are_taken() {
+        let sites = vec![
+            site("f", "a.so", "f", "/s/a.c", 1),
+            site("f", "a.so", "f", "/s/a/a.c", 2),
+            site("f", "b.so", "f", "/s/a.c", 1),
+        ];
+        let names = told(sites);
+        assert!(are_different(&names) && names[0] == "f (f, a.so, /s/a.c:1:7, 0x0)", "{names:?}");
+    }
+}

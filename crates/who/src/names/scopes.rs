@@ -1,0 +1,289 @@
+//! Which function a frame is of: its name with all that it is in, and where it is declared. In: a file with DWARF, an address, the place of
+//! the function's entry in its unit. Out: the identity. Compilers write a linkage name for most functions, which has all of that; of those
+//! that are only inlined, and of the operators of lambdas, they often write a short name, which many functions share.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
+
+use addr2line::gimli::{
+    self, AttributeValue, DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId, Unit, constants,
+};
+use object::{Object, ObjectSection, ReadCache};
+
+use crate::frame::Identity;
+
+/// References from one entry to the next that are followed, at most.
+const REFERENCES: usize = 16;
+/// Scopes of a name, at most.
+const DEPTH: usize = 64;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// The scopes of a file's functions. A unit is read when a function of it is asked for.
+pub(super) struct Scopes {
+    sections: DwarfSections<Vec<u8>>,
+    endian: RunTimeEndian,
+    /// The place of each unit, sorted.
+    units: Vec<usize>,
+    /// Addresses of units: begin, end, the largest end until there, and the unit's place; sorted.
+    ranges: Vec<(u64, u64, u64, usize)>,
+    read: HashSet<usize>,
+    /// Entries of the units that were read, by their places in the section.
+    entries: HashMap<usize, Entry>,
+}
+
+/// A function, or what a function can be in.
+#[derive(Clone)]
+struct Entry {
+    tag: gimli::DwTag,
+    parent: Option<usize>,
+    name: Option<Rc<str>>,
+    /// The entry that has what this one lacks.
+    origin: Option<usize>,
+    file: Option<Rc<str>>,
+    line: u32,
+    column: u32,
+}
+
+/// An entry with what it refers to.
+#[derive(Default)]
+struct Whole {
+    name: Option<Rc<str>>,
+    /// What it is in.
+    scope: Option<usize>,
+    file: Option<Rc<str>>,
+    line: u32,
+    column: u32,
+}
+
+impl Scopes {
+    /// Of a file; `None` if it has no DWARF, or none that can be read.
+    pub(super) fn of(file: &Path) -> Option<Scopes> {
+        let cache = ReadCache::new(File::open(file).ok()?);
+        let object = object::File::parse(&cache).ok()?;
+        let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let section = |id: SectionId| -> Result<Vec<u8>, gimli::Error> {
+            // The rest of the sections says nothing about names: they are large.
+            let is_wanted = matches!(
+                id,
+                SectionId::DebugInfo
+                    | SectionId::DebugAbbrev
+                    | SectionId::DebugStr
+                    | SectionId::DebugLineStr
+                    | SectionId::DebugStrOffsets
+                    | SectionId::DebugLine
+                    | SectionId::DebugAddr
+                    | SectionId::DebugRanges
+                    | SectionId::DebugRngLists
+            );
+            let section = object.section_by_name(id.name()).filter(|_| is_wanted);
+            Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default().into_owned())
+        };
+        let sections = DwarfSections::load(section).ok()?;
+        let mut scopes = Scopes {
+            sections,
+            endian,
+            units: Vec::new(),
+            ranges: Vec::new(),
+            read: HashSet::new(),
+            entries: HashMap::new(),
+        };
+        let (units, ranges) = scopes.layout();
+        (scopes.units, scopes.ranges) = (units, ranges);
+        (!scopes.ranges.is_empty()).then_some(scopes)
+    }
+
+    fn dwarf(&self) -> Dwarf<Slice<'_>> {
+        self.sections.borrow(|section| EndianSlice::new(section, self.endian))
+    }
+
+    /// Where units lie, and which addresses they have. Those whose entries are in another file are left out.
+    fn layout(&self) -> (Vec<usize>, Vec<(u64, u64, u64, usize)>) {
+        let dwarf = self.dwarf();
+        let (mut places, mut ranges) = (Vec::new(), Vec::new());
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Some(DebugInfoOffset(place)) = header.debug_info_offset() else { continue };
+            places.push(place);
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            if unit.dwo_id.is_some() {
+                continue;
+            }
+            let Ok(mut found) = dwarf.unit_ranges(&unit) else { continue };
+            while let Ok(Some(range)) = found.next() {
+                ranges.push((range.begin, range.end, 0, place));
+            }
+        }
+        ranges.sort_unstable();
+        let mut most = 0;
+        for (_, end, until, _) in &mut ranges {
+            most = most.max(*end);
+            *until = most;
+        }
+        (places, ranges)
+    }
+
+    /// The function whose entry is at this place of the unit that has the address.
+    pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<Identity> {
+        let behind = self.ranges.partition_point(|(begin, ..)| *begin <= address);
+        let near = self.ranges[..behind].iter().rev().take_while(|(_, _, until, _)| *until > address);
+        let units: Vec<usize> = near.filter(|(_, end, ..)| *end > address).map(|(.., unit)| *unit).collect();
+        units.into_iter().find_map(|unit| {
+            self.read(unit);
+            let place = unit.checked_add(entry)?;
+            let tag = self.entries.get(&place)?.tag;
+            let is_function = matches!(tag, constants::DW_TAG_subprogram | constants::DW_TAG_inlined_subroutine);
+            is_function.then(|| self.identity(place)).flatten()
+        })
+    }
+
+    fn identity(&mut self, place: usize) -> Option<Identity> {
+        let Whole { name, mut scope, mut file, mut line, mut column } = self.whole(place)?;
+        let mut names = vec![name?.to_string()];
+        while let Some(outer) = scope.filter(|_| names.len() < DEPTH) {
+            let outer = self.whole(outer)?;
+            // The operator of a lambda has no place. Its class has one, and no name.
+            let is_first = names.len() == 1;
+            if is_first && line == 0 {
+                (file, line, column) = (outer.file.clone(), outer.line, outer.column);
+            }
+            match outer.name {
+                Some(name) => names.push(name.to_string()),
+                None if is_first && names[0] == "operator()" => {
+                    let short = outer.file.as_ref().and_then(|file| file.rsplit('/').next()).unwrap_or_default();
+                    names[0] = format!("{{lambda at {short}:{}}}", outer.line);
+                }
+                None => names.push("(anonymous)".into()),
+            }
+            scope = outer.scope;
+        }
+        names.reverse();
+        let file = file.map_or(String::new(), |file| file.to_string());
+        Some(Identity { path: names.join("::"), file, line, column, address: 0 })
+    }
+
+    /// All about an entry: what it lacks is in the ones that it refers to.
+    fn whole(&mut self, place: usize) -> Option<Whole> {
+        let (mut at, mut out) = (place, Whole::default());
+        for _ in 0..REFERENCES {
+            if !self.entries.contains_key(&at) {
+                let unit = self.units.partition_point(|unit| *unit <= at).checked_sub(1)?;
+                self.read(self.units[unit]);
+            }
+            let entry = self.entries.get(&at)?;
+            out.name = out.name.or_else(|| entry.name.clone());
+            if out.line == 0 && entry.line > 0 {
+                (out.file, out.line, out.column) = (entry.file.clone(), entry.line, entry.column);
+            }
+            let Some(origin) = entry.origin else {
+                out.scope = entry.parent;
+                if entry.tag == constants::DW_TAG_namespace {
+                    out.name = out.name.or_else(|| Some("(anonymous namespace)".into()));
+                }
+                return Some(out);
+            };
+            at = origin;
+        }
+        None
+    }
+
+    /// Reads the entries of a unit, once. What is damaged ends it.
+    fn read(&mut self, place: usize) {
+        if self.read.insert(place) {
+            let mut entries = HashMap::new();
+            // The entries until then are kept.
+            let _ = self.entries_of(place, &mut entries);
+            self.entries.extend(entries);
+        }
+    }
+
+    fn entries_of(&self, place: usize, out: &mut HashMap<usize, Entry>) -> gimli::Result<()> {
+        let dwarf = self.dwarf();
+        let unit = dwarf.unit(dwarf.debug_info.header_from_offset(DebugInfoOffset(place))?)?;
+        let mut files: HashMap<u64, Option<Rc<str>>> = HashMap::new();
+        // The scopes that the present entry is in, with their depths.
+        let mut scopes: Vec<(isize, usize)> = Vec::new();
+        let mut entries = unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let (depth, at) = (entries.next_depth(), place + entries.next_offset().0);
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            while scopes.last().is_some_and(|(of, _)| *of >= depth) {
+                scopes.pop();
+            }
+            let tag = abbreviation.tag();
+            if !is_scope(tag) {
+                entries.skip_attributes(abbreviation.attributes())?;
+                continue;
+            }
+            let parent = scopes.last().map(|(_, scope)| *scope);
+            let mut entry = Entry { tag, parent, name: None, origin: None, file: None, line: 0, column: 0 };
+            for specification in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*specification)?;
+                let number = || attribute.udata_value().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+                match attribute.name() {
+                    constants::DW_AT_name => {
+                        let name = dwarf.attr_string(&unit, attribute.value()).ok();
+                        entry.name = name.map(|name| name.to_string_lossy().into());
+                    }
+                    constants::DW_AT_abstract_origin | constants::DW_AT_specification => {
+                        entry.origin = match attribute.value() {
+                            AttributeValue::UnitRef(offset) => Some(place.saturating_add(offset.0)),
+                            AttributeValue::DebugInfoRef(offset) => Some(offset.0),
+                            _ => None,
+                        };
+                    }
+                    constants::DW_AT_decl_file => {
+                        if let AttributeValue::FileIndex(file) = attribute.value() {
+                            entry.file = files.entry(file).or_insert_with(|| path(&dwarf, &unit, file)).clone();
+                        }
+                    }
+                    constants::DW_AT_decl_line => entry.line = number(),
+                    constants::DW_AT_decl_column => entry.column = number(),
+                    _ => {}
+                }
+            }
+            scopes.push((depth, at));
+            out.insert(at, entry);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry is a function, or can have one in it. A block within a function is none: its functions are of the function.
+fn is_scope(tag: gimli::DwTag) -> bool {
+    matches!(
+        tag,
+        constants::DW_TAG_subprogram
+            | constants::DW_TAG_inlined_subroutine
+            | constants::DW_TAG_namespace
+            | constants::DW_TAG_class_type
+            | constants::DW_TAG_structure_type
+            | constants::DW_TAG_union_type
+            | constants::DW_TAG_enumeration_type
+            | constants::DW_TAG_interface_type
+    )
+}
+
+/// The whole path of a file of a unit.
+fn path(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, file: u64) -> Option<Rc<str>> {
+    let header = unit.line_program.as_ref()?.header();
+    let entry = header.file(file)?;
+    let mut whole =
+        std::path::PathBuf::from(unit.comp_dir.as_ref().map_or("".into(), |path| path.to_string_lossy()).as_ref());
+    if let Some(folder) = entry.directory(header) {
+        whole.push(dwarf.attr_string(unit, folder).ok()?.to_string_lossy().as_ref());
+    }
+    whole.push(dwarf.attr_string(unit, entry.path_name()).ok()?.to_string_lossy().as_ref());
+    // One header has many paths: `/src/a/../b.h` is `/src/b.h`.
+    let mut parts: Vec<std::path::Component<'_>> = Vec::new();
+    for part in whole.components() {
+        let is_up = part == std::path::Component::ParentDir;
+        match parts.last() {
+            Some(std::path::Component::Normal(_)) if is_up => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.iter().collect::<std::path::PathBuf>().to_string_lossy().into())
+}
