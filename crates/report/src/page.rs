@@ -26,12 +26,13 @@ pub struct Page<'a> {
 impl Page<'_> {
     /// The whole document. No script runs in it.
     pub fn document(self) -> String {
-        self.with_script(None)
+        self.with_scripts(&[])
     }
 
-    /// The whole document. Of all scripts the one with this hash runs, and no other: `sha256-` and the digest in base64.
-    pub fn with_script(self, hash: Option<&str>) -> String {
-        let script = hash.map_or(String::new(), |hash| format!("; script-src '{hash}'"));
+    /// The whole document. Of all scripts those with these hashes run, and no others: `sha256-` and the digest in base64.
+    pub fn with_scripts(self, hashes: &[&str]) -> String {
+        let quoted: String = hashes.iter().map(|hash| format!(" '{hash}'")).collect();
+        let script = if hashes.is_empty() { String::new() } else { format!("; script-src{quoted}") };
         let policy = format!("default-src 'none'; style-src 'unsafe-inline'{script}");
         let text = html! {
             (DOCTYPE)

@@ -25,7 +25,8 @@ const SHOWN_THREADS: usize = 20;
 /// A bar in a table, its length as a share; and the frame of a flamegraph.
 const STYLE: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: block; height: 0.8em; margin-top: 0.35em; \
                      background: var(--candidate-0); border-radius: 2px; } td.bar, th.bar { text-align: left; }\n\
-                     iframe.flames { display: block; width: 100%; border: 0; }\n";
+                     iframe.flames { display: block; width: 100%; border: 0; }\n\
+                     details.callers ul { padding-left: 1.2em; } details > summary { cursor: pointer; }\n";
 
 pub use flames::Flames;
 pub use sites::Sites;
@@ -54,7 +55,11 @@ pub fn page(info: &Info, sites: Option<&Sites>) -> String {
     let title = format!("What {name} allocates");
     let heading = format!("What does {name} allocate?");
     let page = Page { title: &title, heading: &heading, style: STYLE, head, main, foot: html! {} };
-    page.with_script(sites.and_then(|sites| sites.flames.as_ref()).map(Flames::hash))
+    let flames = sites.iter().flat_map(|sites| &sites.flames);
+    let mut hashes: Vec<&str> = flames.map(|(_, flames)| flames.hash()).collect();
+    // All have the same script.
+    hashes.dedup();
+    page.with_scripts(&hashes)
 }
 
 /// The program of a command line. Its file may have another name: of a link to it.

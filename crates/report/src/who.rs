@@ -1,6 +1,7 @@
 //! The call sites of a trace. In: what was found. Out: text for a terminal, an answer, JSON.
 
 pub mod against;
+pub mod callers;
 pub(crate) mod growth;
 pub mod what_if;
 
@@ -53,11 +54,41 @@ pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> 
         let there = format!(" under {candidate}");
         out.push_str(&format!("\n{}\n{}", pages(found, &title, look), sites(found, &there, shown, look)));
     }
+    let sorted = shown.order(found).sorted(found);
+    if let Some(said) = without_callers(&sorted[..sorted.len().min(shown.top.unwrap_or(TOP))]) {
+        out.push_str(&format!("\n{}\n", crate::wrapped(said, look.width.into())));
+    }
+    if let Some(said) = wrappers(found) {
+        out.push_str(&format!("\n{}\n", harmless_lines(&crate::wrapped(&said, look.width.into()))));
+    }
     if !found.notes.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
         found.notes.iter().for_each(|note| out.push_str(&item(note, look)));
     }
     out
+}
+
+/// Functions that are no sites because they only pass on.
+const NAMED: usize = 5;
+
+/// Which functions are no sites because they only pass on, in words.
+pub(crate) fn wrappers(found: &Found) -> Option<String> {
+    let mut all: Vec<_> = found.wrappers.iter().collect();
+    all.sort_by(|(a, of_a), (b, of_b)| (of_b, a).cmp(&(of_a, b)));
+    let named: Vec<String> =
+        all.iter().take(NAMED).map(|(name, callers)| format!("`{name}` ({callers} callers)")).collect();
+    let more = all.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let text = format!(
+        "Passed over as wrappers around malloc: {}{more}. Their callers are the sites. `--no-fold` makes them sites.",
+        named.join(", ")
+    );
+    (!all.is_empty()).then_some(text)
+}
+
+/// The same for a script.
+fn of_wrappers(found: &Found) -> Vec<Value> {
+    found.wrappers.iter().map(|(name, callers)| json!({ "name": name, "callers": callers })).collect()
 }
 
 /// What times count from.
@@ -97,8 +128,7 @@ pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
         sorted.take(shown.top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect()
     };
     let sort = shown.order(found).name();
-    let besides =
-        json!({ "by": by, "sort": sort, "one_in": found.one_in, "sites": sites(found), "notes": found.notes });
+    let besides = json!({ "by": by, "sort": sort, "one_in": found.one_in, "sites": sites(found), "wrappers": of_wrappers(found), "notes": found.notes });
     let mut besides = object(besides);
     if let Some(under) = under {
         besides.insert("under".into(), json!({ "candidate": under.candidate, "sites": sites(&under.found) }));
@@ -112,15 +142,21 @@ fn of_site(found: &Found, site: &Site) -> Value {
     // What a site has alone is not known of a sample.
     let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
     let slope = site.slope;
+    let new_blocks = growth::blocks_in_window(found, site);
     // No figure of memory is known to a thousandth of a byte.
     let rate = |rate: f64| (rate * 1000.0).round() / 1000.0;
+    let declared = frame.identity.as_ref().map(|of| match of.line {
+        0 => of.file.clone(),
+        line => format!("{}:{line}", of.file),
+    });
     json!({
         "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
-        "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
+        "declared": declared.filter(|place| !place.is_empty()), "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
         "pinned": share.pinned, "alone": alone(share.alone), "with_holes": alone(share.with_holes),
         "live": site.live, "blocks": site.blocks, "untouched": share.untouched,
         "allocations": site.allocations, "allocated": site.bytes,
-        "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows,
+        "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows, "without_callers": site.ended,
+        "new_blocks_low": new_blocks.map(|(low, _)| low), "new_blocks_high": new_blocks.map(|(_, high)| high),
         "slope_bytes_per_s": slope.map(|slope| rate(slope.per_second)), "slope_low": slope.map(|slope| rate(slope.low)),
         "slope_high": slope.map(|slope| rate(slope.high)),
     })
@@ -169,7 +205,7 @@ fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
         if is_wide {
             row.push(site.slope.as_ref().map_or("-".into(), a_minute));
         }
-        row.push(if site.grows { "grows".into() } else { String::new() });
+        row.push(remarks(site));
         row
     };
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
@@ -205,6 +241,19 @@ fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
         title_of(&format!("Sites by {by}{there}: {}, {}", found.sites.len(), order.words()), look),
         columns(&table, look)
     )
+}
+
+/// What is to be known of a site besides its figures.
+pub(crate) fn remarks(site: &Site) -> String {
+    let all = [(site.grows, "grows"), (site.is_without_callers(), "no callers")];
+    all.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+}
+
+/// What `no callers` means, if one of these sites has that word.
+pub(crate) fn without_callers(shown: &[&Site]) -> Option<&'static str> {
+    let words = "No callers: this code has no unwinding tables, so its stacks end there, and what its callers wanted counts as its own. \
+                 Compilers write the tables with -fasynchronous-unwind-tables.";
+    shown.iter().any(|site| site.is_without_callers()).then_some(words)
 }
 
 /// A heading as wide as the terminal.

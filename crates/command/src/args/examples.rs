@@ -333,11 +333,13 @@ Examples:
   allocanary who service.trace --by line --at peak
   allocanary who service.trace --at 12s --top 40
   allocanary who service.trace --sort grows      those that grow fastest first
+  allocanary who service.trace --callers sdsnew  who calls this function on the way to malloc
+  allocanary who service.trace --skip 'sds*'     their callers are the sites
   allocanary who service.trace --under jemalloc:narenas=1
   allocanary who service.trace --what-if cacheInsert --under jemalloc
   allocanary who service.trace --json | jq '.sites[0]'
   allocanary who service.trace --format pprof --out who.pb.gz && go tool pprof -top who.pb.gz
-  allocanary who service.trace --format flamegraph --out who.svg
+  allocanary who service.trace --format flamegraph --sort live --out who.svg
   allocanary who new.trace --against old.trace --gate site=5%
 
 Columns:
@@ -349,6 +351,7 @@ Columns:
                after the first quarter) until the end of the load (or the last tenth)
   grows        they grow for sure, by 1 % or more of all live bytes, and go on. Not known of a
                trace of --window, and of a start: less than 5 s without `ready`
+  no callers   the site's code has no unwinding tables: its stacks end there
 docs/who.md explains them.
 
 Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad input.";

@@ -26,7 +26,18 @@ pub struct WhoFlags {
     /// trace with --stacks all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
-    /// By what sites are sorted: pinned, live, allocated, or grows [default: pinned; where less than a tenth of the heap is pinned: live].
+    /// Print who calls this site, as a tree with the bytes of each branch: its name in the table, or a part of it.
+    #[arg(long, value_name = "SITE", conflicts_with_all = ["against", "what_if", "under", "top"])]
+    pub callers: Option<String>,
+    /// Pass over this function as well; its caller is the site then. The whole name of a function, or of a program or library; * is any text.
+    /// May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    pub skip: Vec<String>,
+    /// Do not pass over functions that the trace shows to be wrappers around malloc.
+    #[arg(long)]
+    pub no_fold: bool,
+    /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, live, allocated, or grows [default: pinned;
+    /// where less than a tenth of the heap is pinned: live].
     #[arg(long, value_name = "WHAT", value_parser = ["pinned", "live", "allocated", "grows"], conflicts_with_all = ["against", "what_if"])]
     pub sort: Option<String>,
     /// Sites that are shown [default: 15; --json: all].

@@ -2,6 +2,7 @@
 //! JSON, and files for other tools.
 
 mod against;
+mod picked;
 mod under;
 mod what_if;
 
@@ -19,8 +20,9 @@ use allocanary_study::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
+use allocanary_who::fold::Skip;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{By, Names, Taken, Under, Wanted, collapsed, profile, sites};
+use allocanary_who::{By, Folding, Groups, Names, Order, Taken, Under, Wanted, callers, collapsed, profile, sites};
 
 /// Reads the trace, and prints and writes what is asked for.
 pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
@@ -28,6 +30,9 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let by = BYS.iter().find(|(name, _)| *name == flags.by).map_or(By::Function, |(_, by)| *by);
     if let (Some(format), By::Thread) = (&flags.format, by) {
         return Err(Error::Input(format!("--format {format}: it has whole stacks: leave out --by thread")));
+    }
+    if let (Some(_), By::Thread) = (&flags.callers, by) {
+        return Err(Error::Input("--callers: wanted --by function, line or module, found --by thread".into()));
     }
     if let Some(old) = &flags.against {
         return against::run(flags, old, wanted, by);
@@ -57,26 +62,39 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     };
     let mut names = Names::of(&stacks).with_map_of(&flags.trace);
     let program = program(&trace);
-    let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);
+    let groups = groups(flags, &taken, &mut names, by)?;
+    let mut found = sites::of_groups(&program, &taken, resident.as_ref(), by, &groups, names.notes());
     let mut other = None;
     if let Some(replayed) = replayed {
         let (taken, resident) =
             allocanary_who::under::take(&trace, &found.moment, replayed.events, by == By::Thread, &replayed.placed)?;
-        let found = sites::find(&program, &taken, Some(&resident), &mut names, by);
+        let found = sites::find(&program, &taken, Some(&resident), &mut names, by, &folding(flags));
         other = Some(Under { candidate: replayed.candidate, found });
     }
     let other = other.as_ref();
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
+    let order =
+        flags.sort.as_ref().and_then(|sort| ORDERS.iter().find(|(name, _)| name == sort)).map(|(_, order)| *order);
+    let by_default = order.unwrap_or_else(|| Order::of(&found));
     if let (Some(format), Some(file)) = (&flags.format, &flags.out) {
         let title = format!("{program}, {}", found.moment.words);
-        let bytes = written(format, &title, &trace.header.program, &stacks, &taken, resident.as_ref(), &mut names)?;
+        let of = Whole { program: &trace.header.program, stacks: &stacks, taken: &taken, resident: resident.as_ref() };
+        let bytes = written(format, &title, of, &mut names, by_default)?;
         private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
         terminal::tell(format_args!("{format}: {}", file.display()));
     }
     let look = terminal::look();
-    let order =
-        flags.sort.as_ref().and_then(|sort| ORDERS.iter().find(|(name, _)| name == sort)).map(|(_, order)| *order);
     let shown = reports::Shown { order, top: flags.top.map(|top| top as usize) };
+    if let Some(text) = flags.callers.as_ref().filter(|_| !flags.output.short) {
+        let site = picked::name(&found, "--callers", text)?;
+        let tree = callers::of(&taken, resident.as_ref(), &groups, &mut names, &found, &site, by_default);
+        let tree = tree.expect("it was found by its name");
+        let text = match flags.output.json {
+            true => reports::callers::json(&found, &tree, by_default),
+            false => reports::callers::text(&found, &tree, by_default, &look),
+        };
+        return terminal::print(text.as_bytes());
+    }
     let text = match flags.output {
         OutputFlags { json: true, .. } => reports::json(&found, other, shown),
         OutputFlags { short: true, .. } => {
@@ -85,6 +103,24 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         _ => reports::text(&found, other, shown, &look),
     };
     terminal::print(text.as_bytes())
+}
+
+/// What is passed over besides what is known by its name.
+pub(super) fn folding(flags: &WhoFlags) -> Folding {
+    Folding { is_off: flags.no_fold, skip: Skip(flags.skip.clone()), ..Folding::default() }
+}
+
+/// The groups of stacks. A pattern of --skip that no function has is an error: it is a slip.
+pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut Names<'_>, by: By) -> Result<Groups> {
+    let groups = Groups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
+    if let [pattern, ..] = groups.folding.skip.unknown(names.seen())[..] {
+        return Err(Error::Input(format!(
+            "--skip {}: wanted the whole name of a function of this trace, or of its program or library, found none: \
+             a * is any text, as in 'sds*'",
+            harmless(pattern)
+        )));
+    }
+    Ok(groups)
 }
 
 /// The moment of --at.
@@ -111,27 +147,28 @@ pub(super) fn program(trace: &Trace) -> String {
     harmless(&name).into_owned()
 }
 
+/// What the files for other tools are made of.
+struct Whole<'a> {
+    program: &'a str,
+    stacks: &'a Stacks,
+    taken: &'a Taken,
+    resident: Option<&'a Resident>,
+}
+
 /// The bytes of a file for another tool.
-fn written(
-    format: &str,
-    title: &str,
-    program: &str,
-    stacks: &Stacks,
-    taken: &Taken,
-    resident: Option<&Resident>,
-    names: &mut Names<'_>,
-) -> Result<Vec<u8>> {
-    let of = sites::stacks(taken, resident);
+fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut Names<'_>, order: Order) -> Result<Vec<u8>> {
+    let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
-        "pprof" => profile::pprof(program, stacks, &of, names).map_err(|error| wrong(error.to_string())),
-        "collapsed" => Ok(collapsed::collapsed(&of, names).into_bytes()),
+        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names).map_err(|error| wrong(error.to_string())),
+        "collapsed" => Ok(collapsed::collapsed(&of, names, order).into_bytes()),
         _ => {
-            let lines = collapsed::collapsed(&of, names);
+            let lines = collapsed::collapsed(&of, names, order);
             if lines.is_empty() {
-                return Err(wrong("no block pins a page at this moment: there is nothing to draw".into()));
+                let what = collapsed::what(order);
+                return Err(wrong(format!("no stack has {what} bytes at this moment: ask for others with --sort")));
             }
-            collapsed::flamegraph(title, &lines).map_err(wrong)
+            collapsed::flamegraph(title, &lines, order).map_err(wrong)
         }
     }
 }

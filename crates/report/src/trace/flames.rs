@@ -19,11 +19,12 @@ pub struct Flames {
     document: String,
     hash: String,
     height: u32,
+    what: &'static str,
 }
 
 impl Flames {
-    /// Of inferno's SVG; `None` if it is not as this version of inferno writes it.
-    pub fn of(svg: &str) -> Option<Flames> {
+    /// Of inferno's SVG of `what` bytes, such as pinned ones; `None` if it is not as this version of inferno writes it.
+    pub fn of(svg: &str, what: &'static str) -> Option<Flames> {
         let (before, rest) = svg.split_once("<script type=\"text/ecmascript\">")?;
         let (script, after) = rest.split_once("</script>")?;
         let (_, before) = before.split_once("<svg ")?;
@@ -36,10 +37,10 @@ impl Flames {
         let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(&script)));
         let head = "<meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\">";
         let document = format!(
-            "<!DOCTYPE html><html lang=\"en\"><head>{head}<title>Bytes pinned</title></head><body><svg {attributes}>{before}{after}\
+            "<!DOCTYPE html><html lang=\"en\"><head>{head}<title>Bytes {what}</title></head><body><svg {attributes}>{before}{after}\
              <style>{STYLE}</style><script>{script}</script></body></html>"
         );
-        Some(Flames { document, hash, height })
+        Some(Flames { document, hash, height, what })
     }
 
     /// The hash of its script, as a policy has it.
@@ -50,7 +51,7 @@ impl Flames {
     /// The frame.
     pub fn frame(&self) -> Markup {
         html! {
-            iframe.flames title="Flamegraph of the bytes that each stack pins" height=(self.height) srcdoc=(self.document) {}
+            iframe.flames title={ "Flamegraph of the " (self.what) " bytes of each stack" } height=(self.height) srcdoc=(self.document) {}
         }
     }
 }
@@ -66,12 +67,13 @@ fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_who::Order;
     use allocanary_who::collapsed::flamegraph_of_page;
 
     #[test]
     fn the_script_of_the_flamegraph_is_the_one_whose_hash_is_allowed() {
-        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n").unwrap();
-        let flames = Flames::of(std::str::from_utf8(&svg).unwrap()).unwrap();
+        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n", Order::Live).unwrap();
+        let flames = Flames::of(std::str::from_utf8(&svg).unwrap(), "live").unwrap();
         let document = &flames.document;
         assert_eq!(document.matches("<script").count(), 1, "{document}");
         let script = document.split("<script>").nth(1).unwrap().split("</script>").next().unwrap();
@@ -89,6 +91,6 @@ mod tests {
 
     #[test]
     fn another_picture_is_none() {
-        assert!(Flames::of("<svg height=\"9\"></svg>").is_none());
+        assert!(Flames::of("<svg height=\"9\"></svg>", "live").is_none());
     }
 }

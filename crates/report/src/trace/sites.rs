@@ -1,14 +1,19 @@
-//! Whose blocks pin the pages, within the page of a trace. In: the sites, a flamegraph. Out: a section.
+//! Whose blocks pin the pages, within the page of a trace. In: the sites, pictures, callers. Out: a section.
 
+use allocanary_kernel::units::Unit;
 use allocanary_who::answer::sentence;
-use allocanary_who::{Found, Site};
+use allocanary_who::callers::Caller;
+use allocanary_who::collapsed::what;
+use allocanary_who::timeline::Line;
+use allocanary_who::{Found, Order, Site};
 use maud::{Markup, html};
 
 use super::flames::Flames;
-use super::{bytes, percent, span, table};
+use super::{bytes, drawn, percent, span, table};
 use crate::markup::prose;
-use crate::who::begin;
+use crate::pictures::{Picture, palette};
 use crate::who::growth::{a_minute, grown};
+use crate::who::{begin, callers, remarks, without_callers, wrappers};
 
 /// The sites of the table.
 const TOP: usize = 10;
@@ -17,39 +22,40 @@ const TOP: usize = 10;
 pub struct Sites {
     /// The sites.
     pub found: Found,
-    /// What each stack pins; none if nothing is pinned, or if it could not be drawn: a note of `found` says so.
-    pub flames: Option<Flames>,
+    /// By what they are sorted.
+    pub order: Order,
+    /// Flamegraphs, the one that answers first. One is missing if its bytes are none, or if it could not be drawn: a note of `found` says so.
+    pub flames: Vec<(Order, Flames)>,
+    /// Who calls the first sites.
+    pub callers: Vec<Caller>,
+    /// Live bytes over time of the sites that held most.
+    pub timeline: Vec<Line>,
 }
 
 /// The section.
 pub fn section(sites: &Sites) -> Markup {
-    let Sites { found, flames } = sites;
+    let Sites { found, order, flames, callers, timeline } = sites;
     let others = found.sites.len().saturating_sub(TOP);
     let grown = grown(found);
     html! {
         section {
             h2 { "Whose blocks pin the pages" small { (found.moment.words) ", " (span(found.nanos)) " after the " (begin(found)) } }
             p.lead { (prose(&sentence(found, None))) @if let Some(grown) = &grown { " " (prose(grown)) } }
-            (rows(found))
+            (rows(found, *order))
             @if let Some(before) = found.before_window() {
                 p.note { "Before the window: " (prose(&bytes(before))) " of resident pages in which no block of it was." }
             }
             @if others > 0 {
                 p.note { "And " (others) " more: " (prose("`allocanary who`")) " shows them." }
             }
-            @if let Some(flames) = flames {
-                figure {
-                    h3 { "Pinned bytes by stack" }
-                    (flames.frame())
-                    figcaption {
-                        "The program's start is at the bottom. Select a frame to see it in whole width; Search colours the frames that \
-                         match. Frames with less than "
-                        (prose("0.1 %")) " are not drawn."
-                    }
-                }
-            } @else if found.pages.pinned() == 0 {
-                p.note { "No block pins a page: there is no flamegraph." }
+            @if let Some(said) = without_callers(&order.sorted(found)[..found.sites.len().min(TOP)]) { p.note { (said) } }
+            @if let Some(said) = wrappers(found) { p.note { (prose(&said)) } }
+            (over_time(timeline))
+            @if !callers.is_empty() {
+                h3 { "Who calls them" }
+                @for tree in callers { (callers::markup(tree)) }
             }
+            @for (at, (order, flames)) in flames.iter().enumerate() { (flamegraph(*order, flames, at == 0)) }
             @if !found.notes.is_empty() {
                 div.remarks {
                     h3 { "What limits these figures" }
@@ -60,12 +66,61 @@ pub fn section(sites: &Sites) -> Markup {
     }
 }
 
-fn rows(found: &Found) -> Markup {
+/// A flamegraph; one that is not the first is closed.
+fn flamegraph(order: Order, flames: &Flames, is_open: bool) -> Markup {
+    let mut name = what(order).to_string();
+    name[..1].make_ascii_uppercase();
+    html! {
+        details open[is_open] {
+            summary { b { (name) " bytes by stack" } }
+            figure {
+                (flames.frame())
+                figcaption {
+                    "The program's start is at the bottom. Select a frame to see it in whole width; Search colours the frames that match. \
+                     Frames with less than "
+                    (prose("0.1 %")) " are not drawn."
+                }
+            }
+        }
+    }
+}
+
+/// The sites that held most, with their numbers in the picture.
+fn over_time(timeline: &[Line]) -> Markup {
+    let points = |line: &Line| line.points.iter().map(|(nanos, bytes)| (*nanos as f64 / 1e3, *bytes)).collect();
+    let lines: Vec<(usize, Vec<(f64, f64)>)> = timeline.iter().map(points).enumerate().collect();
+    let picture = drawn(
+        "Live bytes of the largest sites over time",
+        Unit::Bytes,
+        &lines,
+        "At 48 even times: what comes and goes between two of them is not seen.",
+    );
+    html! {
+        @if let Some(picture) = picture {
+            ol.legend aria-label="Sites" {
+                @for (at, line) in timeline.iter().enumerate() { li { (palette::swatch(at)) b { (at + 1) } " " code { (line.name) } } }
+            }
+            div.pictures { (Picture::figure(&picture)) }
+        }
+    }
+}
+
+fn rows(found: &Found, order: Order) -> Markup {
     // Blocks from before a window may lie in the same pages.
     let is_window = found.freed_from_before.is_some();
     let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
-    let heads = ["site", pinned, alone, "live", "allocated", "short", "a minute", "", "part of what is pinned"];
-    let all = found.pages.pinned();
+    let part = match order {
+        Order::Pinned => "part of what is pinned",
+        Order::Allocated => "part of what was allocated",
+        Order::Live | Order::Grows => "part of what is live",
+    };
+    let share = |site: &Site| match order {
+        Order::Pinned => site.share.pinned,
+        Order::Allocated => site.bytes,
+        Order::Live | Order::Grows => site.live,
+    };
+    let all: u64 = found.sites.iter().map(share).sum();
+    let heads = ["site", pinned, alone, "live", "allocated", "short", "a minute", "", part];
     let row = |site: &Site| {
         let cells = [
             site.name.clone(),
@@ -75,12 +130,11 @@ fn rows(found: &Found) -> Markup {
             bytes(site.bytes),
             format!("{:.0} %", percent(site.short, site.allocations)),
             site.slope.as_ref().map_or("-".into(), a_minute),
-            if site.grows { "grows".into() } else { String::new() },
+            remarks(site),
         ];
-        (cells.to_vec(), percent(site.share.pinned, all))
+        (cells.to_vec(), percent(share(site), all))
     };
-    let shown = found.sites.iter().take(TOP);
-    table(&heads, shown.map(row))
+    table(&heads, order.sorted(found).into_iter().take(TOP).map(row))
 }
 
 #[cfg(test)]
@@ -93,7 +147,6 @@ mod tests {
     use allocanary_trace::info::{Info, info};
     use allocanary_trace::reader::Trace;
     use allocanary_who::collapsed::flamegraph_of_page;
-    use allocanary_who::pages::Divided;
     use std::io::Write;
 
     fn told() -> Info {
@@ -106,10 +159,19 @@ mod tests {
 
     #[test]
     fn a_trace_with_stacks_has_the_answer_its_sites_and_a_flamegraph() {
-        let svg = flamegraph_of_page("main;dictAddRaw 25165824\nmain;_sdsnewlen 16777216\n").unwrap();
-        let mut sites = Sites { found: found(), flames: Flames::of(std::str::from_utf8(&svg).unwrap()) };
+        let svg = flamegraph_of_page("main;dictAddRaw 25165824\nmain;_sdsnewlen 16777216\n", Order::Pinned).unwrap();
+        let flames = || Flames::of(std::str::from_utf8(&svg).unwrap(), "pinned").unwrap();
+        let line = Line { name: "dictAddRaw".into(), points: vec![(0, 0.0), (1_000_000, 4096.0)] };
+        let caller = Caller { name: "dictAddRaw".into(), ..Caller::default() };
+        let mut sites = Sites {
+            found: found(),
+            order: Order::Pinned,
+            flames: vec![(Order::Pinned, flames()), (Order::Live, flames())],
+            callers: vec![caller],
+            timeline: vec![line],
+        };
         let html = page(&told(), Some(&sites));
-        let hash = sites.flames.as_ref().unwrap().hash().to_string();
+        let hash = sites.flames[0].1.hash().to_string();
         for text in [
             "<h2>Whose blocks pin the pages<small>when idle, 12.3 s after the start</small></h2>",
             "are pinned by survivors of <code>dictAddRaw</code>.",
@@ -117,20 +179,21 @@ mod tests {
             "<th scope=\"row\">dictAddRaw</th><td>24.0 MiB</td><td>4.00 MiB</td><td>20.0 MiB</td><td>80.0 MiB</td><td>1 %</td>\
              <td>1.20 MiB</td><td>grows</td><td class=\"bar\"><i style=\"width:60.0%\">",
             "<li>/usr/bin/redis-server is not the file",
-            "<iframe class=\"flames\" title=\"Flamegraph",
+            "<details open><summary><b>Pinned bytes by stack</b>",
+            "<details><summary><b>Live bytes by stack</b>",
+            "<h3>Live bytes of the largest sites over time</h3>",
+            "<summary><code>dictAddRaw</code>",
+            "<iframe class=\"flames\" title=\"Flamegraph of the pinned bytes",
             &format!("content=\"default-src 'none'; style-src 'unsafe-inline'; script-src '{hash}'\""),
         ] {
             assert!(html.contains(text), "{text}: {html}");
         }
         assert!(!html.contains("<script") && !html.contains("shows them"), "the script is in the frame: {html}");
-        // It could not be drawn.
-        sites.flames = None;
-        assert!(!page(&told(), Some(&sites)).contains("No block pins a page"));
-        // Nothing is pinned; more sites than there are lines.
-        sites.found.pages = Divided::default();
+        // There is none; more sites than there are lines.
+        sites.flames.clear();
         sites.found.sites = vec![Site::default(); 13];
         let html = page(&told(), Some(&sites));
-        assert!(html.contains("there is no flamegraph") && html.contains("And 3 more: <code>"), "{html}");
+        assert!(html.contains("And 3 more: <code>"), "{html}");
         assert!(html.contains("'unsafe-inline'\"") && !html.contains("<iframe"), "{html}");
     }
 
@@ -138,10 +201,16 @@ mod tests {
     fn of_a_window_pinned_is_at_most_and_what_is_older_is_said() {
         let words = ["12.3 s after the begin of the window</small>", "pinned, at most</th>", "alone, at most</th>"];
         let before = "Before the window: 3.00 MiB of resident pages";
-        let window = Sites { found: Found { freed_from_before: Some(7), ..found() }, flames: None };
-        let html = page(&told(), Some(&window));
+        let none = |found| Sites {
+            found,
+            order: Order::Pinned,
+            flames: Vec::new(),
+            callers: Vec::new(),
+            timeline: Vec::new(),
+        };
+        let html = page(&told(), Some(&none(Found { freed_from_before: Some(7), ..found() })));
         words.iter().chain([&before]).for_each(|text| assert!(html.contains(text), "{text}: {html}"));
-        let html = page(&told(), Some(&Sites { found: found(), flames: None }));
+        let html = page(&told(), Some(&none(found())));
         words.iter().chain([&before]).for_each(|text| assert!(!html.contains(text), "{text}: {html}"));
     }
 }

@@ -22,6 +22,9 @@ pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
 /// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. ``: those of all sites
 /// that grow fastest. The table may not show them: a leak of whole pages pins nothing.
 pub fn grown(found: &Found) -> Option<String> {
+    if found.freed_from_before.is_some() {
+        return in_window(found);
+    }
     let growing = found.sites.iter().filter(|site| site.grows);
     let mut growing: Vec<(&Site, Slope)> = growing.filter_map(|site| Some((site, site.slope?))).collect();
     growing.sort_by(|(_, a), (_, b)| b.per_second.total_cmp(&a.per_second));
@@ -33,6 +36,48 @@ pub fn grown(found: &Found) -> Option<String> {
     }
     let when = found.span.map_or(String::new(), |span| format!(", {}", span.words));
     Some(format!("{text}{when}."))
+}
+
+/// By how many blocks a site holds more than at the begin of the window, at least and at most: all of its live blocks are of the window, and
+/// the older ones that were freed in it may all have been its own. `None` of other traces, and of a sample.
+pub fn blocks_in_window(found: &Found, site: &Site) -> Option<(u64, u64)> {
+    let before = found.freed_from_before.filter(|_| found.one_in.is_none())?;
+    Some((site.blocks.saturating_sub(before), site.blocks))
+}
+
+/// The sites that hold more for sure.
+fn in_window(found: &Found) -> Option<String> {
+    let before = found.freed_from_before?;
+    let bounds = |site| Some((site, blocks_in_window(found, site)?));
+    let mut surely: Vec<(&Site, (u64, u64))> =
+        found.sites.iter().filter_map(bounds).filter(|(_, (least, _))| *least > 0).collect();
+    // Bytes of the blocks that are new for sure, if all are of one size.
+    let worth = |(site, (least, most)): &(&Site, (u64, u64))| site.live as f64 * *least as f64 / *most as f64;
+    surely.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    let show = |number: u64| Unit::Count.show(number as f64);
+    let freed = match before {
+        0 => "no block from before was freed in it".to_string(),
+        1 => "1 block from before was freed in it, and which site had made it is not known".to_string(),
+        _ => {
+            format!("{} blocks from before were freed in it, and which sites had made them is not known", show(before))
+        }
+    };
+    if surely.is_empty() {
+        let is_known = found.one_in.is_none() && !found.sites.is_empty();
+        return is_known.then(|| format!("Whether a site grew in the window is not known: {freed}."));
+    }
+    let quote = |site: &Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let named = surely.iter().take(NAMED).map(|(site, (least, most))| {
+        let range = if least == most { show(*most) } else { format!("{} to {}", show(*least), show(*most)) };
+        format!("{} {range} (at most {})", quote(site), Unit::Bytes.show(site.live as f64))
+    });
+    let named: Vec<String> = named.collect();
+    Some(format!(
+        "By how many blocks sites grew in the window: {}. {}{}.",
+        named.join(", "),
+        freed[..1].to_uppercase(),
+        &freed[1..]
+    ))
 }
 
 /// `1.20 MiB a minute [1.15, 1.26]`.
@@ -101,6 +146,32 @@ mod tests {
         );
         found.sites.iter_mut().for_each(|site| site.grows = false);
         assert_eq!(grown(&found), None);
+    }
+
+    #[test]
+    fn in_a_window_a_site_grew_for_sure_if_it_holds_more_blocks_than_older_ones_were_freed() {
+        let windowed = |before| Found { freed_from_before: Some(before), ..found() };
+        let mut grew = windowed(480);
+        grew.sites[1].blocks = 300;
+        let said = grown(&grew).unwrap();
+        let wanted = "By how many blocks sites grew in the window: `dictAddRaw` 20 to 500 (at most 20.0 MiB), `(no stack)` 20 to 500";
+        assert!(said.starts_with(wanted) && !said.contains("_sdsnewlen"), "{said}");
+        assert!(
+            said.ends_with(". 480 blocks from before were freed in it, and which sites had made them is not known."),
+            "{said}"
+        );
+        assert_eq!(blocks_in_window(&grew, &grew.sites[1]), Some((0, 300)));
+        let exact = grown(&windowed(0)).unwrap();
+        assert!(
+            exact.contains("`_sdsnewlen` 500 (at most 24.0 MiB)")
+                && exact.ends_with("No block from before was freed in it."),
+            "{exact}"
+        );
+        let unknown = grown(&windowed(500)).unwrap();
+        assert!(unknown.starts_with("Whether a site grew in the window is not known: 500 blocks"), "{unknown}");
+        let sample = Found { one_in: Some(10.0), ..windowed(0) };
+        assert_eq!((grown(&sample), blocks_in_window(&sample, &sample.sites[0])), (None, None));
+        assert_eq!(blocks_in_window(&found(), &found().sites[0]), None);
     }
 
     #[test]

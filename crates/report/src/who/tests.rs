@@ -19,6 +19,7 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
             file: "/src/dict.c".into(),
             line: 41,
             module: "redis-server".into(),
+            identity: None,
         },
         allocations: 1000,
         bytes: 4 * live,
@@ -26,6 +27,7 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
         short_bytes: short * 100,
         blocks: 500,
         live,
+        ended: 0,
         slope: Some(if grows { GROWS } else { Slope { per_second: 0.0, low: -100.0, high: 100.0 } }),
         grows,
         share: Share { live, untouched: 0, pinned, alone, with_holes: 2 * alone },
@@ -63,6 +65,7 @@ pub fn found() -> Found {
         span: Some(Span { from: 1_000_000_000, to: 9_000_000_000, words: "from ready until the end of the load" }),
         freed_from_before: None,
         one_in: None,
+        wrappers: Vec::new(),
         notes: vec!["/usr/bin/redis-server is not the file that was recorded: its names are not used".into()],
     }
 }
@@ -240,4 +243,20 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
     assert_eq!(first(&found, None), ("live".into(), "_sdsnewlen".into()));
     let said = text(&found, None, Shown::default(), &Look { color: false, width: 80 });
     assert!(said.contains("Sites by function: 4, those that hold most first"), "{said}");
+}
+
+#[test]
+fn a_site_without_callers_and_a_wrapper_are_told() {
+    let mut found = found();
+    found.sites[1].ended = 501;
+    found.wrappers = vec![("Perl_safesysmalloc".into(), 20), ("Perl_safesyscalloc".into(), 30)];
+    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
+    for wanted in [
+        "  _sdsnewlen          16.0 MiB   512 KiB  24.0 MiB   96.0 MiB   90 %  no callers\n",
+        "\nNo callers: this code has no unwinding tables, so its stacks end there",
+        "\nPassed over as wrappers around malloc: `Perl_safesyscalloc` (30 callers),\n`Perl_safesysmalloc` (20 callers). Their",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }

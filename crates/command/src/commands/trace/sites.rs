@@ -1,10 +1,13 @@
-//! The sites of a trace for its page. In: a trace. Out: who pins its pages, and a flamegraph; nothing of a trace without stacks.
+//! The sites of a trace for its page. In: a trace. Out: who pins its pages, pictures and callers; nothing of a trace without stacks.
 
 use crate::commands::who::program;
 use allocanary_report::trace::{Flames, Sites};
 use allocanary_study::error::Result;
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Names, collapsed, sites};
+use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};
+
+/// Lines of the picture over time, and trees of callers.
+const LARGEST: usize = 5;
 
 /// The sites. A trace of some blocks only has none either: blocks that it lacks hold pages too.
 pub fn of(trace: &Trace) -> Result<Option<Sites>> {
@@ -13,12 +16,27 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     }
     let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take_wanted(trace, None, false)?;
+    let resident = resident.as_ref();
     let mut names = Names::of(&stacks).with_map_of(trace.path());
-    let mut found = sites::find(&program(trace), &taken, resident.as_ref(), &mut names, By::Function);
+    let groups = Groups::of(&taken, sites::one_in(&taken).is_some(), &mut names, By::Function, &Folding::default());
+    let mut found = sites::of_groups(&program(trace), &taken, resident, By::Function, &groups, names.notes());
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
-    let lines = collapsed::collapsed(&sites::stacks(&taken, resident.as_ref()), &mut names);
-    let flames = if lines.is_empty() { None } else { noted(drawn(&lines), &mut found.notes) };
-    Ok(Some(Sites { found, flames }))
+    let of_stacks = sites::stacks(&taken, resident);
+    let order = Order::of(&found);
+    // The one that answers is first.
+    let mut orders = vec![Order::Live, Order::Allocated, Order::Pinned];
+    orders.sort_by_key(|other| *other != order);
+    let mut flames = Vec::new();
+    for order in orders {
+        let lines = collapsed::collapsed(&of_stacks, &mut names, order);
+        if !lines.is_empty() {
+            flames.extend(noted(drawn(&lines, order), &mut found.notes).map(|drawn| (order, drawn)));
+        }
+    }
+    let first: Vec<&str> = order.sorted(&found).into_iter().take(LARGEST).map(|site| site.name.as_str()).collect();
+    let callers = callers::all(&taken, resident, &groups, &mut names, &found, &first, order);
+    let timeline = timeline::of(trace, &taken, &groups, LARGEST)?;
+    Ok(Some(Sites { found, order, flames, callers, timeline }))
 }
 
 /// The flamegraph. A page without it is a page: why it is missing is a note.
@@ -26,10 +44,11 @@ fn noted(drawn: std::result::Result<Flames, String>, notes: &mut Vec<String>) ->
     drawn.map_err(|error| notes.push(format!("The flamegraph could not be drawn: {error}."))).ok()
 }
 
-fn drawn(lines: &str) -> std::result::Result<Flames, String> {
-    let svg = collapsed::flamegraph_of_page(lines)?;
+fn drawn(lines: &str, order: Order) -> std::result::Result<Flames, String> {
+    let svg = collapsed::flamegraph_of_page(lines, order)?;
     let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
-    Flames::of(&svg).ok_or_else(|| "wanted a picture with a script and a height, found another form".into())
+    Flames::of(&svg, collapsed::what(order))
+        .ok_or_else(|| "wanted a picture with a script and a height, found another form".into())
 }
 
 #[cfg(test)]
@@ -39,9 +58,9 @@ mod tests {
     #[test]
     fn a_picture_that_fails_is_a_note() {
         let mut notes = Vec::new();
-        assert!(noted(drawn("main;leak 4096\n"), &mut notes).is_some() && notes.is_empty());
+        assert!(noted(drawn("main;leak 4096\n", Order::Live), &mut notes).is_some() && notes.is_empty());
         // Not a line of a stack and a number.
-        assert!(noted(drawn("no number"), &mut notes).is_none());
+        assert!(noted(drawn("no number", Order::Live), &mut notes).is_none());
         assert!(notes.len() == 1 && notes[0].starts_with("The flamegraph could not be drawn: "), "{notes:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::super::terminal;
-use super::program;
+use super::{groups, program};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_report::answer::short;
@@ -36,11 +36,11 @@ pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<Wanted>, by: By) -> Resu
             (before(&text).map_err(wrong)?, Vec::new())
         }
         false => {
-            let found = found(old, wanted, by)?;
+            let found = found(flags, old, wanted, by)?;
             (Before::of(&found), found.notes)
         }
     };
-    let found = found(&flags.trace, wanted, by)?;
+    let found = found(flags, &flags.trace, wanted, by)?;
     let mut comparison = Comparison::of(earlier, &found, gate).map_err(wrong)?;
     comparison.notes.extend(notes.iter().map(|note| format!("The earlier trace: {note}")));
     comparison.notes.extend(found.notes.iter().cloned());
@@ -76,7 +76,7 @@ fn is_json(path: &Path) -> Result<bool> {
 }
 
 /// The sites of a trace.
-fn found(path: &Path, wanted: Option<Wanted>, by: By) -> Result<Found> {
+fn found(flags: &WhoFlags, path: &Path, wanted: Option<Wanted>, by: By) -> Result<Found> {
     let trace = Trace::open(path)?;
     if trace.header.stacks == 0 {
         return Err(Error::Input(format!(
@@ -87,7 +87,8 @@ fn found(path: &Path, wanted: Option<Wanted>, by: By) -> Result<Found> {
     let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take_wanted(&trace, wanted, false)?;
     let mut names = Names::of(&stacks).with_map_of(path);
-    let mut found = sites::find(&program(&trace), &taken, resident.as_ref(), &mut names, by);
+    let groups = groups(flags, &taken, &mut names, by)?;
+    let mut found = sites::of_groups(&program(&trace), &taken, resident.as_ref(), by, &groups, names.notes());
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
     Ok(found)
 }

@@ -1,31 +1,30 @@
 //! `allocanary who TRACE --what-if SITE`: what the heap keeps less with a site's blocks elsewhere. In: a trace with stacks, a site. Out: an
 //! answer, a table, JSON.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
 use tempfile::{NamedTempFile, TempPath};
 
 use super::super::terminal;
-use super::program;
 use super::under::{Replay, named};
+use super::{folding, groups, picked, program};
 use crate::args::{OutputFlags, WhoFlags};
-use allocanary_cell::spec::nearest;
-use allocanary_kernel::terminal::{harmless, harmless_lines};
+use allocanary_kernel::terminal::harmless_lines;
 use allocanary_report::answer::short;
 use allocanary_report::who::what_if::Report;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::summary::LEAST_SAMPLES;
+use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::stacks::Stacks;
-use allocanary_who::what_if::{self, Heap, Miss, Sets, Ways};
-use allocanary_who::{By, Found, Names, Site, Taken, Wanted, WhatIf, sites, under};
+use allocanary_trace::stacks::{StackId, Stacks};
+use allocanary_who::what_if::{self, Heap, Sets, Ways};
+use allocanary_who::{By, Names, Wanted, WhatIf, sites, under};
 
 /// Replays of each way: the least that an interval needs.
 const REPEATS: usize = LEAST_SAMPLES;
-/// Sites that an error names.
-const NAMED: usize = 5;
 
 /// Replays, compares and prints.
 pub fn run(flags: &WhoFlags, site: &str, wanted: Option<Wanted>, by: By) -> Result<ExitCode> {
@@ -82,8 +81,9 @@ fn measured(
     // A replay stops between two events that are near the moment.
     let moment = replay.as_ref().map_or(moment.clone(), |replay| moment.behind(replay.events));
     let (taken, resident, merged) = sites::take(trace, moment, false)?;
-    let found = sites::find(&program, &taken, resident.as_ref(), names, by);
-    let site = picked(&found, text)?;
+    let groups = groups(flags, &taken, names, by)?;
+    let found = sites::of_groups(&program, &taken, resident.as_ref(), by, &groups, names.notes());
+    let site = what_if::named(&found, &picked::name(&found, "--what-if", text)?);
     let mut notes = found.notes.clone();
     let (share, replays) = match replay {
         Err(why) => {
@@ -91,7 +91,11 @@ fn measured(
             (site.share, Err(why))
         }
         Ok(replay) => {
-            let (there, ways) = replayed(trace, &taken, &found, names, &site, by, &replay)?;
+            let of = what_if::stacks(&taken, &groups, &site.name);
+            let ways = replayed(trace, of, &site.name, &replay)?;
+            let (taken, resident) = under::take(trace, &found.moment, replay.events, false, &ways.0)?;
+            let there = sites::find(&found.program, &taken, Some(&resident), names, by, &folding(flags));
+            let ways = ways.1;
             // The figures are of replays, of which the resident pages are known.
             notes.extend(sites::limits(trace, &there, &merged, stacks));
             (what_if::named(&there, &site.name).share, Ok((replay.candidate, ways)))
@@ -101,45 +105,8 @@ fn measured(
     Ok(WhatIf { program, moment, nanos, by, site, share, replays, notes })
 }
 
-/// The site that the user named.
-fn picked(found: &Found, text: &str) -> Result<Site> {
-    let list = |names: &[&str]| names.iter().map(|name| format!("`{}`", harmless(name))).collect::<Vec<_>>().join(", ");
-    let shown = harmless(text);
-    match what_if::pick(&found.sites, text) {
-        Ok(name) => Ok(what_if::named(found, &name)),
-        Err(Miss::Several(names)) => {
-            let few: Vec<&str> = names.iter().map(String::as_str).take(NAMED).collect();
-            let more = names.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Err(Error::Input(format!(
-                "--what-if {shown}: wanted one site, found {} with that in their names: {}{more}: give the whole name",
-                names.len(),
-                list(&few)
-            )))
-        }
-        Err(Miss::None) => {
-            let names = || found.sites.iter().map(|site| site.name.as_str());
-            let (near, which) = match nearest(text, names()) {
-                near if near.is_empty() => (names().take(NAMED).collect(), "those that pin most are"),
-                near => (near, "the nearest are"),
-            };
-            let near = if near.is_empty() { "there is none".into() } else { format!("{which} {}", list(&near)) };
-            Err(Error::Input(format!("--what-if {shown}: wanted the name of a site, found none of this name: {near}")))
-        }
-    }
-}
-
-/// Replays all three ways in turn: the sites of the heap as it is, and what each way keeps.
-fn replayed(
-    trace: &Trace,
-    taken: &Taken,
-    found: &Found,
-    names: &mut Names<'_>,
-    site: &Site,
-    by: By,
-    replay: &Replay,
-) -> Result<(Found, Ways)> {
-    let of = what_if::stacks(taken, names, by, &site.name);
+/// Replays all three ways in turn, with the blocks of these stacks elsewhere: where blocks are as it is, and what each way keeps.
+fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) -> Result<(Placed, Ways)> {
     let Sets { survivors, whole } = what_if::sets(trace, of, replay.events)?;
     let form = |elsewhere: &Elsewhere| -> Result<Option<TempPath>> {
         (elsewhere.count() > 0).then(|| form(trace, replay, elsewhere)).transpose()
@@ -147,7 +114,7 @@ fn replayed(
     let (survivors, whole) = (form(&survivors)?, form(&whole)?);
     terminal::tell(format_args!(
         "replaying {} under {}: as it is, with survivors of {} elsewhere, with the whole site elsewhere; {REPEATS} times each",
-        replay.path, replay.candidate, site.name
+        replay.path, replay.candidate, site
     ));
     let mut ways = Ways::default();
     let mut first = None;
@@ -179,8 +146,7 @@ fn replayed(
     if ![&ways.as_it_is, &ways.survivors, &ways.whole].into_iter().all(|heaps| alike(heaps)) {
         return Err(Error::Cell(format!("{}: the replays stopped with different blocks", replay.path)));
     }
-    let (taken, resident) = under::take(trace, &found.moment, replay.events, false, &first)?;
-    Ok((sites::find(&found.program, &taken, Some(&resident), names, by), ways))
+    Ok((first, ways))
 }
 
 /// A prepared form of the trace with some blocks elsewhere, next to the trace: it is as large as the trace's own.
@@ -191,44 +157,4 @@ fn form(trace: &Trace, replay: &Replay, elsewhere: &Elsewhere) -> Result<TempPat
     let file = file.map_err(|error| Error::file(&temporary, "making a file in", error))?;
     write_elsewhere(trace, file.as_file(), file.path(), replay.marks(), elsewhere)?;
     Ok(file.into_temp_path())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use allocanary_who::Moment;
-    use allocanary_who::pages::Divided;
-
-    fn found(names: &[&str]) -> Found {
-        let marks = allocanary_trace::format::Marks::default();
-        let moment = Moment::of(Some(Wanted::At(1)), &marks, &[]).unwrap().unwrap();
-        let site = |name: &&str| Site { name: (*name).into(), ..Site::default() };
-        let sites = names.iter().map(site).collect();
-        let (pages, notes) = (Divided::default(), Vec::new());
-        Found {
-            program: "a".into(),
-            moment,
-            nanos: 1,
-            by: By::Function,
-            sites,
-            pages,
-            span: None,
-            freed_from_before: None,
-            one_in: None,
-            notes,
-        }
-    }
-
-    #[test]
-    fn a_site_that_is_not_known_is_answered_with_those_that_are_near() {
-        let found = found(&["sds_new", "sds_free", "dict_add", "query", "log", "hook"]);
-        let error = |text| picked(&found, text).unwrap_err().to_string();
-        assert_eq!(picked(&found, "sds_f").unwrap().name, "sds_free");
-        assert!(error("sds_").ends_with(
-            "wanted one site, found 2 with that in their names: `sds_new`, `sds_free`: give the whole name"
-        ));
-        assert!(error("dict_ad2").ends_with("found none of this name: the nearest are `dict_add`"));
-        assert!(error("zzzz").ends_with("those that pin most are `sds_new`, `sds_free`, `dict_add`, `query`, `log`"));
-        assert!(picked(&self::found(&[]), "x").unwrap_err().to_string().ends_with("there is none"));
-    }
 }
