@@ -98,6 +98,8 @@ fn what_cannot_be_told_is_refused() {
         ("--what-if a --by thread", "--what-if: wanted --by function, line or module, found --by thread"),
         ("--what-if a --format pprof --out x", "cannot be used with"),
         ("--what-if a --against sample.trace", "cannot be used with"),
+        ("--callers a --what-if b", "cannot be used with"),
+        ("--callers a --by thread", "--callers: wanted --by function, line or module, found --by thread"),
     ] {
         let ran = who(folder.path(), line);
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
@@ -157,6 +159,55 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     );
     assert!(number(&site["pinned"]) * 100 > number(&there["pinned"]) * 99, "{}", ran.out);
     assert_eq!(number(&there["live"]) + number(&there["pinned"]) + number(&there["empty"]), number(&there["resident"]));
+}
+
+/// The wrapper is no site, because its callers say who wanted the memory.
+#[test]
+fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
+    if cfg!(not(all(target_arch = "x86_64", target_env = "gnu"))) {
+        return skipped("stacks need x86-64 and glibc");
+    }
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "wrapped") else { return };
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--stacks", "all", "--", program.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
+    let who = |line: &str| allocanary(folder.path(), [&["who", path.to_str().unwrap()][..], &words(line)].concat());
+    let json = |line: &str| -> serde_json::Value {
+        let ran = who(&format!("--sort live --json {line}"));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let first = |value: &serde_json::Value| -> Vec<(String, u64)> {
+        let sites = value["sites"].as_array().unwrap().iter().take(2);
+        sites.map(|site| (site["name"].as_str().unwrap().to_string(), site["live"].as_u64().unwrap())).collect()
+    };
+    let found = json("");
+    assert_eq!(first(&found), [("large".into(), 1_500_000), ("small".into(), 500_000)]);
+    assert_eq!(found["wrappers"], serde_json::json!([{ "name": "app_safemalloc", "callers": 2 }]));
+    assert_eq!(first(&json("--no-fold"))[0], ("app_safemalloc".into(), 2_000_000));
+    assert_eq!(first(&json("--skip large --skip s*l"))[0], ("load".into(), 2_000_000));
+    let tree = &json("--no-fold --callers app_safemalloc")["callers"];
+    let [large, small] = [0, 1].map(|at| &tree["callers"][at]);
+    assert_eq!((&large["name"], &large["live"], &large["blocks"]), (&"large".into(), &1_500_000.into(), &500.into()));
+    assert_eq!((&small["name"], &small["callers"][0]["name"]), (&"small".into(), &"load".into()));
+    assert_eq!(small["callers"][0]["callers"][0]["name"], "main", "{tree}");
+    let said = who("--callers large");
+    assert!(said.out.starts_with("Who calls `large`, at the peak of live bytes: "), "{said:?}");
+    assert!(said.out.contains("Passed over as wrappers around malloc: `app_safemalloc` (2 callers)."), "{said:?}");
+    for (line, wanted) in [
+        ("--skip sma", "--skip sma: wanted the whole name of a function of this trace"),
+        ("--callers nothing", "--callers nothing: wanted the name of a site, found none of this name"),
+    ] {
+        let ran = who(line);
+        assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
+    }
+    // The page opens on a picture, though nothing is pinned to speak of.
+    let page = folder.path().join("page.html");
+    let ran = allocanary(folder.path(), ["trace", "report", path.to_str().unwrap(), "--to", page.to_str().unwrap()]);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(ran.code == Some(0) && html.contains("<details open><summary><b>Live bytes by stack</b>"), "{ran:?}");
+    assert!(html.contains("Live bytes of the largest sites over time") && html.contains("Who calls them"), "{html}");
 }
 
 /// Stacks of two sites without names: `0x10` keeps a block of 64 bytes behind each of 8 KiB that `0x20` makes, and frees half of its own.

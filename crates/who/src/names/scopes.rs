@@ -27,15 +27,24 @@ pub(super) struct Scopes {
     endian: RunTimeEndian,
     /// The place of each unit, sorted.
     units: Vec<usize>,
-    /// Addresses of units: begin, end, the largest end until there, and the unit's place; sorted.
-    ranges: Vec<(u64, u64, u64, usize)>,
+    /// Addresses of units, sorted.
+    ranges: Vec<Range>,
     read: HashSet<usize>,
     /// Entries of the units that were read, by their places in the section.
     entries: HashMap<usize, Entry>,
 }
 
+/// Addresses of a unit.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    begin: u64,
+    end: u64,
+    /// The largest end of this one and those before it.
+    until: u64,
+    unit: usize,
+}
+
 /// A function, or what a function can be in.
-#[derive(Clone)]
 struct Entry {
     tag: gimli::DwTag,
     parent: Option<usize>,
@@ -100,7 +109,7 @@ impl Scopes {
     }
 
     /// Where units lie, and which addresses they have. Those whose entries are in another file are left out.
-    fn layout(&self) -> (Vec<usize>, Vec<(u64, u64, u64, usize)>) {
+    fn layout(&self) -> (Vec<usize>, Vec<Range>) {
         let dwarf = self.dwarf();
         let (mut places, mut ranges) = (Vec::new(), Vec::new());
         let mut headers = dwarf.units();
@@ -113,23 +122,23 @@ impl Scopes {
             }
             let Ok(mut found) = dwarf.unit_ranges(&unit) else { continue };
             while let Ok(Some(range)) = found.next() {
-                ranges.push((range.begin, range.end, 0, place));
+                ranges.push(Range { begin: range.begin, end: range.end, until: 0, unit: place });
             }
         }
         ranges.sort_unstable();
         let mut most = 0;
-        for (_, end, until, _) in &mut ranges {
-            most = most.max(*end);
-            *until = most;
+        for range in &mut ranges {
+            most = most.max(range.end);
+            range.until = most;
         }
         (places, ranges)
     }
 
     /// The function whose entry is at this place of the unit that has the address.
     pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<Identity> {
-        let behind = self.ranges.partition_point(|(begin, ..)| *begin <= address);
-        let near = self.ranges[..behind].iter().rev().take_while(|(_, _, until, _)| *until > address);
-        let units: Vec<usize> = near.filter(|(_, end, ..)| *end > address).map(|(.., unit)| *unit).collect();
+        let behind = self.ranges.partition_point(|range| range.begin <= address);
+        let near = self.ranges[..behind].iter().rev().take_while(|range| range.until > address);
+        let units: Vec<usize> = near.filter(|range| range.end > address).map(|range| range.unit).collect();
         units.into_iter().find_map(|unit| {
             self.read(unit);
             let place = unit.checked_add(entry)?;
