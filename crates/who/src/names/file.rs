@@ -96,7 +96,11 @@ impl Symbols {
             while let Ok(Some(frame)) = frames.next() {
                 let location = frame.location.as_ref();
                 let entry = frame.dw_die_offset.map(|entry| entry.0.into_u64() as usize);
-                let identity = entry.zip(scopes.as_mut()).and_then(|(entry, scopes)| scopes.find(address, entry));
+                let mut identity = entry.zip(scopes.as_mut()).and_then(|(entry, scopes)| scopes.find(address, entry));
+                // Debug information of lines alone has no declarations, no scopes and no linkage names.
+                if let Some(identity) = identity.as_mut().filter(|identity| identity.line == 0) {
+                    identity.file = location.and_then(|location| location.file).unwrap_or_default().into();
+                }
                 let name = frame.function.as_ref().and_then(|name| {
                     let (raw, whole) = (name.raw_name().ok()?, name.demangle().ok()?);
                     // A name that is not mangled has no scope.
@@ -117,7 +121,8 @@ impl Symbols {
             out.push(Frame::default());
         }
         // The outermost one is the function of the symbol.
-        if let Some(last) = out.last_mut().filter(|last| !last.is_named)
+        let is_short = |frame: &Frame| frame.identity.as_ref().is_none_or(|identity| identity.line == 0);
+        if let Some(last) = out.last_mut().filter(|last| !last.is_named || is_short(last))
             && let Some(function) = self.function(address)
         {
             let name = demangle_auto((&function.name).into(), None);

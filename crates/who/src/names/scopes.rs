@@ -4,13 +4,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use addr2line::gimli::{
     self, AttributeValue, DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId, Unit, constants,
 };
-use object::{Object, ObjectSection, ReadCache};
+use object::{CompressionFormat, Object, ObjectSection, ReadCache};
 
 use crate::frame::Identity;
 
@@ -70,7 +71,8 @@ struct Whole {
 impl Scopes {
     /// Of a file; `None` if it has no DWARF, or none that can be read.
     pub(super) fn of(file: &Path) -> Option<Scopes> {
-        let cache = ReadCache::new(File::open(file).ok()?);
+        let whole = File::open(file).ok()?;
+        let cache = ReadCache::new(&whole);
         let object = object::File::parse(&cache).ok()?;
         let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let section = |id: SectionId| -> Result<Vec<u8>, gimli::Error> {
@@ -88,7 +90,7 @@ impl Scopes {
                     | SectionId::DebugRngLists
             );
             let section = object.section_by_name(id.name()).filter(|_| is_wanted);
-            Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default().into_owned())
+            Ok(section.and_then(|section| bytes(&whole, &section)).unwrap_or_default())
         };
         let sections = DwarfSections::load(section).ok()?;
         let mut scopes = Scopes {
@@ -258,6 +260,19 @@ impl Scopes {
         }
         Ok(())
     }
+}
+
+/// The bytes of a section. Through the cache a large one would be in memory twice.
+fn bytes<'a>(file: &File, section: &impl ObjectSection<'a>) -> Option<Vec<u8>> {
+    let range = section.compressed_file_range().ok()?;
+    if range.format != CompressionFormat::None {
+        return Some(section.uncompressed_data().ok()?.into_owned());
+    }
+    // A file that says more than it has is damaged.
+    let is_within = range.offset.checked_add(range.uncompressed_size)? <= file.metadata().ok()?.len();
+    let mut bytes = vec![0; usize::try_from(range.uncompressed_size).ok().filter(|_| is_within)?];
+    file.read_exact_at(&mut bytes, range.offset).ok()?;
+    Some(bytes)
 }
 
 /// Whether an entry is a function, or can have one in it. A block within a function is none: its functions are of the function.

@@ -348,3 +348,23 @@ fn code_without_unwinding_tables_is_where_a_stack_ends() {
     assert_eq!((names.ended(1), names.ended(2)), (1, 0));
     assert_eq!(names.stack(1)[0].function, "bare");
 }
+
+/// As a Rust program is built with `debug = "line-tables-only"`: the entries have no scope. The symbol has.
+#[test]
+fn of_lines_alone_the_symbol_has_the_whole_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("lines.rs"), folder.path().join("lines"));
+    let text = "mod a { #[inline(never)] pub fn make(n: usize) -> usize { std::hint::black_box(n) } }\n\
+                fn main() { std::hint::black_box(a::make(std::env::args().count())); }\n";
+    std::fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("rustc");
+    compiler
+        .args(["-O", "-Cdebuginfo=line-tables-only", "-Clink-arg=-Wl,--build-id=sha1", "-o"])
+        .args([&program, &source]);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skipped("rustc cannot link here");
+    }
+    let stacks = stacks_at(&program, &symbols(&program, "1a4make"));
+    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    assert_eq!(frames.last().unwrap().function, "lines::a::make");
+}
