@@ -4,15 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map whose keys are addresses.
-pub(crate) type AddressMap<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
+/// A map whose keys are addresses, or numbers of stacks or threads.
+pub type AddressMap<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
 
 /// A set of addresses.
 pub(crate) type AddressSet = HashSet<u64, BuildHasherDefault<AddressHasher>>;
 
 /// Multiplies and folds.
 #[derive(Default)]
-pub(crate) struct AddressHasher(u64);
+pub struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {

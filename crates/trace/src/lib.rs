@@ -8,17 +8,19 @@
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - [`builder`] makes traces of a script, for tests and benches.
 //! - [`stacks`] is where blocks were allocated, as plain data; [`predictor`] leaves out of a trace what was to be expected.
+//! - [`hash`] is a map for the numbers of a trace.
 //! - [`info`] computes what a trace tells by itself.
 //! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] is where that put the blocks.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+mod blocks;
 pub mod builder;
 pub mod coder;
 pub mod error;
 pub mod format;
-mod hash;
+pub mod hash;
 pub mod info;
 mod layout;
 mod mapped;

@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use crate::blocks::{Blocks, Removed};
 use crate::coder::{Event, How};
 use crate::error::Result;
 use crate::hash::{AddressMap, AddressSet};
@@ -38,6 +39,8 @@ pub trait Sink {
     fn stack(&mut self, _stack: StackId) {}
     /// The address of the block that the next call is about: of `allocated`, or the new one of `resized`.
     fn placed(&mut self, _address: u64) {}
+    /// The address of the block that the next call ends: of `freed`, or the old one of `resized`.
+    fn leaves(&mut self, _address: u64) {}
     /// A new block.
     fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
     /// The end of a block.
@@ -50,6 +53,8 @@ pub trait Sink {
     fn mark(&mut self, _at: At, _mark: u8) {}
     /// The thread has ended.
     fn ended(&mut self, _at: At) {}
+    /// A block that lives behind the last event, and where it lies.
+    fn remains(&mut self, _address: u64, _block: Self::Block) {}
 }
 
 /// What a merge found.
@@ -115,12 +120,22 @@ struct Lane<'a> {
     until: u64,
 }
 
-/// A block that is alive.
+/// A block that is alive. There are millions of them: it has no more bytes than it needs.
 struct Live<B> {
     block: B,
-    /// Who allocated it, and the latest tick at which that can have been.
+    /// Who allocated it, and the latest tick at which that can have been: its two halves.
     thread: u32,
-    high: u64,
+    high: [u32; 2],
+}
+
+impl<B> Live<B> {
+    fn new(block: B, thread: u32, high: u64) -> Self {
+        Live { block, thread, high: [high as u32, (high >> 32) as u32] }
+    }
+
+    fn high(&self) -> u64 {
+        u64::from(self.high[1]) << 32 | u64::from(self.high[0])
+    }
 }
 
 /// A realloc between its begin and its end. The block itself lies in `Merger::held`.
@@ -141,7 +156,7 @@ struct Merger<'a, S: Sink> {
     held: Vec<Option<S::Block>>,
     /// The next time of each lane that does not wait.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    live: AddressMap<Live<S::Block>>,
+    live: Blocks<Live<S::Block>>,
     /// Blocks whose allocation was placed before that of another thread's block at the same address, and belongs behind its free.
     early: AddressMap<Live<S::Block>>,
     /// Lanes that wait for a free of the address, and for an allocation.
@@ -154,7 +169,9 @@ struct Merger<'a, S: Sink> {
     slack: u64,
     free_slack: u64,
     put_off_ticks: u64,
+    /// The time of the latest event, in nanoseconds and in ticks.
     nanos: u64,
+    low: u64,
     /// The most ticks by which an event may have been later than its time.
     most_early: u64,
     has_stacks: bool,
@@ -184,7 +201,7 @@ impl<'a, S: Sink> Merger<'a, S> {
             lanes,
             held,
             heads,
-            live: AddressMap::default(),
+            live: Blocks::default(),
             early: AddressMap::default(),
             for_free: AddressMap::default(),
             for_new: AddressMap::default(),
@@ -195,6 +212,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 as u64,
             put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
+            low: 0,
             most_early: 0,
             has_stacks: trace.header.stacks > 0,
             seen: trace.has_window().then(AddressSet::default),
@@ -221,6 +239,14 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
         self.merged.lost_frees += self.early.len() as u64;
         self.merged.alive = (self.live.len() + self.early.len()) as u64 + self.held.iter().flatten().count() as u64;
+        for (address, live) in self.live.drain().chain(self.early.drain()) {
+            sink.remains(address, live.block);
+        }
+        for (lane, held) in self.lanes.iter().zip(&mut self.held) {
+            if let (Some(resizing), Some(block)) = (&lane.resizing, held.take()) {
+                sink.remains(resizing.address, block);
+            }
+        }
         self.merged.nanos = self.nanos;
         self.merged.early_nanos = (self.most_early as f64 * trace.header.tick_ns) as u64;
     }
@@ -256,7 +282,11 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.heads.push(Reverse((item.low, lane)));
                 return;
             }
-            self.nanos = self.nanos.max(trace.header.nanos(item.low));
+            // Events between two stamps have one time.
+            if item.low > self.low {
+                self.low = item.low;
+                self.nanos = self.nanos.max(trace.header.nanos(item.low));
+            }
             match self.execute(lane, item, forced, sink) {
                 Step::Done => {
                     let latest = item.high.min(trace.header.last_ticks);
@@ -277,7 +307,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         let at = At { nanos: self.nanos, thread: self.lanes[lane].thread };
         match item.event {
             Event::New { how, address, size } => {
-                if self.live.contains_key(&address) {
+                if self.live.contains(address) {
                     if !forced {
                         self.for_free.entry(address).or_default().push(lane);
                         self.wake_put_off(address);
@@ -286,7 +316,10 @@ impl<'a, S: Sink> Merger<'a, S> {
                     self.displace(address, at, item.low, sink);
                 }
                 let old = match how {
-                    How::Resized => self.lanes[lane].resizing.take().and(self.held[lane].take()),
+                    How::Resized => {
+                        let from = self.lanes[lane].resizing.take().map(|resizing| resizing.address);
+                        from.and_then(|from| Some((from, self.held[lane].take()?)))
+                    }
                     _ => None,
                 };
                 if self.has_stacks {
@@ -294,26 +327,31 @@ impl<'a, S: Sink> Merger<'a, S> {
                 }
                 sink.placed(address);
                 let block = match old {
-                    Some(old) => sink.resized(at, old, size),
+                    Some((from, old)) => {
+                        sink.leaves(from);
+                        sink.resized(at, old, size)
+                    }
                     None => sink.allocated(at, how, size),
                 };
-                self.live.insert(address, Live { block, thread: at.thread, high: item.high });
+                self.live.insert(address, Live::new(block, at.thread, item.high));
                 self.seen.as_mut().map(|seen| seen.insert(address));
                 self.wake_new(address);
             }
             Event::Free { address } | Event::Resize { address } => {
-                let live = self.live.remove(&address);
-                if live.is_none() && !forced {
-                    self.for_new.entry(address).or_default().push(lane);
-                    return Step::Waits(item.high.max(item.low).saturating_add(self.free_slack));
-                }
+                let is_exact = forced || item.high <= item.low || self.for_free.contains_key(&address);
+                let live = self.live.remove_if(address, |live| is_exact || live.thread == at.thread);
                 let live = match live {
-                    Some(live) if !forced && self.may_be_later(item, address, at.thread, &live) => {
-                        self.live.insert(address, live);
+                    // It may be of a later block than this one, and nobody wants the address.
+                    Removed::Left => {
                         self.put_off.entry(address).or_default().push(lane);
                         return Step::Waits(item.high.min(item.low.saturating_add(self.put_off_ticks)));
                     }
-                    live => live,
+                    Removed::None if !forced => {
+                        self.for_new.entry(address).or_default().push(lane);
+                        return Step::Waits(item.high.max(item.low).saturating_add(self.free_slack));
+                    }
+                    Removed::None => None,
+                    Removed::Block(live) => Some(live),
                 };
                 let block = live.map(|live| live.block);
                 let known = block.is_some();
@@ -322,12 +360,11 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.merged.before += u64::from(is_first);
                 if matches!(item.event, Event::Resize { .. }) {
                     // A begin without an end: the block is gone as far as anyone can tell.
-                    if let Some(old) = self.held[lane].take() {
-                        sink.freed(at, old);
-                    }
+                    self.free_held(lane, at, sink);
                     self.lanes[lane].resizing = Some(Resizing { address, known });
                     self.held[lane] = block;
                 } else if let Some(block) = block {
+                    sink.leaves(address);
                     sink.freed(at, block);
                 }
                 match self.early.remove(&address) {
@@ -346,20 +383,16 @@ impl<'a, S: Sink> Merger<'a, S> {
                 if let Some(resizing) = self.lanes[lane].resizing.take().filter(|resizing| resizing.known)
                     && let Some(block) = self.held[lane].take()
                 {
-                    let live = Live { block, thread: at.thread, high: item.high };
+                    let live = Live::new(block, at.thread, item.high);
                     if let Some(other) = self.live.insert(resizing.address, live) {
                         self.merged.lost_frees += 1;
+                        sink.leaves(resizing.address);
                         sink.freed(at, other.block);
                     }
                     self.wake_new(resizing.address);
                 }
             }
-            Event::ResizeFreed => {
-                self.lanes[lane].resizing = None;
-                if let Some(block) = self.held[lane].take() {
-                    sink.freed(at, block);
-                }
-            }
+            Event::ResizeFreed => self.free_held(lane, at, sink),
             Event::Resident(kib) => sink.resident(at, kib),
             Event::Mark(mark) => sink.mark(at, mark),
             Event::End => sink.ended(at),
@@ -371,20 +404,24 @@ impl<'a, S: Sink> Merger<'a, S> {
 
     /// Makes room for an allocation at an address whose block is still alive.
     fn displace(&mut self, address: u64, at: At, low: u64, sink: &mut S) {
-        let old = self.live.remove(&address).expect("a block that is alive");
-        let lost = match old.thread != at.thread && old.high >= low {
+        let old = self.live.remove(address).expect("a block that is alive");
+        let lost = match old.thread != at.thread && old.high() >= low {
             true => self.early.insert(address, old),
             false => Some(old),
         };
         if let Some(lost) = lost {
             self.merged.lost_frees += 1;
+            sink.leaves(address);
             sink.freed(at, lost.block);
         }
     }
 
-    /// Whether a free may be of a later block than this one, and nobody wants the address.
-    fn may_be_later(&self, item: Item, address: u64, thread: u32, live: &Live<S::Block>) -> bool {
-        item.high > item.low && live.thread != thread && !self.for_free.contains_key(&address)
+    /// The block of a realloc is gone.
+    fn free_held(&mut self, lane: usize, at: At, sink: &mut S) {
+        if let (Some(resizing), Some(block)) = (self.lanes[lane].resizing.take(), self.held[lane].take()) {
+            sink.leaves(resizing.address);
+            sink.freed(at, block);
+        }
     }
 
     /// The lane that goes on before one gives up: one whose free was put off, as what is missing may be behind that.

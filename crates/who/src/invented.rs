@@ -6,7 +6,7 @@ use allocanary_trace::stacks::{Node, StackId, Stacks};
 
 use crate::course::Span;
 use crate::moment::{Moment, Wanted};
-use crate::tally::{Taken, Tally};
+use crate::tally::{Made, Taken, Tally};
 
 impl Moment {
     /// A moment by its time.
@@ -16,40 +16,59 @@ impl Moment {
     }
 }
 
-/// Events of one thread.
-pub struct Events(Tally);
+/// Events of one thread, and the blocks that live.
+pub struct Events(Tally, Vec<Invented>);
+
+/// A block, and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invented(u64, Made);
 
 impl Events {
     /// None yet; the blocks are taken at this moment of a trace of this length.
     pub fn new(moment: Moment, length: u64) -> Events {
-        Events(Tally::new(
-            moment,
-            false,
-            (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" }),
-        ))
+        let span = (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" });
+        Events(Tally::new(moment, false, span), Vec::new())
     }
 
     /// A block is made.
-    pub fn new_block(&mut self, nanos: u64, stack: StackId, address: u64, size: u64) -> u32 {
+    pub fn new_block(&mut self, nanos: u64, stack: StackId, address: u64, size: u64) -> Invented {
         self.0.placed(address);
         self.0.stack(stack);
-        self.0.allocated(At { nanos, thread: 0 }, How::Malloc, size)
+        let made = self.0.allocated(At { nanos, thread: 0 }, How::Malloc, size);
+        self.lives(address, made)
     }
 
     /// A block gets another size and place.
-    pub fn resize(&mut self, nanos: u64, stack: StackId, block: u32, address: u64, size: u64) -> u32 {
+    pub fn resize(&mut self, nanos: u64, stack: StackId, block: Invented, address: u64, size: u64) -> Invented {
         self.0.placed(address);
         self.0.stack(stack);
-        self.0.resized(At { nanos, thread: 0 }, block, size)
+        let made = self.leaves(block);
+        let made = self.0.resized(At { nanos, thread: 0 }, made, size);
+        self.lives(address, made)
     }
 
     /// A block ends.
-    pub fn free(&mut self, nanos: u64, block: u32) {
-        self.0.freed(At { nanos, thread: 0 }, block);
+    pub fn free(&mut self, nanos: u64, block: Invented) {
+        let made = self.leaves(block);
+        self.0.freed(At { nanos, thread: 0 }, made);
+    }
+
+    fn lives(&mut self, address: u64, made: Made) -> Invented {
+        self.1.push(Invented(address, made));
+        Invented(address, made)
+    }
+
+    fn leaves(&mut self, block: Invented) -> Made {
+        self.1.retain(|lives| *lives != block);
+        self.0.leaves(block.0);
+        block.1
     }
 
     /// What was counted.
-    pub fn taken(self) -> Taken {
+    pub fn taken(mut self) -> Taken {
+        for Invented(address, made) in self.1 {
+            self.0.remains(address, made);
+        }
         self.0.taken()
     }
 }

@@ -1,15 +1,20 @@
 //! Counts events. In: the events of a merge, with their stacks. Out: totals of each stack, or of each thread, and the blocks that are
 //! alive at a moment. Memory is bounded by the blocks that live at one time.
+//!
+//! A block is one of the moment's if it begins before and ends behind it. So it is put on the list when it ends, or at the end of the trace; at a
+//! higher peak the list begins again.
 
-use std::collections::HashMap;
+mod made;
 
 use allocanary_trace::coder::How;
 use allocanary_trace::format::Marks;
+use allocanary_trace::hash::AddressMap;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::StackId;
 
-pub use crate::watch::Block;
+pub use made::Made;
 
+use self::made::Recent;
 use crate::course::{Course, Span};
 use crate::ever::Ever;
 use crate::moment::{Moment, Peak};
@@ -17,6 +22,17 @@ use crate::watch::Watch;
 
 /// A block that lives no longer is short-lived.
 pub const SHORT_NANOS: u64 = 1_000_000;
+
+/// A block that is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Where it lies.
+    pub address: u64,
+    /// How many bytes were asked for.
+    pub size: u64,
+    /// Its index in [`Taken::totals`].
+    pub of: u32,
+}
 
 /// What a stack or a thread did in the whole trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,26 +73,24 @@ pub struct Taken {
     pub freed_from_before: Option<u64>,
 }
 
-#[derive(Clone, Copy)]
-struct Kept {
-    block: Block,
-    born: u64,
-}
-
 /// Counts the events of a trace.
 pub struct Tally {
     taken: Taken,
     /// When live bytes are noted next.
     due: u64,
-    index: HashMap<u32, u32>,
-    kept: Vec<Kept>,
-    unused: Vec<u32>,
+    index: AddressMap<u32>,
     events: u64,
+    /// The events of the last time in which a block is short-lived.
+    recent: Recent,
     is_taken: bool,
+    /// Behind so many events the moment is; 0 before it was reached.
+    cut: u64,
     /// Where the moment is the most live bytes.
     peak: Option<Watch>,
     stack: StackId,
+    /// Of the block that the next call is about, and of the one that it ends.
     address: u64,
+    leaves: u64,
     /// The time of the last event.
     last: u64,
 }
@@ -89,14 +103,15 @@ impl Tally {
         Tally {
             due: course.due(),
             taken: Taken { moment, by_thread, totals, blocks, ever, course, one_stack_in: 1, freed_from_before: None },
-            index: HashMap::new(),
-            kept: Vec::new(),
-            unused: Vec::new(),
+            index: AddressMap::default(),
             events: 0,
+            recent: Recent::default(),
             is_taken: false,
+            cut: 0,
             peak: None,
             stack: 0,
             address: 0,
+            leaves: 0,
             last: 0,
         }
     }
@@ -109,12 +124,8 @@ impl Tally {
 
     /// All that was counted, at the end of the trace.
     pub fn taken(mut self) -> Taken {
-        match self.peak.take() {
-            Some(watch) => {
-                self.is_taken = true;
-                self.taken.blocks = self.used(|slot| !watch.is_later(slot));
-            }
-            None => self.take(),
+        if self.peak.is_none() {
+            self.take();
         }
         while self.due != u64::MAX {
             self.note();
@@ -133,25 +144,18 @@ impl Tally {
             self.note();
         }
         self.events += 1;
+        self.recent.event(at.nanos, self.events);
     }
 
-    /// Keeps what is alive now, once. The moment may be before the first event or behind the last.
+    /// The moment is now, once. It may be before the first event or behind the last.
     fn take(&mut self) {
         if !std::mem::replace(&mut self.is_taken, true) {
-            self.taken.blocks = self.used(|_| true);
+            self.cut = self.events;
             // A moment that is a number of events has the time of the last one.
             if self.taken.moment.nanos == u64::MAX {
                 self.taken.moment.nanos = self.last;
             }
         }
-    }
-
-    /// The blocks of used slots that are asked for.
-    fn used(&self, is_asked: impl Fn(u32) -> bool) -> Vec<Block> {
-        let mut is_free = vec![false; self.kept.len()];
-        self.unused.iter().for_each(|slot| is_free[*slot as usize] = true);
-        let slots = (0..).zip(&self.kept).zip(is_free);
-        slots.filter(|((slot, _), is_free)| !is_free && is_asked(*slot)).map(|((_, kept), _)| kept.block).collect()
     }
 
     /// A time of the course has passed.
@@ -165,11 +169,11 @@ impl Tally {
         self.due = course.due();
     }
 
-    fn add(&mut self, at: At, size: u64) -> u32 {
+    fn add(&mut self, at: At, size: u64) -> Made {
         let stack = std::mem::take(&mut self.stack);
         let key = if self.taken.by_thread { at.thread } else { stack };
         let totals = &mut self.taken.totals;
-        let of = *self.index.entry(key).or_insert_with(|| {
+        let of = *self.index.entry(u64::from(key)).or_insert_with(|| {
             totals.push(Totals { key, ..Totals::default() });
             totals.len() as u32 - 1
         });
@@ -180,65 +184,74 @@ impl Tally {
         if !self.is_taken && self.peak.is_none() {
             self.taken.ever.add(self.address, size);
         }
-        let kept = Kept { block: Block { address: self.address, size, of }, born: at.nanos };
-        let slot = match self.unused.pop() {
-            Some(slot) => {
-                self.kept[slot as usize] = kept;
-                slot
-            }
-            None => {
-                self.kept.push(kept);
-                self.kept.len() as u32 - 1
-            }
-        };
         if let Some(watch) = &mut self.peak
-            && watch.added(at.nanos, slot, kept.block, &mut self.taken.ever, &mut self.unused)
+            && watch.added(at.nanos, self.address, size, &mut self.taken.ever)
         {
+            self.taken.blocks.clear();
+            self.cut = self.events;
             (self.taken.moment.nanos, self.taken.moment.events) = (at.nanos, self.events);
         }
-        slot
+        Made::new(size, of, self.events)
     }
 
-    fn remove(&mut self, at: At, slot: u32) {
-        let Kept { block, born } = self.kept[slot as usize];
-        if !self.peak.as_mut().is_some_and(|watch| watch.removed(slot, block)) {
-            self.unused.push(slot);
+    fn remove(&mut self, made: Made) {
+        let (size, of) = (made.size(), made.of());
+        if let Some(watch) = &mut self.peak {
+            watch.removed(size);
         }
-        let totals = &mut self.taken.totals[block.of as usize];
-        totals.live = totals.live.saturating_sub(block.size);
-        if at.nanos.saturating_sub(born) <= SHORT_NANOS {
+        self.keep(self.leaves, made);
+        let totals = &mut self.taken.totals[of as usize];
+        totals.live = totals.live.saturating_sub(size);
+        if made.event() >= self.recent.first() {
             totals.short += 1;
-            totals.short_bytes = totals.short_bytes.saturating_add(block.size);
+            totals.short_bytes = totals.short_bytes.saturating_add(size);
+        }
+    }
+
+    /// A block that lives until now is kept if it began before the moment.
+    fn keep(&mut self, address: u64, made: Made) {
+        if made.event() <= self.cut {
+            self.taken.blocks.push(Block { address, size: made.size(), of: made.of() });
         }
     }
 }
 
 impl Sink for Tally {
-    /// Its place in `kept`.
-    type Block = u32;
+    type Block = Made;
 
     fn placed(&mut self, address: u64) {
         self.address = address;
+    }
+
+    fn leaves(&mut self, address: u64) {
+        self.leaves = address;
     }
 
     fn stack(&mut self, stack: StackId) {
         self.stack = stack;
     }
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> u32 {
+    fn allocated(&mut self, at: At, _: How, size: u64) -> Made {
         self.tick(at);
         self.add(at, size)
     }
 
-    fn freed(&mut self, at: At, slot: u32) {
+    fn freed(&mut self, at: At, made: Made) {
         self.tick(at);
-        self.remove(at, slot);
+        self.remove(made);
     }
 
-    fn resized(&mut self, at: At, slot: u32, size: u64) -> u32 {
+    fn resized(&mut self, at: At, made: Made, size: u64) -> Made {
         self.tick(at);
-        self.remove(at, slot);
+        self.remove(made);
         self.add(at, size)
+    }
+
+    fn remains(&mut self, address: u64, made: Made) {
+        if self.peak.is_none() {
+            self.take();
+        }
+        self.keep(address, made);
     }
 }
 
@@ -301,18 +314,25 @@ mod tests {
                 let is_rising = event / 40 % 2 == 0;
                 if live.is_empty() || rng.below(10) < if is_rising { 7 } else { 4 } {
                     let old = (rng.below(4) == 0 && !live.is_empty()).then(|| live.swap_remove(rng.below(live.len())));
-                    sink.placed(rng.below(1 << 20) as u64);
+                    let address = rng.below(1 << 20) as u64;
+                    sink.placed(address);
                     sink.stack(rng.below(3) as u32);
                     let size = rng.below(9000) as u64;
-                    live.push(match old {
-                        Some(old) => sink.resized(at, old, size),
+                    let block = match old {
+                        Some((from, old)) => {
+                            sink.leaves(from);
+                            sink.resized(at, old, size)
+                        }
                         None => sink.allocated(at, How::Malloc, size),
-                    });
+                    };
+                    live.push((address, block));
                 } else {
-                    let block = live.swap_remove(rng.below(live.len()));
+                    let (address, block) = live.swap_remove(rng.below(live.len()));
+                    sink.leaves(address);
                     sink.freed(at, block);
                 }
             }
+            live.into_iter().for_each(|(address, block)| sink.remains(address, block));
         }
     }
 
