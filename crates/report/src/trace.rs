@@ -90,7 +90,7 @@ fn facts(info: &Info) -> Markup {
         dl.facts {
             dt { "Command" } dd { code { (header.command) } }
             dt { "Process" } dd { (header.pid) " on " (header.host.trim()) }
-            dt { "Trace" } dd { (span(info.merged.nanos)) ", " (bytes(info.bytes)) "; " (header.state.words()) }
+            dt { "Trace" } dd { (span(info.merged.nanos)) ", " (bytes(info.packed_bytes.unwrap_or(info.bytes))) "; " (header.state.words()) }
             dt { "Calls" } dd {
                 (info.allocations) " allocations of " (bytes(info.requested)) ", " (ends) " frees and reallocs"
             }

@@ -1,4 +1,4 @@
-//! The bytes of a trace, versions 1 to 4. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace, versions 1 to 8. In: a file. Out: its header and the headers of its chunks.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
@@ -7,7 +7,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 8 | magic `ALCTRACE` |
-//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks, 4 with both |
+//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks, 4 with both; 4 more if it is packed |
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
@@ -107,6 +107,19 @@
 //! here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its allocation. What `record` adds
 //! after the run lies behind the last place.
 //!
+//! **Versions 5 to 8**: packed, as `record` leaves a trace when its process has ended. The header is that of version 1 to 4, and offsets in it
+//! are those of the file before. Behind it lie the chunks of that file that were begun, in order, without gaps, each with a header of 48 bytes:
+//!
+//! | offset | bytes | content |
+//! |--:|--:|---|
+//! | 0 | 4 | magic `PACK` |
+//! | 4 | 4 | bytes that follow this header; not more than the chunk has behind its own |
+//! | 8 | 8 | where the chunk began in the file before |
+//! | 16 | 32 | the chunk's header |
+//! | 48 | | what followed that: as it was if it has the same length, else deflated (RFC 1951) |
+//!
+//! Each chunk is inflated by itself, to the length that its header says: at most 1 MiB.
+//!
 //! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
 //! The first byte is written last, or with all others by one store: when the process ends, an event is there as a whole or
 //! not at all. `varint` is LEB128. `delta` is the
@@ -160,6 +173,12 @@ pub const WINDOW_VERSION: u32 = 2;
 pub const STACKS_VERSION: u32 = 3;
 /// The version that it writes with a window and with stacks.
 pub const WINDOW_STACKS_VERSION: u32 = 4;
+/// What a packed trace has added to its version.
+pub const PACKED: u32 = 4;
+/// The first bytes of a chunk's header in a packed trace.
+pub const PACK_MAGIC: [u8; 4] = *b"PACK";
+/// Length of that header, the chunk's own included.
+pub const PACK_HEADER: usize = 16 + CHUNK_HEADER;
 /// Length of the file header.
 pub const HEADER: usize = 4096;
 /// The first bytes of a chunk.
@@ -193,6 +212,8 @@ pub const STAMP_TICKS: u64 = 1 << 13;
 
 /// Offsets in the file header, in the order of the table above.
 pub mod at {
+    /// The version.
+    pub const VERSION: usize = 8;
     /// Bytes handed out.
     pub const USED: usize = 16;
     /// Their maximum.
@@ -304,6 +325,8 @@ pub struct Marks {
 pub struct Header {
     /// The version of the format.
     pub version: u32,
+    /// Whether its chunks are packed. Then `used` is what they were before.
+    pub is_packed: bool,
     /// Bytes handed out to chunks.
     pub used: u64,
     /// Why the trace ends.
@@ -372,12 +395,13 @@ impl Header {
                 "wanted a trace of `allocanary record` (it begins with ALCTRACE), found another file",
             ));
         }
-        let version = u32_at(bytes, 8);
-        if !(VERSION..=WINDOW_STACKS_VERSION).contains(&version) {
-            let wanted =
-                format!("wanted a trace of version {VERSION} to {WINDOW_STACKS_VERSION}, found version {version}");
-            return Err(Error::new(wanted));
+        let version = u32_at(bytes, at::VERSION);
+        let last = WINDOW_STACKS_VERSION + PACKED;
+        if !(VERSION..=last).contains(&version) {
+            return Err(Error::new(format!("wanted a trace of version {VERSION} to {last}, found version {version}")));
         }
+        let is_packed = version > PACKED;
+        let version = if is_packed { version - PACKED } else { version };
         let (has_window, has_stacks) = kind(version);
         let windowed = |number: u64| if has_window { number } else { 0 };
         let stacked = |number: u64| if has_stacks { number } else { 0 };
@@ -404,6 +428,7 @@ impl Header {
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
         Ok(Header {
             version,
+            is_packed,
             used: u64_at(bytes, at::USED),
             state,
             rate: u32_at(bytes, at::RATE).max(1),
@@ -434,6 +459,17 @@ impl Header {
             build: text_at(bytes, at::BUILD, at::COMMAND),
             command: text_at(bytes, at::COMMAND, HEADER),
         })
+    }
+
+    /// How far the next chunk may be where none was begun; `None` if something else is there.
+    pub(crate) fn gap(&self, bytes: &[u8; CHUNK_HEADER], offset: u64) -> Option<u64> {
+        if self.window > 0 {
+            // A place that was not begun, or is half erased.
+            let ring = u64::from(self.ring);
+            return Some(ring - (offset - HEADER as u64) % ring);
+        }
+        // Handed out and not begun: the process died, or a thread had just started.
+        bytes.iter().all(|byte| *byte == 0).then_some(CHUNK_ALIGN as u64)
     }
 
     /// Nanoseconds from the start to a stamp.

@@ -21,8 +21,10 @@ const MOST_POINTS: usize = 512;
 pub struct Info {
     /// The file's header.
     pub header: Header,
-    /// Bytes of the file that are used.
+    /// Bytes of the file that are used; of a packed trace as many as there were before.
     pub bytes: u64,
+    /// Of a packed trace: bytes of the file.
+    pub packed_bytes: Option<u64>,
     /// What the merge found.
     pub merged: Merged,
     /// Allocations.
@@ -344,6 +346,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
     Ok(Info {
         header: trace.header.clone(),
         bytes: trace.bytes,
+        packed_bytes: trace.packed_bytes,
         allocations: counter.allocations,
         callocs: counter.callocs,
         aligned: counter.aligned,

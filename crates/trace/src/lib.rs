@@ -6,6 +6,7 @@
 //! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
+//! - `pack` makes a trace smaller when its process has ended (feature `packed`).
 //! - [`builder`] makes traces of a script, for tests and benches.
 //! - [`stacks`] is where blocks were allocated, as plain data; [`predictor`] leaves out of a trace what was to be expected.
 //! - [`hash`] is a map for the numbers of a trace.
@@ -26,6 +27,8 @@ mod layout;
 mod mapped;
 pub mod merge;
 mod origin;
+#[cfg(feature = "packed")]
+pub mod pack;
 pub mod placed;
 pub mod predictor;
 pub mod prepare;

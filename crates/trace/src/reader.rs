@@ -1,6 +1,7 @@
 //! Reading a trace. In: a file. Out: its header, its threads, and each thread's events. Memory is bounded: 40 bytes for
-//! each chunk of the file, and one chunk for each thread that is being read.
+//! each chunk of the file (64 of a packed one), and one chunk for each thread that is being read.
 
+mod packed;
 mod tables;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, Header, Table};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, Table};
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::StackId;
 
@@ -26,12 +27,26 @@ pub struct Trace {
     threads: BTreeMap<u32, Vec<Chunk>>,
     /// The chunks with nodes, modules and resident pages.
     tables: Vec<Table>,
-    /// Bytes of the file that are used.
+    /// Bytes that are used: of a packed trace as many as there were before.
     pub bytes: u64,
+    /// Of a packed trace: bytes of the file.
+    pub packed_bytes: Option<u64>,
+    /// Of a packed trace: where its chunks are.
+    packed: Vec<Packed>,
     /// Where the chain of chunks breaks, if it does.
     damage: Option<String>,
     /// Where the window begins, in ticks; 0 without a window.
     from: u64,
+}
+
+/// A chunk of a packed trace.
+#[derive(Clone, Copy)]
+struct Packed {
+    /// Where it was before.
+    offset: u64,
+    /// Where the bytes behind its header are, and how many.
+    at: u64,
+    length: u32,
 }
 
 /// An event with the time in which it happened.
@@ -50,6 +65,37 @@ pub struct Item {
 /// Bytes that the search for chunks reads at once.
 const WINDOW: usize = 64 << 10;
 
+/// Reads headers by rising offsets.
+pub(crate) struct Headers<'a> {
+    path: &'a Path,
+    buffer: Vec<u8>,
+    start: u64,
+    filled: usize,
+}
+
+impl<'a> Headers<'a> {
+    pub(crate) fn new(path: &'a Path) -> Self {
+        Headers { path, buffer: vec![0; WINDOW], start: 0, filled: 0 }
+    }
+
+    /// The first `N` bytes at an offset. `None` if the file ends before.
+    pub(crate) fn at<const N: usize>(&mut self, file: &File, offset: u64) -> Result<Option<&[u8; N]>> {
+        if offset < self.start || offset.saturating_add(N as u64) > self.start + self.filled as u64 {
+            (self.start, self.filled) = (offset, 0);
+            while self.filled < self.buffer.len() {
+                match file.read_at(&mut self.buffer[self.filled..], self.start + self.filled as u64) {
+                    Ok(0) => break,
+                    Ok(read) => self.filled += read,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(Error::file(self.path, "reading the trace", error)),
+                }
+            }
+        }
+        let from = (offset - self.start) as usize;
+        Ok(self.buffer[..self.filled].get(from..).and_then(|rest| rest.first_chunk()))
+    }
+}
+
 impl Trace {
     /// Opens a trace and finds its chunks.
     pub fn open(path: &Path) -> Result<Trace> {
@@ -61,13 +107,26 @@ impl Trace {
             read.map_err(|error| Error::file(path, "reading the trace", error))?;
         }
         let header = Header::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
-        let end = header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length);
-        let (threads, tables) = (BTreeMap::new(), Vec::new());
-        let mut trace = Trace { path: path.into(), file, header, threads, tables, bytes: end, damage: None, from: 0 };
-        if trace.header.used > length {
-            trace.damage = Some(format!("the file is cut: wanted {} bytes, found {length}", trace.header.used));
+        let end = match header.is_packed {
+            // No sum of offsets overflows.
+            true => header.used.min(1 << 60),
+            false => header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length),
+        };
+        let packed_bytes = header.is_packed.then_some(length);
+        let (threads, tables, packed) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let path = path.into();
+        let mut trace =
+            Trace { path, file, header, threads, tables, bytes: end, packed_bytes, packed, damage: None, from: 0 };
+        if trace.header.is_packed {
+            trace.find_packed(length)?;
+            trace.check_memory(length)?;
+        } else {
+            if trace.header.used > length {
+                trace.damage = Some(format!("the file is cut: wanted {} bytes, found {length}", trace.header.used));
+            }
+            trace.find_chunks(end)?;
         }
-        trace.find_chunks(end)?;
+        trace.order_chunks();
         trace.begin_window();
         Ok(trace)
     }
@@ -124,68 +183,60 @@ impl Trace {
     }
 
     fn find_chunks(&mut self, end: u64) -> Result<()> {
-        let mut buffer = vec![0; WINDOW];
-        let (mut start, mut filled) = (0_u64, 0_usize);
+        let path = self.path.clone();
+        let mut headers = Headers::new(&path);
         let mut offset = HEADER as u64;
         // The thread of the chunk before.
         let mut last = None;
         while offset + CHUNK_HEADER as u64 <= end {
-            if offset < start || offset + CHUNK_HEADER as u64 > start + filled as u64 {
-                (start, filled) = (offset, 0);
-                while filled < buffer.len() {
-                    match self.file.read_at(&mut buffer[filled..], start + filled as u64) {
-                        Ok(0) => break,
-                        Ok(read) => filled += read,
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(Error::file(&self.path, "reading the trace", error)),
+            let Some(bytes) = headers.at(&self.file, offset)? else { break };
+            let Some(length) = self.found(bytes, offset, end, &mut last) else { break };
+            offset += length;
+        }
+        Ok(())
+    }
+
+    /// Notes the chunk with this header, and tells how far the next one is. `None` if there is none: nothing is read behind damage.
+    fn found(&mut self, bytes: &[u8; CHUNK_HEADER], offset: u64, end: u64, last: &mut Option<u32>) -> Option<u64> {
+        match Chunk::read(bytes, offset) {
+            Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
+                if self.is_in_place(offset) {
+                    // The place's first chunk says when the last one ended. The one before ended when this began.
+                    let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
+                    if let Some(before) = before {
+                        chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
                     }
                 }
-                if filled < CHUNK_HEADER {
-                    break;
-                }
+                *last = Some(chunk.thread);
+                self.threads.entry(chunk.thread).or_default().push(chunk);
+                Some(u64::from(chunk.length))
             }
-            let bytes = &buffer[(offset - start) as usize..filled];
-            match Chunk::read(bytes, offset) {
-                Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
-                    if self.is_in_place(offset) {
-                        // The place's first chunk says when the last one ended. The one before ended when this began.
-                        let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
-                        if let Some(before) = before {
-                            chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
-                        }
-                    }
-                    last = Some(chunk.thread);
-                    self.threads.entry(chunk.thread).or_default().push(chunk);
-                    offset += u64::from(chunk.length);
-                }
-                // The last one of a file that was cut is read as far as it goes.
-                Some(chunk) => {
-                    let length = (end - offset) as u32;
-                    self.threads.entry(chunk.thread).or_default().push(Chunk { length, ..chunk });
-                    let found = format!("the chunk at byte {offset} is cut");
-                    self.damage.get_or_insert(found);
-                    break;
-                }
-                None if self.header.stacks > 0
-                    && let Some(table) = Table::read(bytes, offset)
-                    && offset + u64::from(table.length) <= end =>
-                {
-                    self.tables.push(table);
-                    offset += u64::from(table.length);
-                }
-                // Of a window: not begun, or half erased.
-                None if self.has_window() => {
-                    let ring = u64::from(self.header.ring);
-                    offset += ring - (offset - HEADER as u64) % ring;
-                }
-                // Handed out and not begun: the process died, or a thread had just started.
-                None if bytes[..CHUNK_HEADER].iter().all(|byte| *byte == 0) => offset += CHUNK_ALIGN as u64,
+            // The last one of a file that was cut is read as far as it goes.
+            Some(chunk) => {
+                let length = (end - offset) as u32;
+                self.threads.entry(chunk.thread).or_default().push(Chunk { length, ..chunk });
+                self.damage.get_or_insert(format!("the chunk at byte {offset} is cut"));
+                None
+            }
+            None if self.header.stacks > 0
+                && let Some(table) = Table::read(bytes, offset)
+                && offset + u64::from(table.length) <= end =>
+            {
+                self.tables.push(table);
+                Some(u64::from(table.length))
+            }
+            None => match self.header.gap(bytes, offset) {
                 None => {
                     self.damage.get_or_insert(format!("wanted a chunk at byte {offset}, found something else"));
-                    break;
+                    None
                 }
-            }
+                gap => gap,
+            },
         }
+    }
+
+    /// Puts the chunks of each thread in order.
+    fn order_chunks(&mut self) {
         for chunks in self.threads.values_mut() {
             chunks.sort_by_key(|chunk| (chunk.number, chunk.offset));
             if self.header.window > 0 {
@@ -200,7 +251,15 @@ impl Trace {
             }
         }
         self.threads.retain(|_, chunks| !chunks.is_empty());
-        Ok(())
+    }
+
+    /// Reads what is behind the header of a chunk.
+    fn read_chunk(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        if self.header.is_packed {
+            self.unpack(offset, out)
+        } else {
+            self.file.read_exact_at(out, offset + CHUNK_HEADER as u64)
+        }
     }
 
     /// Each thread's number with the tick of its first chunk.
@@ -368,7 +427,7 @@ impl Stream<'_> {
         self.origin = chunk.offset + CHUNK_HEADER as u64;
         self.bytes.resize((chunk.length as usize).saturating_sub(CHUNK_HEADER), 0);
         self.at = 0;
-        if let Err(error) = self.trace.file.read_exact_at(&mut self.bytes, self.origin) {
+        if let Err(error) = self.trace.read_chunk(chunk.offset, &mut self.bytes) {
             self.damage = Some(format!("byte {}: {error}", self.origin));
             self.over = true;
         }

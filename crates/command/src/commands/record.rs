@@ -21,6 +21,7 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Residents;
 use allocanary_trace::format::{Header, State};
+use allocanary_trace::pack::pack;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::{RecordOptions, gather, put_end, put_marks, put_residents, traces, trim};
 use allocanary_trace::stacks::{NoRoom, Resident};
@@ -85,6 +86,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 put_marks(path, marks)?;
             }
             trim(path, header)?;
+            pack(path)?;
         }
         tell(&made);
         perf_map::keep(&made);
@@ -188,7 +190,9 @@ fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
         let span = show_duration(span(header));
-        let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
+        // Packed it is smaller than what the header says.
+        let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
+        let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),
             _ => String::new(),

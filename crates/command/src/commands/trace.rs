@@ -132,16 +132,18 @@ fn stacks(info: &Info, out: &mut String) {
 fn page(info: &Info) -> String {
     let mut out = String::new();
     let header = &info.header;
-    let per_event = info.bytes as f64 / info.merged.events.max(1) as f64;
+    let per_event = info.packed_bytes.unwrap_or(info.bytes) as f64 / info.merged.events.max(1) as f64;
+    let packed =
+        info.packed_bytes.map(|_| format!(" ({} before it was packed)", bytes(info.bytes))).unwrap_or_default();
     let _ = writeln!(out, "program     {}\ncommand     {}", header.program, header.command);
     let _ = writeln!(out, "process     {} on {}", header.pid, header.host.trim());
     let _ = writeln!(out, "end         {}", header.state.words());
     let _ = writeln!(
         out,
-        "events      {} in {}, {} in the file, {per_event:.2} bytes each",
+        "events      {} in {}, {} in the file{packed}, {per_event:.2} bytes each",
         info.merged.events,
         span(info.merged.nanos),
-        bytes(info.bytes)
+        bytes(info.packed_bytes.unwrap_or(info.bytes))
     );
     let _ = writeln!(
         out,

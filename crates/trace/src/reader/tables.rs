@@ -1,7 +1,6 @@
 //! The tables of a trace with stacks. In: chunks of nodes, modules and resident pages. Out: plain data. What is damaged is left out.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use super::Trace;
 use crate::error::{Error, Result};
@@ -55,9 +54,10 @@ impl Trace {
         self.tables.iter().map(|table| u64::from(table.length)).sum()
     }
 
+    /// A table, without its header.
     fn bytes_of(&self, table: &Table) -> Result<Vec<u8>> {
         let mut bytes = vec![0; table.length as usize];
-        let read = self.file.read_exact_at(&mut bytes, table.offset);
+        let read = self.read_chunk(table.offset, &mut bytes[CHUNK_HEADER..]);
         read.map_err(|error| Error::file(&self.path, "reading the stacks of the trace", error))?;
         Ok(bytes)
     }
