@@ -38,17 +38,18 @@ row() { # NAME PROGRAM...
         taken "$folder/print" heaptrack_print "$kept"
     done
     "$bin/allocanary" trace info "$trace" >"$folder/info"
-    printf '| %s | %.1f M | %.1f MiB | %.2f MiB | %.2f s | %d MB | %.2f s | %d MB |\n' "$name" \
+    printf '| %s | %.1f M | %.1f MiB | %s | %.2f MiB | %.2f s | %d MB | %.2f s | %d MB |\n' "$name" \
         "$(awk '$1 == "events" { print $2 / 1e6 }' "$folder/info")" \
-        "$(stat -c '%s' "$trace" | awk '{ print $1 / 1048576 }')" "$(stat -c '%s' "$kept" | awk '{ print $1 / 1048576 }')" \
+        "$(stat -c '%s' "$trace" | awk '{ print $1 / 1048576 }')" \
+        "$(sed -n 's/^events.* in the file (\(.*\) before it was packed).*/\1/p' "$folder/info")" \
+        "$(stat -c '%s' "$kept" | awk '{ print $1 / 1048576 }')" \
         "$(median "$folder/who" '$1 + $2')" "$(median "$folder/who" 'int($3 / 1000)')" \
         "$(median "$folder/print" '$1 + $2')" "$(median "$folder/print" 'int($3 / 1000)')"
-    sed -n 's/^events.* in the file/    its trace:/p' "$folder/info" >&2
 }
 
 only=("$@")
-echo '| program | events | trace | heaptrack | `who`: CPU | most resident | heaptrack_print: CPU | most resident |'
-echo '|---|--:|--:|--:|--:|--:|--:|--:|'
+echo '| program | events | trace | before it was packed | heaptrack | `who`: CPU | most resident | heaptrack_print: CPU | most resident |'
+echo '|---|--:|--:|--:|--:|--:|--:|--:|--:|'
 PYTHONMALLOC=malloc row python3-malloc /usr/bin/python3 -c 'x = [{"a": [i] * 9} for i in range(900000)]'
 row sqlite3 sqlite3 :memory: 'create table t(a, b);
     with recursive c(x) as (select 1 union all select x + 1 from c where x < 1100000) insert into t select x, hex(randomblob(9)) || x from c;

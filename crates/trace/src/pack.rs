@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, PACK_HEADER, PACK_MAGIC, PACKED, Table, at};
 use crate::reader::Headers;
 
-/// Of 1 to 9: some 20 ms a MiB. 6 takes twice the time, for a tenth to a quarter less room.
+/// Of 1 to 9: some 10 ms a MiB. 6 takes twice the time, for a tenth to a quarter less room.
 const LEVEL: u32 = 3;
 
 /// Packs a trace, and returns the length of its file then. `None` if the trace stays as it is: its process may still write, it is packed,
