@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use crate::frame::{Frame, Identity};
 
 /// Ways to tell sites of one name apart, the shortest first.
-const WAYS: [fn(&str, &Frame) -> String; 7] = [
+const WAYS: [fn(&str, &Frame) -> String; 9] = [
     // The types of a generic function, or the number of a closure.
     |name, frame| frame.identity.as_ref().filter(|of| !of.path.is_empty()).map_or(name.into(), |of| of.path.clone()),
     |name, frame| format!("{name} ({})", frame.module),
-    |name, frame| format!("{name} ({})", last(&of(frame).file)),
-    |name, frame| format!("{name} ({}:{})", last(&of(frame).file), of(frame).line),
-    |name, frame| format!("{name} ({}:{}:{})", last(&of(frame).file), of(frame).line, of(frame).column),
+    |name, frame| format!("{name} ({})", last(&of(frame).file, 1)),
+    |name, frame| format!("{name} ({})", last(&of(frame).file, 2)),
+    |name, frame| format!("{name} ({})", last(&of(frame).file, 3)),
+    |name, frame| format!("{name} ({}:{})", last(&of(frame).file, 1), of(frame).line),
+    |name, frame| format!("{name} ({}:{}:{})", last(&of(frame).file, 1), of(frame).line, of(frame).column),
     |name, frame| format!("{name} ({}:{})", of(frame).file, of(frame).line),
     |name, frame| format!("{name} ({}+{:#x})", frame.module, of(frame).address),
 ];
@@ -47,9 +49,10 @@ fn of(frame: &Frame) -> Identity {
     frame.identity.as_ref().map(|identity| (**identity).clone()).unwrap_or_default()
 }
 
-/// The last part of a path.
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// The last parts of a path.
+fn last(path: &str, parts: usize) -> &str {
+    let start = path.rmatch_indices('/').nth(parts - 1).map_or(0, |(at, _)| at + 1);
+    &path[start..]
 }
 
 #[cfg(test)]
@@ -74,7 +77,7 @@ mod tests {
         let lines = vec![site("f", "x", "f", "/s/a.cc", 1), site("f", "x", "f", "/s/a.cc", 2)];
         assert_eq!(told(lines), ["f (a.cc:1)", "f (a.cc:2)"]);
         let folders = vec![site("get", "x", "get", "/s/a/u.c", 1), site("get", "x", "get", "/s/b/u.c", 1)];
-        assert_eq!(told(folders), ["get (/s/a/u.c:1)", "get (/s/b/u.c:1)"]);
+        assert_eq!(told(folders), ["get (a/u.c)", "get (b/u.c)"]);
         let types =
             vec![site("r::make", "x", "r::make<u8>", "r.rs", 1), site("r::make", "x", "r::make<u64>", "r.rs", 1)];
         assert_eq!(told(types), ["r::make<u8>", "r::make<u64>"]);

@@ -1,8 +1,11 @@
 //! Rows in columns: names to the left, figures to the right. In: cells. Out: lines of at most the terminal's width.
 
+use std::collections::HashMap;
+
 use allocanary_kernel::terminal::{Look, harmless};
 
-/// The lines. The first row is the head, in muted colour. A name that is too long for the width is cut.
+/// The lines. The first row is the head, in muted colour. A name that is too long for the width is cut at its
+/// end; where two names begin alike, in the middle.
 pub fn columns(rows: &[Vec<String>], look: &Look) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
@@ -12,8 +15,12 @@ pub fn columns(rows: &[Vec<String>], look: &Look) -> String {
     let room = usize::from(look.width).saturating_sub(2 + figures).max(8);
     let first = widths.first().copied().unwrap_or(0).min(room);
     let mut out = String::new();
+    let names: Vec<_> = rows.iter().map(|row| harmless(row.first().map_or("", String::as_str))).collect();
+    let mut shown: HashMap<String, usize> = HashMap::new();
+    names.iter().for_each(|name| *shown.entry(cut(name, first)).or_default() += 1);
     for (at, row) in rows.iter().enumerate() {
-        let name = row.first().map(|name| cut(&harmless(name), first)).unwrap_or_default();
+        let name = cut(&names[at], first);
+        let name = if shown[&name] > 1 { without_middle(&names[at], first) } else { name };
         let mut line = format!("  {name:<first$}");
         for (cell, width) in row.iter().zip(&widths).skip(1) {
             line.push_str(&format!("  {cell:>width$}"));
@@ -34,6 +41,17 @@ fn cut(name: &str, width: usize) -> String {
     name.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
+/// Most of what is left is the end: there names differ.
+fn without_middle(name: &str, width: usize) -> String {
+    let count = name.chars().count();
+    if count <= width {
+        return name.into();
+    }
+    let head = width.saturating_sub(3) / 3;
+    let tail = width.saturating_sub(3) - head;
+    name.chars().take(head).chain("...".chars()).chain(name.chars().skip(count - tail)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +63,21 @@ mod tests {
         let text = columns(&rows, &Look { color: false, width: 30 });
         assert_eq!(text, "  name                   bytes\n  a name that is ...  1.00 MiB\n");
         assert!(columns(&rows, &Look { color: true, width: 30 }).starts_with("\x1b[2m"));
+    }
+
+    #[test]
+    fn names_that_begin_alike_are_still_two() {
+        let rows = [
+            ["name", "bytes"],
+            ["service::mesh::Mesh::update", "1"],
+            ["service::mesh::Mesh::book", "2"],
+            ["other", "3"],
+        ];
+        let rows = rows.map(|row| row.map(String::from).to_vec());
+        let text = columns(&rows, &Look { color: false, width: 26 });
+        assert_eq!(
+            text,
+            "  name               bytes\n  serv...sh::update      1\n  serv...Mesh::book      2\n  other                  3\n"
+        );
     }
 }

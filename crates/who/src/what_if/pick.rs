@@ -11,14 +11,14 @@ pub enum Miss {
     Several(Vec<String>),
 }
 
-/// The name of a site as the table prints it, or a part of only one. The table ends long names with dots.
+/// The name of a site as the table prints it, or a part of only one. The table has dots for the end or the middle of long names.
 pub fn pick(sites: &[Site], text: &str) -> Result<String, Miss> {
     let names = || sites.iter().map(|site| site.name.as_str());
     if names().any(|name| name == text) {
         return Ok(text.into());
     }
-    let is_meant = |name: &str| match text.strip_suffix("...") {
-        Some(start) if !start.is_empty() => name.starts_with(start),
+    let is_meant = |name: &str| match text.split_once("...") {
+        Some((start, end)) if !start.is_empty() => name.starts_with(start) && name[start.len()..].ends_with(end),
         _ => !text.is_empty() && name.contains(text),
     };
     let mut meant: Vec<String> = Vec::new();
@@ -48,6 +48,7 @@ mod tests {
         assert_eq!(of("new_l").as_deref(), Ok("sds_new_len"));
         assert_eq!(of("dict").as_deref(), Ok("dict_add"), "one name twice is one site");
         assert_eq!(of("a_long_n...").as_deref(), Ok("a_long_name_of_a"));
+        assert_eq!(of("sd...w_len").as_deref(), Ok("sds_new_len"));
         assert_eq!(of("sds"), Err(Miss::Several(vec!["sds_new".into(), "sds_new_len".into()])));
         assert_eq!([of("free"), of(""), of("...")], [Err(Miss::None), Err(Miss::None), Err(Miss::None)]);
     }
