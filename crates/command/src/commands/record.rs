@@ -86,7 +86,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 put_marks(path, marks)?;
             }
             trim(path, header)?;
-            pack(path)?;
+            // A full disk is no reason to fail: the trace is whole.
+            if let Err(error) = pack(path) {
+                terminal::tell(format_args!("{error}: the trace stays as it was written, which is larger"));
+            }
         }
         tell(&made);
         perf_map::keep(&made);
