@@ -65,7 +65,12 @@ mod tests {
         let childs = carried.clone();
         let mut command = Command::new("true");
         // SAFETY: a system call and a store.
-        unsafe { command.pre_exec(move || Ok(childs.write())) };
+        unsafe {
+            command.pre_exec(move || {
+                childs.write();
+                Ok(())
+            })
+        };
         command.status().unwrap();
         let bytes = carried.bytes().unwrap();
         assert!((1 << 16..=super::super::usage().most_rss).contains(&bytes), "{bytes}");
