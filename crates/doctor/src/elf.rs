@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::blocks::Blocks;
+use memchr::memmem;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
@@ -192,17 +193,8 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
 
 /// The position of the reverse of `backwards`.
 fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
-    let (first, length) = (*backwards.last()?, backwards.len());
-    let mut from = 0;
-    while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
-        let at = from + at;
-        let window = bytes.get(at..at + length)?;
-        if window.iter().eq(backwards.iter().rev()) {
-            return Some(at);
-        }
-        from = at + 1;
-    }
-    None
+    let text: Vec<u8> = backwards.iter().rev().copied().collect();
+    memmem::find(bytes, &text)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::tally::{Taken, Tally, Totals};
 /// What a site did, and what it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Site {
-    /// What it is called: see [`label`].
+    /// What it is called: see [`label`](crate::fold::label).
     pub name: String,
     /// Its function, file, line and module; of a group by module or thread without them.
     pub frame: Frame,
