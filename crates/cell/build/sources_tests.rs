@@ -33,7 +33,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let words = "tree --offline --locked --prefix none --edges normal,build --all-features";
     // The crate of traces, because the recorder's preload has its feature `stacks`.
-    let crates = "-p allocanary-cell -p allocanary-preload -p allocanary-trace";
+    let crates = "-p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-trace";
     let mut command = Command::new(env!("CARGO"));
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -87,10 +87,11 @@ fn what_the_roots_call_is_linked() {
 #[test]
 fn every_way_to_name_a_crate_is_read() {
     let folder = tempdir().unwrap();
-    let crates = ["cell", "preload", "a", "b", "c", "d", "e"];
+    let crates = ["cell", "preload", "revision", "a", "b", "c", "d", "e"];
     let manifests = [
         "[dependencies]\nx = { workspace = true }\nserde = '1'\nserde_json.workspace = true\n",
         "[build-dependencies.b]\npath = '../b'\n",
+        "",
         "[target.'cfg(unix)'.dependencies]\nc = { path = '../../crates/c', optional = true }\n",
         "[dev-dependencies]\nd = { path = '../d' }\n",
         "[dependencies]\na = { path = '../a' }\n",
@@ -105,7 +106,7 @@ fn every_way_to_name_a_crate_is_read() {
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     }
     let found = linked(folder.path()).unwrap();
-    assert_eq!(found, ["cell", "preload", "a", "b", "c"].map(|name| Path::new("crates").join(name)));
+    assert_eq!(found, ["cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name)));
     assert_eq!(places(folder.path()).unwrap(), PACKAGED.map(PathBuf::from), "no build script of the repository here");
     fs::write(folder.path().join("crates/b/Cargo.toml"), "[dependencies").unwrap();
     assert!(linked(folder.path()).unwrap_err().contains("crates/b/Cargo.toml: "));
