@@ -27,6 +27,10 @@ fn turns() -> Option<TempDir> {
     compiled(folder.path(), "turns.c", &[]).map(|_| folder)
 }
 
+/// A program that ends at once. It is larger than what the kernel carries over from the command, so that its peak is known however often it
+/// was looked at.
+const SHORT: &str = "dd if=/dev/zero of=/dev/null bs=16M count=1 status=none";
+
 /// The text without its line ends.
 fn joined(ran: &Ran) -> String {
     ran.out.replace('\n', " ")
@@ -36,7 +40,7 @@ fn joined(ran: &Ran) -> String {
 #[test]
 fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     let folder = tempdir().unwrap();
-    script(&folder.path().join("turns"), "#!/bin/sh\nsleep 0.1\n");
+    script(&folder.path().join("turns"), &format!("#!/bin/sh\n{SHORT}\n"));
     let ran = tune(folder.path(), "--within wall=1000%", &["./turns"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in ["own (what you have)", "for ./turns"] {
@@ -72,7 +76,8 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
 fn what_the_user_has_now_may_be_a_setting() {
     let folder = tempdir().unwrap();
     let present = "tune --allocators system --present own:arena_max=1 --repeats 5 --out other";
-    let ran = allocanary(folder.path(), words(present).into_iter().chain(["--", "sh", "-c", "sleep 0.1; echo done"]));
+    let ran =
+        allocanary(folder.path(), words(present).into_iter().chain(["--", "sh", "-c", &format!("{SHORT}; echo done")]));
     assert!(ran.code == Some(0) && joined(&ran).contains("own:arena_max=1 (what you have)"), "{ran:?}");
 }
 

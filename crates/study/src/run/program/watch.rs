@@ -18,8 +18,9 @@ use allocanary_kernel::clocks::thread_cpu_time;
 const ONE_IN: u32 = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
-/// Samples of a program after which its sizes are known.
+/// A program that was seen so often, or so long after its start, is loaded.
 const ENOUGH: u32 = 4;
+const LOADED: Duration = Duration::from_millis(10);
 /// A program that is smaller is still being loaded.
 const LEAST_PARTS: u64 = 1 << 20;
 
@@ -63,8 +64,9 @@ pub struct Watch {
     pub runtime_seen: Option<runtimes::Seen>,
     over_time: Steps,
     samples: u32,
-    /// Samples that found a process.
+    /// Samples that found a process, and when the last one did.
     looks: u32,
+    seen: Duration,
     /// The time of the next sample.
     next: Instant,
 }
@@ -96,6 +98,7 @@ impl Watch {
             over_time: Steps::default(),
             samples: 0,
             looks: 0,
+            seen: Duration::ZERO,
             next: now,
         }
     }
@@ -148,6 +151,7 @@ impl Watch {
         }
         if sum.processes > 0 {
             self.looks = self.looks.saturating_add(1);
+            self.seen = self.started.elapsed();
             self.now = sum;
             self.most = self.most.or(sum);
             self.peak = self.peak.max(sum.rss).max(sum.most);
@@ -236,7 +240,7 @@ impl Watch {
     /// Whether its sizes are known. The first samples see a program while it is loaded: of one that ends within 2 ms they have 12 KiB of
     /// the 1.5 MiB that it used.
     pub fn is_known(&self) -> bool {
-        self.looks >= ENOUGH
+        self.looks >= ENOUGH || self.seen >= LOADED
     }
 
     /// The processes that are alive.
