@@ -55,12 +55,9 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         for (at, node) in given.iter().enumerate() {
             let pc = pc_of(thread as u64, at as u64);
             let again = nodes.find_or_add(&room(), 0, pc, &modules);
-            // Where there was no room, another thread may have added the same node right before.
-            let is_own = at % 2 == 1;
-            assert!(
-                again == *node || node.is_none() && !is_own,
-                "thread {thread}, node {at}: {node:?}, then {again:?}"
-            );
+            // Near the end of the share a thread may find no room although some is left: another thread has added the same node
+            // right before, or holds the last place and gives it back, or has not yet said where it is.
+            assert!(again == *node || node.is_none(), "thread {thread}, node {at}: {node:?}, then {again:?}");
             if let Some(node) = node {
                 assert_eq!(found[*node as usize], (pc, 0), "thread {thread}, node {at}");
             }
