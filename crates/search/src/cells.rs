@@ -14,7 +14,7 @@ use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};

@@ -2,7 +2,7 @@
 //! measured. Out: metrics.
 
 use allocanary_cell::description::perhaps;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::summary::{Better, Metric, Metrics, metric_of_all, metric_percent};
 
 /// The names of objectives.

@@ -9,7 +9,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use allocanary_cell::candidate::Candidate;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::summary::stats::median;
 use allocanary_study::summary::{Group, LEAST_SAMPLES, Name};
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use allocanary_cell::candidate::Candidate;
+use allocanary_error::Result;
 use allocanary_kernel::rng::Rng;
-use allocanary_study::error::Result;
 use allocanary_study::summary::{Group, Metrics};
 
 use crate::goal::{Goal, Source};

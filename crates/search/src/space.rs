@@ -7,8 +7,8 @@ use std::time::Duration;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::spec::Spec;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::huge_pages::PROCESS_THP;
 use allocanary_study::run::program::runtimes;
 

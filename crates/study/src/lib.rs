@@ -12,7 +12,6 @@
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
-pub mod error;
 pub mod metrics;
 pub mod rows;
 pub mod run;

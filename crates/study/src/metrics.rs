@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, Result};
 use allocanary_cell::description::perhaps;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::Unit;
 
 /// One number of a sample.

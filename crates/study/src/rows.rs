@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
 use allocanary_cell::sample::{SCHEMA, Sample};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::{harmless, steers};
 
 /// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use allocanary_builds::cache::{Built, Cache};
 use allocanary_builds::make::Source;
 use allocanary_builds::releases::{RELEASES, Release, find};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::Unit;
-use allocanary_study::error::{Error, Result};
 
 use super::terminal;
 use crate::args::BuildFlags;

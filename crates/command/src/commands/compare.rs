@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
 use allocanary_report as reports;
 use allocanary_report::answer::{Answer, short};
 use allocanary_report::comparison;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Metric, Metrics, Side};
 

@@ -14,11 +14,11 @@ use allocanary_doctor::links::links;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::seen::Seen;
 use allocanary_doctor::{Variables, diagnosis};
+use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
 use allocanary_kernel::terminal::Look;
 use allocanary_report::answer::{Answer, Pasted, document, short};
-use allocanary_study::error::{Error, Result};
 
 /// The time for a process's memory. A heap that is not read by then is told as one part.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::{named, terminal};
 use crate::args::GiveBackFlags;
+use allocanary_error::{Error, Result};
 use allocanary_give_back::account::{Account, Called};
 use allocanary_give_back::condition::Condition;
 use allocanary_give_back::plan::{Planned, by_function, plan};
@@ -22,7 +23,6 @@ use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
-use allocanary_study::error::{Error, Result};
 
 /// The time for a reading. A heap that is not read by then has no forecast.
 const DEADLINE: Duration = Duration::from_secs(30);

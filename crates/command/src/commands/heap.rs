@@ -12,6 +12,7 @@ use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
+use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_kernel::private;
@@ -20,7 +21,6 @@ use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_report::answer::short;
 use allocanary_report::heap::{self as reports, Paste};
-use allocanary_study::error::{Error, Result};
 use saved::{Saved, load};
 
 /// The time for a process unless --deadline says another: a GiB takes less than a second.

@@ -12,7 +12,7 @@ use crate::args::HereFlags;
 use allocanary_allocators::environment::readable_variables;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Host;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::run::{Target, describe};
 use allocanary_study::session::Linked;
 use allocanary_study::{Studies, StudyFile, plan};

@@ -2,7 +2,7 @@
 //! if the file was removed, all rows on standard error.
 
 use super::terminal;
-use allocanary_study::error::Error;
+use allocanary_error::Error;
 use allocanary_study::run::{Left, Target};
 
 /// The error that ends a study or a search. `resume` says how it continues with the rows at a path.

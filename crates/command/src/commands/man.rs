@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::{self, ManFlags};
 use allocanary_cell::description::perhaps;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 
 /// Prints a page, or writes all.
 pub fn run(flags: &ManFlags) -> Result<ExitCode> {

@@ -36,7 +36,7 @@ pub use terminal::tell;
 use std::process::ExitCode;
 
 use crate::args::{self, Task};
-use allocanary_study::error::Result;
+use allocanary_error::Result;
 
 /// Carries out a request. The exit code is 0 for success, 1 if a cell or a gate failed, 130 if the user interrupted; an
 /// error is 2.

@@ -1,12 +1,12 @@
 //! What a verb prints of findings: tables, an answer of ten lines, or JSON. In: flags, findings. Out: text.
 
 use allocanary_cell::description::perhaps;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
 use allocanary_report::answer::{answers, short};
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_study::StudyFile;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::summary::{Findings, METRICS};
 
 use crate::args::{OutputFlags, TableFlags};

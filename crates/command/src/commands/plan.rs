@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{cells, terminal};
 use crate::args::StudyFlags;
 use allocanary_cell::Cell;
+use allocanary_error::Result;
 use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::show_duration;
 use allocanary_report::wrapped;
-use allocanary_study::error::Result;
 use allocanary_study::session::planned;
 use allocanary_study::{Study, StudyFile, expected_time};
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::PreloadFlags;
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
+use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Builder;
 
 /// Prints the place and the lines.

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::Unit;
 use allocanary_report::production::{Change, Place};
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 
 /// Fails if the files would have no folder: before anything is measured.

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use super::{measure, output, terminal};
 use crate::args::ReportFlags;
 use allocanary_cell::description::perhaps;
+use allocanary_error::{Error, Result};
 use allocanary_report as reports;
 use allocanary_report::table::{self, Columns, View};
-use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::holds_rows;
 

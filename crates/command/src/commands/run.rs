@@ -16,7 +16,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::run::program::runtimes;

@@ -9,7 +9,7 @@ use super::output::Output;
 use super::terminal;
 use crate::args::{StudyFlags, StudyRunFlags};
 use allocanary_cell::description::perhaps;
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::session::Linked;
 use allocanary_study::summary::{About, Metrics};

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
+use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
 use allocanary_kernel::terminal::{Look, harmless_lines};
-use allocanary_study::error::{Error, Result};
 
 /// Writes to standard output. A reader that closes the pipe early (`| head`) is not an error.
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {

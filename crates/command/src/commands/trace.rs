@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::terminal;
 use crate::args::TraceFlags;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_report::trace::page as page_of;
-use allocanary_study::error::{Error, Result};
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::parse_duration;
 use allocanary_report::answer::short;
 use allocanary_report::who as reports;
-use allocanary_study::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;

@@ -8,8 +8,8 @@ mod trust;
 use std::path::{Path, PathBuf};
 
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
+use allocanary_error::Result;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::error::Result;
 use allocanary_study::rows;
 use allocanary_study::summary::{About, Findings, Fold, Gate, Judgement, Metric, Metrics, Side};
 

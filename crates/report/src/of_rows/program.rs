@@ -7,7 +7,7 @@ use allocanary_cell::job::Job;
 use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
-use allocanary_study::error::Error;
+use allocanary_error::Error;
 use allocanary_study::summary::Judged;
 use tempfile::tempdir;
 

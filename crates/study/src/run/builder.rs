@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::{Error, Result};
 use allocanary_cell::provenance::{Build, PACKAGE};
+use allocanary_error::{Error, Result};
 
 /// The cargo that started the command.
 pub struct Builder {

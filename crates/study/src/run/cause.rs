@@ -4,7 +4,7 @@
 use std::io::Error;
 use std::path::Path;
 
-use crate::error::with_limit;
+use allocanary_error::with_limit;
 use allocanary_kernel::units::Unit;
 
 /// The system's error, and what it means for `program`.

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use super::cause::cause;
 use super::child::{Child, run_child};
-use crate::error::{Error, Result};
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
+use allocanary_error::{Error, Result};
 
 /// The available cells.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::ours::holds_rows;
-use crate::error::{Error, Result};
 use crate::rows;
 use allocanary_cell::sample::Sample;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::{private, sys};
 
 /// The place of a study's files.

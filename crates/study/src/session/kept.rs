@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
 use crate::run::Target;
 use crate::study::Studies;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 
 /// Writes the study, if the target is a folder.

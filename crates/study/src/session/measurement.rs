@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use super::{Earlier, Ending, Executor, Session, kept};
-use crate::error::{Error, Result};
 use crate::run::{Store, Target};
 use crate::study::{MOST_CELLS, Studies, Study, plan, too_many};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
+use allocanary_error::{Error, Result};
 
 /// A study and cells of it, in order.
 pub type Planned = (Study, Vec<Cell>);

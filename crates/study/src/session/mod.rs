@@ -22,9 +22,9 @@ pub use scripted::{Line, Scripted};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::error::Result;
 use allocanary_cell::Cell;
 use allocanary_cell::sample::Sample;
+use allocanary_error::Result;
 
 /// One study's cells, to be run one after the other.
 pub struct Session<'a> {

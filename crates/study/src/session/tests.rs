@@ -1,9 +1,9 @@
 //! The loop over cells, by scripts: no process is started.
 
 use super::*;
-use crate::error::Error;
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_error::Error;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,7 +2,7 @@
 //! In: a study file's fields. Out: an error with the number, if there are too many.
 
 use super::{REPEATS, Study, StudyFile, THREADS};
-use crate::error::{Error, Result};
+use allocanary_error::{Error, Result};
 
 /// The maximum number of cells of a study, and of a group of studies. They take hours to run, and 200 MiB to plan.
 pub const MOST_CELLS: u128 = 250_000;

@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::older;
-use crate::error::{Error, Result};
 use allocanary_cell::program::Program;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::in_one_line;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.

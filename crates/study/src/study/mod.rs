@@ -22,11 +22,11 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
 use crate::run;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::spec::Spec;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::parse_duration;
 
 /// A study with valid values. The plan checks later whether its names exist among the available cells.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Scale, Study};
-use crate::error::{Error, Result};
 use crate::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
 use allocanary_cell::job::Job;
 use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::elf::check_loadable;
 use allocanary_kernel::rng::Rng;
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 
 use super::{Scale, Studies, Study};
-use crate::error::Result;
+use allocanary_error::Result;
 
 impl Studies {
     /// Why the rows of `self` cannot be added to those of `begun`; `None` if they can. A study may grow: more

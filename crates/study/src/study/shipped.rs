@@ -1,7 +1,7 @@
 //! The studies that come with the command, by name.
 
 use super::{Studies, StudyFile};
-use crate::error::Result;
+use allocanary_error::Result;
 
 /// A study that comes with the command.
 pub struct Shipped {

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::file::{StudyFile, unreadable};
-use crate::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::harmless;
 
 /// One or more studies, in the order in which they run and appear in the report.

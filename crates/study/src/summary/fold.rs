@@ -9,7 +9,6 @@ use super::conditions::Conditions;
 use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
-use crate::error::Result;
 use crate::metrics::{ALL, Metrics, Name, peak};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
@@ -17,6 +16,7 @@ use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
+use allocanary_error::Result;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

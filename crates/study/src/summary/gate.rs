@@ -1,7 +1,7 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
 use super::{Better, Comparison, Metric, Metrics, metric_percent};
-use crate::error::{Error, Result};
+use allocanary_error::{Error, Result};
 use allocanary_kernel::units::show_share;
 
 /// A limit for a metric: it is broken if the metric surely got worse by more than `most`.

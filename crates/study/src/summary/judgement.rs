@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
 use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Metric, Side, compare_groups, differences};
-use crate::error::{Error, Result};
 use allocanary_cell::version::Version;
+use allocanary_error::{Error, Result};
 
 /// One candidate at one column in one metric: the new rows compared with the old rows.
 pub struct Compared {

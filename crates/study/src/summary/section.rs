@@ -2,9 +2,9 @@
 //! show.
 
 use super::{Better, Comparison, Metric, Metrics, Panel};
-use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
 use allocanary_cell::description::perhaps;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::in_one_line;
 
 /// One study's findings.

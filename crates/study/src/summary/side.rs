@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Fold, Group, Key, Metrics, differing, notes};
-use crate::error::{Error, Result};
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
+use allocanary_error::{Error, Result};
 
 /// Rows of the old or of the new state.
 pub struct Side {

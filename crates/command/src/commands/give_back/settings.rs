@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use super::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
+use allocanary_error::{Error, Result};
 use allocanary_give_back::settings::{Setting, count_arenas, variable};
 use allocanary_give_back::{Done, Limits, carry_out, remedy};
-use allocanary_study::error::{Error, Result};
 
 /// Sets them.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {

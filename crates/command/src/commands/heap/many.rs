@@ -6,10 +6,10 @@ use super::saved::Saved;
 use super::{is_undivided, json, memory, or_unread, shares, time, trouble, without_map};
 use crate::args::HeapFlags;
 use crate::commands::terminal;
+use allocanary_error::Result;
 use allocanary_heap::reader::{Crowd, workers};
 use allocanary_heap::{Reading, Trouble, processes, tree};
 use allocanary_report::heap as reports;
-use allocanary_study::error::Result;
 
 /// A process and its children.
 pub fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, SCHEMA};
 use allocanary_kernel::private;
-use allocanary_study::error::{Error, Result};
 
 /// A file that is being written.
 pub struct Saved {

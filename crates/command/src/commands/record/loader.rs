@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use allocanary_study::error::{Error, Result};
+use allocanary_error::{Error, Result};
 
 /// The folders that the loaders of glibc and musl search without being told.
 const FOLDERS: [&str; 5] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::Recorded;
 use crate::commands::terminal;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::sys::{self, HeldSignal};
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::{end_all, residents};
 use allocanary_trace::record::RecordOptions;
 

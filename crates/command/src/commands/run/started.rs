@@ -20,9 +20,9 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::{Figure, Program};
 use allocanary_cell::sample::{Answer, FailureKind};
 use allocanary_doctor::program::Program as Looked;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_study::StudyFile;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
 use allocanary_study::run::program::{Launcher, runtimes};
 

@@ -1,8 +1,8 @@
 //! The sites of a trace for its page. In: a trace. Out: who pins its pages, pictures and callers; nothing of a trace without stacks.
 
 use crate::commands::who::program;
+use allocanary_error::Result;
 use allocanary_report::trace::{Flames, Sites};
-use allocanary_study::error::Result;
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};
 

@@ -9,8 +9,8 @@ use super::{program, trace, workload};
 use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
 use allocanary_cell::program::Program;
+use allocanary_error::{Error, Result};
 use allocanary_study::StudyFile;
-use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::MAGIC;
 
 /// What the flags select; `None` if the user interrupted its first run.

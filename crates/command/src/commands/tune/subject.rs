@@ -6,10 +6,10 @@ use crate::commands::run::started::Started;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::spec::Spec;
+use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
 use allocanary_search::Goal;
 use allocanary_search::space::Rest;
-use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
 use allocanary_study::{Study, StudyFile};
 

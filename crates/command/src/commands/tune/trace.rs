@@ -6,10 +6,10 @@ use super::subject::{Subject, on_cores, one_size, present};
 use super::workload::cells_of;
 use crate::args::TuneFlags;
 use crate::commands::replay;
+use allocanary_error::Result;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::StudyFile;
-use allocanary_study::error::Result;
 use allocanary_study::summary::Metrics;
 use allocanary_trace::reader::Trace;
 
