@@ -58,6 +58,25 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// A row without figures.
+    pub fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
+        Sample {
+            schema: SCHEMA,
+            cell: cell.clone(),
+            answer: None,
+            error: None,
+            wall_us: 0,
+            started_ms: 0,
+            replaces: None,
+            began_on: None,
+            builds: BTreeMap::new(),
+            provenance: provenance.clone(),
+            load: None,
+            planned: None,
+            command: None,
+        }
+    }
+
     /// The name of the host on which its study began.
     pub fn origin(&self) -> &str {
         self.began_on.as_deref().unwrap_or(&self.provenance.host.name)

@@ -6,9 +6,9 @@ mod short;
 
 use super::{paste, words};
 use crate::lines::Lines;
+use allocanary_study::metrics::Better;
 use allocanary_study::summary::{
-    Axis, Better, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section,
-    Verdict,
+    Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
 use serde_json::{Map, Value};
 

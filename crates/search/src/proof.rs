@@ -2,9 +2,8 @@
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
 use allocanary_cell::candidate::Candidate;
-use allocanary_study::summary::{
-    Better, Comparison, Group, MARGIN, MISSES, Metric, Name, Verdict, compare_groups, ratio_interval,
-};
+use allocanary_study::metrics::{Better, Metric, Name};
+use allocanary_study::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
 
 use crate::goal::{Goal, Guard};
 
@@ -151,7 +150,7 @@ pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
 pub(crate) mod tests {
     use super::*;
     use crate::goal::Source;
-    use allocanary_study::summary::Metrics;
+    use allocanary_study::metrics::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
     pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use allocanary_cell::candidate::Candidate;
 use allocanary_error::{Error, Result};
+use allocanary_study::metrics::Name;
 use allocanary_study::summary::stats::median;
-use allocanary_study::summary::{Group, LEAST_SAMPLES, Name};
+use allocanary_study::summary::{Group, LEAST_SAMPLES};
 
 use crate::goal::Goal;
 use crate::proof::{self, Finalist};

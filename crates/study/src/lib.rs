@@ -20,6 +20,6 @@ mod study;
 pub mod summary;
 
 pub use study::{
-    CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, Published, SHIPPED, Shipped, Sized, Studies, Study, StudyFile,
-    expected_seconds, expected_time, find_shipped, memory_at_hand, plan, too_many,
+    CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds,
+    expected_time, find_shipped, memory_at_hand, plan, too_many,
 };

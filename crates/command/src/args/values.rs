@@ -7,7 +7,7 @@ use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::workloads;
 use allocanary_report as reports;
 use allocanary_report::production::{PLACES, Place};
-use allocanary_study::summary::METRICS;
+use allocanary_study::metrics::ALL as METRICS;
 use allocanary_study::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};

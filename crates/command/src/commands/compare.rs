@@ -14,8 +14,9 @@ use allocanary_kernel::units::show_share;
 use allocanary_report as reports;
 use allocanary_report::answer::{Answer, short};
 use allocanary_report::comparison;
+use allocanary_study::metrics::{Metric, Metrics};
 use allocanary_study::rows;
-use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Metric, Metrics, Side};
+use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {

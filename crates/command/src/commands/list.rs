@@ -13,8 +13,8 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_report as reports;
+use allocanary_study::metrics::ALL as METRICS;
 use allocanary_study::run::program::{huge_pages, runtimes};
-use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list.

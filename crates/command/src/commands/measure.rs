@@ -19,10 +19,11 @@ use allocanary_kernel::units::show_duration;
 use allocanary_report as reports;
 use allocanary_report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
+use allocanary_study::metrics::Metrics;
 use allocanary_study::rows;
 use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
-use allocanary_study::summary::{About, Decided, Findings, Fold, Metrics};
+use allocanary_study::summary::{About, Decided, Findings, Fold};
 use allocanary_study::{Studies, find_shipped};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -216,8 +217,8 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
             let decided = Decided { text: decided.into(), ..Decided::default() };
             return About { decided: Some(decided), ..About::default() };
         }
-        let here = group.find(name).and_then(|study| About::of(study, metrics).ok());
-        let shipped = |name: &str| About::of(find_shipped(name)?.ok()?.find(Some(name))?, metrics).ok();
+        let here = group.find(name).and_then(|study| study.about(metrics).ok());
+        let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name))?.about(metrics).ok();
         here.or_else(|| shipped(name?)).unwrap_or_default()
     };
     Ok(Findings { problems, ..Findings::of(fold, about) })

@@ -7,7 +7,8 @@ use allocanary_report::answer::{answers, short};
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_study::StudyFile;
-use allocanary_study::summary::{Findings, METRICS};
+use allocanary_study::metrics::ALL as METRICS;
+use allocanary_study::summary::Findings;
 
 use crate::args::{OutputFlags, TableFlags};
 

@@ -17,11 +17,11 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
+use allocanary_study::metrics::Metrics;
 use allocanary_study::run::Target;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::run::program::runtimes;
 use allocanary_study::session;
-use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
 use started::Started;
 
@@ -101,7 +101,7 @@ pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Sta
     let folders = &flags.cells;
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
-    About::of(&file, &Metrics::default())?;
+    file.about(&Metrics::default())?;
     let mut program = file.program.clone().unwrap_or_default();
     program.command[0] = cells::own_program(&program.command[0], folders)?;
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;

@@ -10,9 +10,9 @@ use super::terminal;
 use crate::args::{StudyFlags, StudyRunFlags};
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
+use allocanary_study::metrics::Metrics;
 use allocanary_study::run::Target;
 use allocanary_study::session::Linked;
-use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
@@ -69,7 +69,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     }
     let group = Studies(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
     for study in &group.0 {
-        About::of(study, &Metrics::default())?;
+        study.about(&Metrics::default())?;
         study.clone().check()?;
     }
     Ok((name, group))

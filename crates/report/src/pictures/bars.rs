@@ -7,7 +7,8 @@ use maud::{Markup, html};
 use super::{Named, Picture, figure};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Better, Estimate, Metric, PRICE, Panel, Section, metric_of_all};
+use allocanary_study::metrics::{Better, Metric, metric_of_all};
+use allocanary_study::summary::{Estimate, PRICE, Panel, Section};
 
 /// The pictures of one panel, at most.
 const MOST: usize = 6;

@@ -3,7 +3,8 @@
 use super::*;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
-use allocanary_study::summary::{Point, Tail, metric_of_all};
+use allocanary_study::metrics::metric_of_all;
+use allocanary_study::summary::{Point, Tail};
 
 fn named(candidate: &str) -> Candidate {
     Candidate::read(candidate, &BTreeMap::new())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::goal::Source;
 use crate::proof::tests::group;
-use allocanary_study::summary::Metrics;
+use allocanary_study::metrics::Metrics;
 
 /// Answers with a memory for each candidate; others fail.
 struct Table {

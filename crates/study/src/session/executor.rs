@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use allocanary_cell::Cell;
 use allocanary_cell::load::Load;
 use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::{Failure, SCHEMA, Sample};
+use allocanary_cell::sample::{Failure, Sample};
 use allocanary_kernel::clocks::monotonic_nanos;
 
 /// What became of a cell.
@@ -54,28 +54,9 @@ pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work:
     if stop.load(Ordering::Relaxed) {
         return Outcome::Stopped;
     }
-    let sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..empty(cell, provenance) });
+    let sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..Sample::empty(cell, provenance) });
     let load = Some(load.until_now());
     Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, builds, load, ..sample }))
-}
-
-/// A row without figures.
-pub(super) fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
-    Sample {
-        schema: SCHEMA,
-        cell: cell.clone(),
-        answer: None,
-        error: None,
-        wall_us: 0,
-        started_ms: 0,
-        replaces: None,
-        began_on: None,
-        builds: BTreeMap::new(),
-        provenance: provenance.clone(),
-        load: None,
-        planned: None,
-        command: None,
-    }
 }
 
 #[cfg(test)]
@@ -87,7 +68,7 @@ mod tests {
         let cell = Cell::new("system", "system", Job::workload("small", 1));
         let provenance = Provenance::here();
         row(&cell, &provenance, stop, || Ran {
-            sample: Ok(empty(&cell, &provenance)),
+            sample: Ok(Sample::empty(&cell, &provenance)),
             wall: Duration::from_micros(7),
             builds: [("./program".to_string(), "ab".to_string())].into(),
         })

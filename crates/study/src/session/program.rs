@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::executor::{Executor, Outcome, Ran, empty, row};
+use super::executor::{Executor, Outcome, Ran, row};
 use crate::run::program::Launcher;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Provenance;
@@ -29,7 +29,7 @@ impl Executor for Program<'_> {
             // Of each cell anew: the program may be built again while its study runs.
             let builds = self.builds(&mut std::iter::once(cell));
             let (answer, wall) = self.launcher.run(cell, deadline, stop);
-            let sample = answer.map(|answer| Sample { answer: Some(answer), ..empty(cell, &self.provenance) });
+            let sample = answer.map(|answer| Sample { answer: Some(answer), ..Sample::empty(cell, &self.provenance) });
             Ran { sample, wall, builds }
         })
     }

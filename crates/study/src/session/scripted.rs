@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::executor::{Executor, Outcome, empty};
+use super::executor::{Executor, Outcome};
 use allocanary_allocators::environment::Environment;
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::provenance::{Build, Host, Provenance};
@@ -86,8 +86,8 @@ impl Executor for Scripted<'_> {
                 stop.store(true, Ordering::Relaxed);
                 return Outcome::Stopped;
             }
-            Line::Answers(answer, wall) => (Sample { answer: Some(*answer), ..empty(cell, &provenance) }, wall),
-            Line::Fails(failure, wall) => (Sample { error: Some(failure), ..empty(cell, &provenance) }, wall),
+            Line::Answers(answer, wall) => (Sample { answer: Some(*answer), ..Sample::empty(cell, &provenance) }, wall),
+            Line::Fails(failure, wall) => (Sample { error: Some(failure), ..Sample::empty(cell, &provenance) }, wall),
         };
         self.now.set(self.now.get() + wall);
         Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, ..sample }))

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::older;
+use crate::summary::Published;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::terminal::in_one_line;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,25 +55,6 @@ pub struct StudyFile {
     /// A time estimate in older files. It is ignored: workloads estimate their time now.
     #[serde(default, skip_serializing)]
     pub seconds: IgnoredAny,
-}
-
-/// A figure that somebody else has published.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Who and when: `Dgraph, 2020`.
-    pub by: String,
-    /// What was measured: `one cgo calloc per node, 2M nodes`.
-    pub what: String,
-    /// The result: `5.29 s user`.
-    pub figure: String,
-}
-
-impl Published {
-    /// The same, each text in one line and without what a terminal obeys.
-    pub fn harmless(&self) -> Published {
-        Published { by: in_one_line(&self.by), what: in_one_line(&self.what), figure: in_one_line(&self.figure) }
-    }
 }
 
 /// The values that `--full` changes in a study.

@@ -1,5 +1,6 @@
 //! A study: its candidates, workloads and repeats. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
 
+mod about;
 mod count;
 mod file;
 mod full;
@@ -11,7 +12,7 @@ mod shipped;
 mod studies;
 
 pub use count::{MOST_CELLS, too_many};
-pub use file::{Full, Published, StudyFile};
+pub use file::{Full, StudyFile};
 pub use full::Sized;
 pub use limits::memory_at_hand;
 pub use plan::{expected_seconds, expected_time, plan};

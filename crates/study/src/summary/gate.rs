@@ -1,6 +1,7 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
-use super::{Better, Comparison, Metric, Metrics, metric_percent};
+use super::{Comparison, metric_percent};
+use crate::metrics::{Better, Metric, Metrics};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::show_share;
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
-use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Metric, Side, compare_groups, differences};
+use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
+use crate::metrics::Metric;
 use allocanary_cell::version::Version;
 use allocanary_error::{Error, Result};
 

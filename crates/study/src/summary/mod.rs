@@ -24,7 +24,6 @@ mod tail;
 mod unlike;
 mod verdict;
 
-pub use crate::metrics::{ALL as METRICS, Better, MOST_NAMED, Metric, Metrics, Name, metric_of_all};
 pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
@@ -34,19 +33,19 @@ pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
 pub use recommendation::{Choice, Recommendation};
-pub use section::{About, Chosen, Decided, Section, metric_percent};
+pub use section::{About, Chosen, Decided, Published, Section, limit, metric_percent};
 pub use side::Side;
 pub use tail::Tail;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
+use crate::metrics::{Metric, Metrics, Name, metric_of_all};
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::version::Version;
 use panel::{panel, panel_key};
-use section::limit;
 
 /// All data of a report.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
 //! value, from which every report takes its answer and its lines to paste.
 
-use super::{Better, Comparison, Estimate, Metric, PRICE, Panel, Section, Verdict, metric_of_all};
+use super::{Comparison, Estimate, PRICE, Panel, Section, Verdict};
+use crate::metrics::{Better, Metric, metric_of_all};
 
 /// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
 pub struct Recommendation {

@@ -1,9 +1,9 @@
-//! One study's part of the findings. In: the study's file. Out: its question, the published figures, and the metrics to
-//! show.
+//! One study's part of the findings: its question, the published figures, the metrics to show, and its panels.
 
-use super::{Better, Comparison, Metric, Metrics, Panel};
-use crate::study::{Published, StudyFile};
-use allocanary_cell::description::perhaps;
+use serde::{Deserialize, Serialize};
+
+use super::{Comparison, Panel};
+use crate::metrics::Metric;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::in_one_line;
 
@@ -34,6 +34,25 @@ pub struct About {
     pub metrics: Vec<Metric>,
     /// The answer, if a search has given it: a report then gives none of its own.
     pub decided: Option<Decided>,
+}
+
+/// A figure that somebody else has published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Who and when: `Dgraph, 2020`.
+    pub by: String,
+    /// What was measured: `one cgo calloc per node, 2M nodes`.
+    pub what: String,
+    /// The result: `5.29 s user`.
+    pub figure: String,
+}
+
+impl Published {
+    /// The same, each text in one line and without what a terminal obeys.
+    pub fn harmless(&self) -> Published {
+        Published { by: in_one_line(&self.by), what: in_one_line(&self.what), figure: in_one_line(&self.figure) }
+    }
 }
 
 /// The answer of a search.
@@ -71,43 +90,6 @@ impl Section {
     pub fn is_program(&self) -> bool {
         let mut points = self.panels.iter().flat_map(|panel| panel.lines.iter().flat_map(|line| line.points.iter()));
         points.any(|point| point.as_ref().is_some_and(|point| point.over_time.is_some()))
-    }
-}
-
-impl About {
-    /// Reads a study's file, with the metrics of its rows if there are rows already. An error names a metric that does not
-    /// exist.
-    pub fn of(file: &StudyFile, metrics: &Metrics) -> Result<About> {
-        let program = file.program.as_ref();
-        // Those that the user names are known when the first row has them.
-        let is_named = |name: &str| {
-            program.is_some_and(|program| program.metric.keys().any(|key| key.split(':').next() == Some(name)))
-        };
-        let unknown = |name: &str| {
-            let perhaps = perhaps(name, metrics.all().map(|metric| &*metric.name));
-            Error::Input(format!("metrics: no metric `{name}`{perhaps}"))
-        };
-        let metric = |name: &String| match metrics.find(name) {
-            None if is_named(name) => None,
-            found => Some(found.cloned().ok_or_else(|| unknown(name))),
-        };
-        for text in program.iter().flat_map(|program| &program.within) {
-            let (name, _) = limit(text)?;
-            if metrics.find(&name).is_none() && !is_named(&name) {
-                return Err(unknown(&name));
-            }
-            if metrics.find(&name).is_some_and(|metric| metric.better == Better::Neither) {
-                return Err(Error::Input(format!(
-                    "within: {name}: neither more nor less is better, so it has no limit"
-                )));
-            }
-        }
-        Ok(About {
-            question: in_one_line(file.question.as_deref().unwrap_or_default()),
-            published: file.published.iter().map(Published::harmless).collect(),
-            metrics: file.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,
-            decided: None,
-        })
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Fold, Group, Key, Metrics, differing, notes};
+use super::{Fold, Group, Key, differing, notes};
+use crate::metrics::Metrics;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
 use allocanary_error::{Error, Result};

@@ -18,10 +18,10 @@ use allocanary_error::{Error, Result};
 use allocanary_kernel::units::parse_duration;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
+use allocanary_study::metrics::Metrics;
 use allocanary_study::run::program::SETTLE;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::run::program::runtimes;
-use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{StudyFile, plan};
 
 /// The program, after its first run; `None` if the user interrupted that.
@@ -38,7 +38,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let checked = StudyFile { candidates: Some(vec!["own".into()]), ..file.clone() };
     checked.clone().check()?;
     let mut metrics = Metrics::default();
-    About::of(&checked, &metrics)?;
+    checked.about(&metrics)?;
     let is_named = |text: &String| {
         let name = text.split('=').next().unwrap_or_default().trim();
         program.metric.keys().any(|key| key.split(':').next() == Some(name))

@@ -10,7 +10,7 @@ use allocanary_error::Result;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::StudyFile;
-use allocanary_study::summary::Metrics;
+use allocanary_study::metrics::Metrics;
 use allocanary_trace::reader::Trace;
 
 const HOLDS: &str = "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \

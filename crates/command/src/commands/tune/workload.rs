@@ -9,8 +9,8 @@ use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
+use allocanary_study::metrics::Metrics;
 use allocanary_study::run::Roster;
-use allocanary_study::summary::Metrics;
 use allocanary_study::{Studies, Study, StudyFile};
 
 /// The workload of the flags.

@@ -1,7 +1,7 @@
 //! Verdicts over values that are made here.
 
 use super::*;
-use crate::summary::metric_of_all;
+use crate::metrics::metric_of_all;
 
 fn group(rss: &[f64]) -> Group {
     let values = ["rss", "throughput"].map(|name| (name.into(), rss.to_vec()));
