@@ -21,9 +21,9 @@ use allocanary_cell::workload::Phase;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::units::{Bytes, Unit};
+use allocanary_measure::summary::stats::median;
 use allocanary_study::run::{Child, Roster, run_child};
 use allocanary_study::session::{Executor, Linked, Outcome};
-use allocanary_study::summary::stats::median;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

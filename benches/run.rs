@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_cell::sample::Sample;
 use allocanary_kernel::sys;
-use allocanary_study::summary::stats::median;
+use allocanary_measure::summary::stats::median;
 
 const ROUNDS: usize = 15;
 /// Lists and dictionaries that come and go.

@@ -15,7 +15,7 @@ use allocanary::sort_buffer::{Options, SortBuffer};
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys::{line_number, read_into, usage};
 use allocanary_kernel::units::Bytes;
-use allocanary_study::summary::stats::median;
+use allocanary_measure::summary::stats::median;
 
 const ROUNDS: usize = 5;
 /// More than this goes to the file.

@@ -4,7 +4,7 @@
 //! The rank test is exact and assumes no distribution. To look several times is to have several chances to be wrong, so each look
 //! has its share of [`ALPHA`].
 
-use allocanary_study::summary::ratio_interval;
+use allocanary_measure::summary::ratio_interval;
 
 /// The share of checks at the limit that may be decided at all. Decided wrongly by chance is a share below it.
 pub const ALPHA: f64 = 1e-4;

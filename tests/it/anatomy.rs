@@ -6,9 +6,9 @@ use std::process::Command;
 use allocanary_cell::job::Job;
 use allocanary_cell::spec::Spec;
 use allocanary_cell::workload::Phase;
+use allocanary_measure::summary::Anatomy;
+use allocanary_measure::summary::anatomy::Part;
 use allocanary_study::find_shipped;
-use allocanary_study::summary::Anatomy;
-use allocanary_study::summary::anatomy::Part;
 
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;

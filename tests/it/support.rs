@@ -12,7 +12,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
-use allocanary_study::rows;
+use allocanary_measure::rows;
 
 use super::bounded::Bounded;
 

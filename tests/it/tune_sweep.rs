@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use allocanary_cell::sample::Sample;
+use allocanary_measure::metrics::metric_of_all;
+use allocanary_measure::summary::stats::median;
 use allocanary_study::StudyFile;
-use allocanary_study::metrics::metric_of_all;
-use allocanary_study::summary::stats::median;
 use tempfile::tempdir;
 
 use super::support::{Ran, allocanary, samples, words};

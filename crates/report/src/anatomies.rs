@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::words;
 use allocanary_cell::workload::Phase;
-use allocanary_study::summary::anatomy::{Anatomy, PARTS, Part};
-use allocanary_study::summary::{Axis, Line, Panel};
+use allocanary_measure::summary::anatomy::{Anatomy, PARTS, Part};
+use allocanary_measure::summary::{Axis, Line, Panel};
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
 pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'V', 'U', 'N', '?'];

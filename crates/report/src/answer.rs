@@ -6,8 +6,8 @@ mod short;
 
 use super::{paste, words};
 use crate::lines::Lines;
-use allocanary_study::metrics::Better;
-use allocanary_study::summary::{
+use allocanary_measure::metrics::Better;
+use allocanary_measure::summary::{
     Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
 use serde_json::{Map, Value};

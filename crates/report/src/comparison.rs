@@ -13,7 +13,7 @@ use super::words;
 use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
-use allocanary_study::summary::{Axis, Compared, Comparison, Key, Verdict};
+use allocanary_measure::summary::{Axis, Compared, Comparison, Key, Verdict};
 
 pub use answer::answers;
 pub use github::annotations;

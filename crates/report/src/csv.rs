@@ -12,8 +12,8 @@ use crate::format::ReportFormat;
 use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::anatomy::PARTS;
-use allocanary_study::summary::{Anatomy, Findings};
+use allocanary_measure::summary::anatomy::PARTS;
+use allocanary_measure::summary::{Anatomy, Findings};
 
 /// The report.
 pub const REPORT: ReportFormat =

@@ -2,8 +2,8 @@
 //! marks, which each report formats in its own way.
 
 use super::words;
-use allocanary_study::metrics::Metric;
-use allocanary_study::summary::{Comparison, Panel, Point, Section, Verdict};
+use allocanary_measure::metrics::Metric;
+use allocanary_measure::summary::{Comparison, Panel, Point, Section, Verdict};
 
 /// The candidates of one workload at one column.
 pub struct Block {
@@ -68,7 +68,7 @@ pub fn settled(section: &Section) -> Vec<String> {
 
 /// Who measured what, one line for each published figure.
 pub fn published(section: &Section) -> Vec<String> {
-    let line = |one: &allocanary_study::summary::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
+    let line = |one: &allocanary_measure::summary::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
     section.about.published.iter().map(line).collect()
 }
 

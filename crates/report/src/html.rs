@@ -15,7 +15,7 @@ use super::page::Page;
 use super::{figures, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::{Findings, Panel, Section};
+use allocanary_measure::summary::{Findings, Panel, Section};
 use names::Names;
 
 /// The report.

@@ -2,8 +2,8 @@
 //! added; `schema` changes if one changes its meaning. [`answer`](crate::answer) says what an answer has.
 
 use allocanary_kernel::terminal::Look;
-use allocanary_study::metrics::Name;
-use allocanary_study::summary::{Estimate, Findings, Line, Panel, Point, Section};
+use allocanary_measure::metrics::Name;
+use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{answers, document, object};

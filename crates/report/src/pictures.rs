@@ -18,7 +18,7 @@ pub use front::front;
 use maud::{Markup, html};
 
 use super::markup::prose;
-use allocanary_study::summary::{Estimate, Line, Panel, Recommendation, Section};
+use allocanary_measure::summary::{Estimate, Line, Panel, Recommendation, Section};
 
 /// One picture.
 pub struct Picture {

@@ -9,7 +9,7 @@ use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::spec::Spec;
-use allocanary_study::summary::{Choice, Findings, Recommendation};
+use allocanary_measure::summary::{Choice, Findings, Recommendation};
 
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::{figures, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::{Metric, metric_of_all};
-use allocanary_study::summary::{Comparison, Findings, Panel, Section, Verdict};
+use allocanary_measure::metrics::{Metric, metric_of_all};
+use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
 
 pub use ending::ending;
 pub use grid::Grid;

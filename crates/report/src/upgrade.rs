@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::words;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::{Comparison, Findings, LEAST_SAMPLES, Recommendation, Verdict};
+use allocanary_measure::summary::{Comparison, Findings, LEAST_SAMPLES, Recommendation, Verdict};
 
 /// A program under both candidates.
 struct Row {
@@ -117,7 +117,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_study::summary::Tail;
+    use allocanary_measure::summary::Tail;
 
     fn row(program: &str, ratio: f64, verdict: Verdict) -> Row {
         let compared = Comparison {

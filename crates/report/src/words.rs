@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::Metric;
-use allocanary_study::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict};
+use allocanary_measure::metrics::Metric;
+use allocanary_measure::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict};
 
 /// The text of a median in a table, in the metric's unit.
 pub fn median(metric: &Metric, estimate: Option<&Estimate>) -> String {

@@ -2,13 +2,13 @@
 
 use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
+use allocanary_measure::metrics::{Metric, Name};
+use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
+use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
 use allocanary_report::lines::Lines;
 use allocanary_report::table::{self, Figure};
 use allocanary_report::wrapper::Wrapper;
 use allocanary_report::{anatomies, paste, words, wrapped};
-use allocanary_study::metrics::{Metric, Name};
-use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_study::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
 
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Standing};
@@ -334,7 +334,7 @@ mod tests {
     use crate::proof::{front, prove, tests::group};
     use allocanary_cell::sample::Answer;
     use allocanary_cell::workload::Phase;
-    use allocanary_study::metrics::Metrics;
+    use allocanary_measure::metrics::Metrics;
 
     fn around(middle: f64) -> Vec<f64> {
         (0..10).map(|step| middle * (1.0 + f64::from(step) * 0.001)).collect()

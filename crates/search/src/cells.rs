@@ -15,11 +15,11 @@ use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
 use allocanary_error::{Error, Result};
-use allocanary_study::metrics::Metrics;
-use allocanary_study::rows;
+use allocanary_measure::metrics::Metrics;
+use allocanary_measure::rows;
+use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};
-use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{Study, StudyFile, plan};
 
 /// What a search is made on.

@@ -3,8 +3,8 @@
 
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
-use allocanary_study::metrics::{Better, Metric, Metrics, metric_of_all};
-use allocanary_study::summary::metric_percent;
+use allocanary_measure::metrics::{Better, Metric, Metrics, metric_of_all};
+use allocanary_measure::summary::metric_percent;
 
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];

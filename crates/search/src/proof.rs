@@ -2,8 +2,8 @@
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
 use allocanary_cell::candidate::Candidate;
-use allocanary_study::metrics::{Better, Metric, Name};
-use allocanary_study::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
+use allocanary_measure::metrics::{Better, Metric, Name};
+use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
 
 use crate::goal::{Goal, Guard};
 
@@ -136,7 +136,7 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
 /// The finalists and the present candidate that no other beats in both objective and throughput. Where
 /// throughput is not measured, the one with the best objective.
 pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
-    let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values_of(name));
+    let median = |group: &Group, name: &str| allocanary_measure::summary::stats::median(group.values_of(name));
     let pairs: Vec<(f64, f64)> = groups
         .iter()
         .map(|(_, group)| {
@@ -150,7 +150,7 @@ pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
 pub(crate) mod tests {
     use super::*;
     use crate::goal::Source;
-    use allocanary_study::metrics::Metrics;
+    use allocanary_measure::metrics::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
     pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {

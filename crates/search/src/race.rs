@@ -64,7 +64,7 @@ pub fn promising(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::goal::Source;
-    use allocanary_study::metrics::Metrics;
+    use allocanary_measure::metrics::Metrics;
 
     #[test]
     fn a_guard_costs_nothing_within_its_limit() {

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use allocanary_cell::candidate::Candidate;
 use allocanary_error::{Error, Result};
-use allocanary_study::metrics::Name;
-use allocanary_study::summary::stats::median;
-use allocanary_study::summary::{Group, LEAST_SAMPLES};
+use allocanary_measure::metrics::Name;
+use allocanary_measure::summary::stats::median;
+use allocanary_measure::summary::{Group, LEAST_SAMPLES};
 
 use crate::goal::Goal;
 use crate::proof::{self, Finalist};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use allocanary_cell::candidate::Candidate;
 use allocanary_error::Result;
 use allocanary_kernel::rng::Rng;
-use allocanary_study::metrics::Metrics;
-use allocanary_study::summary::Group;
+use allocanary_measure::metrics::Metrics;
+use allocanary_measure::summary::Group;
 
 use crate::goal::{Goal, Source};
 use crate::proof::Finalist;

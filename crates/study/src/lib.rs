@@ -12,12 +12,9 @@
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
-pub mod metrics;
-pub mod rows;
 pub mod run;
 pub mod session;
 mod study;
-pub mod summary;
 
 pub use study::{
     CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds,

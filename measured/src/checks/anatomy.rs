@@ -1,8 +1,8 @@
 //! The parts of the resident memory of every candidate of the default study, added up.
 
+use allocanary_measure::summary::Anatomy;
+use allocanary_measure::summary::anatomy::Part;
 use allocanary_study::find_shipped;
-use allocanary_study::summary::Anatomy;
-use allocanary_study::summary::anatomy::Part;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

@@ -3,8 +3,8 @@
 use std::fs;
 
 use allocanary_cell::sample::Sample;
-use allocanary_study::summary::Anatomy;
-use allocanary_study::summary::anatomy::Part;
+use allocanary_measure::summary::Anatomy;
+use allocanary_measure::summary::anatomy::Part;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

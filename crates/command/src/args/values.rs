@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 
 use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::workloads;
+use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_report as reports;
 use allocanary_report::production::{PLACES, Place};
-use allocanary_study::metrics::ALL as METRICS;
 use allocanary_study::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};

@@ -11,12 +11,12 @@ use crate::args::CompareFlags;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
+use allocanary_measure::metrics::{Metric, Metrics};
+use allocanary_measure::rows;
+use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 use allocanary_report as reports;
 use allocanary_report::answer::{Answer, short};
 use allocanary_report::comparison;
-use allocanary_study::metrics::{Metric, Metrics};
-use allocanary_study::rows;
-use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {

@@ -12,8 +12,8 @@ use allocanary_allocators::allocator::PerCore;
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
+use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_report as reports;
-use allocanary_study::metrics::ALL as METRICS;
 use allocanary_study::run::program::{huge_pages, runtimes};
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 

@@ -16,14 +16,14 @@ use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
+use allocanary_measure::metrics::Metrics;
+use allocanary_measure::rows;
+use allocanary_measure::summary::{About, Decided, Findings, Fold};
 use allocanary_report as reports;
 use allocanary_report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
-use allocanary_study::metrics::Metrics;
-use allocanary_study::rows;
 use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
-use allocanary_study::summary::{About, Decided, Findings, Fold};
 use allocanary_study::{Studies, find_shipped};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

@@ -3,12 +3,12 @@
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
+use allocanary_measure::metrics::ALL as METRICS;
+use allocanary_measure::summary::Findings;
 use allocanary_report::answer::{answers, short};
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_study::StudyFile;
-use allocanary_study::metrics::ALL as METRICS;
-use allocanary_study::summary::Findings;
 
 use crate::args::{OutputFlags, TableFlags};
 

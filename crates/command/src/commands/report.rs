@@ -9,10 +9,10 @@ use super::{measure, output, terminal};
 use crate::args::ReportFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
+use allocanary_measure::rows;
+use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
 use allocanary_report::table::{self, Columns, View};
-use allocanary_study::rows;
-use allocanary_study::run::holds_rows;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {

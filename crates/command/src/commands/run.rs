@@ -17,7 +17,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_study::metrics::Metrics;
+use allocanary_measure::metrics::Metrics;
 use allocanary_study::run::Target;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::run::program::runtimes;

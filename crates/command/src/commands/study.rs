@@ -10,7 +10,7 @@ use super::terminal;
 use crate::args::{StudyFlags, StudyRunFlags};
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
-use allocanary_study::metrics::Metrics;
+use allocanary_measure::metrics::Metrics;
 use allocanary_study::run::Target;
 use allocanary_study::session::Linked;
 use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};

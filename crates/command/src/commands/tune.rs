@@ -25,6 +25,7 @@ use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_duration;
+use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_report as reports;
 use allocanary_report::production::Change;
 use allocanary_search::answer::{self, Job};
@@ -35,7 +36,6 @@ use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{self, Executor, Linked, kept};
-use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, Study, StudyFile, expected_time, plan};
 
 use shown::Shown;

@@ -6,7 +6,7 @@
 //! answer is in its own files). Of `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. Of `doctor`: `change` or
 //! `keep`.
 
-use allocanary_study::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
+use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
 use serde_json::{Map, Value, json};
 
 use super::Answer;

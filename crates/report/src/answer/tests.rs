@@ -7,8 +7,8 @@ use allocanary_cell::program::OverTime;
 use allocanary_cell::version::Version;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::metrics::metric_of_all;
-use allocanary_study::summary::{About, Estimate, Line, Point, Tail};
+use allocanary_measure::metrics::metric_of_all;
+use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
 
 use super::*;
 use crate::table::{self, View};

@@ -1,8 +1,8 @@
 //! What a comparison says of each gate, or of all if there is none. In: a judgement. Out: answers, what fails first.
 
 use allocanary_kernel::units::show_share;
-use allocanary_study::metrics::Better;
-use allocanary_study::summary::{Compared, Gate, Judged, Judgement, Verdict};
+use allocanary_measure::metrics::Better;
+use allocanary_measure::summary::{Compared, Gate, Judged, Judgement, Verdict};
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, compared, object};

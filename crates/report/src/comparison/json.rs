@@ -1,6 +1,6 @@
 //! A comparison for a script. In: a judgement and its answers. Out: JSON.
 
-use allocanary_study::summary::{Compared, Judgement};
+use allocanary_measure::summary::{Compared, Judgement};
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, compared, document, object};

@@ -1,6 +1,6 @@
 //! A comparison for a pull request or a job's summary. In: a judgement and its answers. Out: GitHub's Markdown.
 
-use allocanary_study::summary::Judgement;
+use allocanary_measure::summary::Judgement;
 
 use crate::answer::Answer;
 use crate::markdown::escaped;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::markup::{candidate, prose};
 use crate::{answer, words};
-use allocanary_study::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
+use allocanary_measure::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
 
 /// The section.
 pub fn section(findings: &Findings) -> Markup {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use allocanary_kernel::units::{Unit, show_time};
-use allocanary_study::summary::Findings;
+use allocanary_measure::summary::Findings;
 
 /// The list; empty if the rows say nothing of it.
 pub fn list(findings: &Findings) -> Markup {

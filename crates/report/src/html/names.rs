@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::markup::{candidate, prose};
 use crate::pictures::palette;
-use allocanary_study::summary::{Findings, Line};
+use allocanary_measure::summary::{Findings, Line};
 
 /// What is unproven.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use super::tables;
 use crate::markup::prose;
 use crate::pictures::{self, Picture};
 use crate::words;
-use allocanary_study::metrics::Metrics;
-use allocanary_study::summary::{Axis, Panel, Section};
+use allocanary_measure::metrics::Metrics;
+use allocanary_measure::summary::{Axis, Panel, Section};
 
 /// The panel's title.
 pub fn title(panel: &Panel) -> String {

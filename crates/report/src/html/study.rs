@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::figures::{self, Block, Figure};
 use crate::markup::{candidate, prose};
-use allocanary_study::summary::{Section, Verdict};
+use allocanary_measure::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
 pub fn head(place: usize, section: &Section, several: bool) -> Markup {

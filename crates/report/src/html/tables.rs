@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::names::Names;
 use crate::markup::{candidate, prose};
 use crate::words;
-use allocanary_study::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_study::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
+use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
+use allocanary_measure::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &Names) -> Markup {

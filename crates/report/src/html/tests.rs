@@ -3,8 +3,8 @@
 use super::*;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
-use allocanary_study::metrics::ALL as METRICS;
-use allocanary_study::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
+use allocanary_measure::metrics::ALL as METRICS;
+use allocanary_measure::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::words;
-use allocanary_study::summary::Findings;
+use allocanary_measure::summary::Findings;
 
 /// Failures come first, because the figures below do not include them. Remarks about sound rows are no failure.
 pub fn section(findings: &Findings) -> Markup {

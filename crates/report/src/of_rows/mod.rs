@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_error::Result;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::metrics::{Metric, Metrics};
-use allocanary_study::rows;
-use allocanary_study::summary::{About, Findings, Fold, Gate, Judgement, Side};
+use allocanary_measure::metrics::{Metric, Metrics};
+use allocanary_measure::rows;
+use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
 
 use super::{comparison, find};
 

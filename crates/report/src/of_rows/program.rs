@@ -8,7 +8,7 @@ use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
 use allocanary_error::Error;
-use allocanary_study::summary::Judged;
+use allocanary_measure::summary::Judged;
 use tempfile::tempdir;
 
 use super::*;

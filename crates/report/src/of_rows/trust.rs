@@ -5,7 +5,7 @@ use allocanary_cell::job::Job;
 use allocanary_cell::load::Load;
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
-use allocanary_study::summary::{Judged, Verdict};
+use allocanary_measure::summary::{Judged, Verdict};
 
 use super::*;
 

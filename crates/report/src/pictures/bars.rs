@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::{Named, Picture, figure};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::{Better, Metric, metric_of_all};
-use allocanary_study::summary::{Estimate, PRICE, Panel, Section};
+use allocanary_measure::metrics::{Better, Metric, metric_of_all};
+use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
 
 /// The pictures of one panel, at most.
 const MOST: usize = 6;

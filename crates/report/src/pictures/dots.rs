@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::{Picture, figure, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Estimate, Panel};
+use allocanary_measure::summary::{Estimate, Panel};
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {

@@ -5,8 +5,8 @@ use super::scale::{Scale, column_shares};
 use super::{Picture, figure, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::metric_of_all;
-use allocanary_study::summary::{Axis, Estimate, Panel};
+use allocanary_measure::metrics::metric_of_all;
+use allocanary_measure::summary::{Axis, Estimate, Panel};
 
 /// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 7] = [

@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::{Picture, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Axis, Panel};
+use allocanary_measure::summary::{Axis, Panel};
 
 /// The memory over time at one column; `None` if no row has it.
 pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {

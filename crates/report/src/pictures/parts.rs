@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::{Named, Picture};
 use crate::{anatomies, words};
-use allocanary_study::summary::anatomy::PARTS;
-use allocanary_study::summary::{Anatomy, Panel};
+use allocanary_measure::summary::anatomy::PARTS;
+use allocanary_measure::summary::{Anatomy, Panel};
 
 /// The bars of one column. The caption says what the line that the answer takes has less of than the first.
 pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -> Option<Picture> {

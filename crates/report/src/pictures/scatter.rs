@@ -7,8 +7,8 @@ use super::scale::Scale;
 use super::{Picture, figure, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::{Better, Metric, metric_of_all};
-use allocanary_study::summary::{Axis, Estimate, Panel, Recommendation, Section};
+use allocanary_measure::metrics::{Better, Metric, metric_of_all};
+use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
 
 /// What memory is paid with, the most telling first.
 const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];

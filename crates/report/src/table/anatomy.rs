@@ -3,7 +3,7 @@
 use super::{bold, wrapped};
 use crate::{anatomies, words};
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::Panel;
+use allocanary_measure::summary::Panel;
 
 /// The bars at the largest column; nothing if no row says where its memory is.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {

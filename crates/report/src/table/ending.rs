@@ -4,7 +4,7 @@ use super::{bold, height, wrapped};
 use crate::answer::{self, Pasted};
 use crate::words;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::Findings;
+use allocanary_measure::summary::Findings;
 
 /// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
 const LINES: usize = 20;

@@ -10,8 +10,8 @@ use super::{Columns, bold, heading, painted, wrapped};
 use crate::{anatomies, figures, words};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
-use allocanary_study::metrics::{ALL as METRICS, Metric, metric_of_all};
-use allocanary_study::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
+use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
+use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
 
 /// A candidate and its figures.
 struct Row {

@@ -3,8 +3,8 @@
 use super::*;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
-use allocanary_study::metrics::metric_of_all;
-use allocanary_study::summary::{Point, Tail};
+use allocanary_measure::metrics::metric_of_all;
+use allocanary_measure::summary::{Point, Tail};
 
 fn named(candidate: &str) -> Candidate {
     Candidate::read(candidate, &BTreeMap::new())

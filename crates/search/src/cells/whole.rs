@@ -16,7 +16,7 @@ use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::rows;
+use allocanary_measure::rows;
 use allocanary_study::run::program::runtimes;
 use allocanary_study::session::{Line, Scripted};
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::goal::Source;
 use crate::proof::tests::group;
-use allocanary_study::metrics::Metrics;
+use allocanary_measure::metrics::Metrics;
 
 /// Answers with a memory for each candidate; others fail.
 struct Table {

@@ -4,13 +4,11 @@
 mod builder;
 pub(crate) mod cause;
 mod child;
-mod ours;
 pub mod program;
 pub(crate) mod roster;
 mod store;
 
 pub use builder::Builder;
 pub use child::{Child, Ended, run_child};
-pub use ours::holds_rows;
 pub use roster::{Refusal, Roster, check_folder, describe};
 pub use store::{Left, Store, Target};

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::ours::holds_rows;
-use crate::rows;
 use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::{private, sys};
+use allocanary_measure::rows;
+use allocanary_measure::rows::holds_rows;
 
 /// The place of a study's files.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::rows;
 use crate::run::Target;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
+use allocanary_measure::rows;
 
 /// The cells that already have rows.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::older;
-use crate::summary::Published;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
+use allocanary_measure::summary::Published;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -24,9 +24,9 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::units::{Unit, parse_duration};
+use allocanary_measure::summary::Agreement;
 use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::{self, Executor, Linked};
-use allocanary_study::summary::Agreement;
 use allocanary_study::{Studies, StudyFile, plan};
 use allocanary_trace::format::Header;
 

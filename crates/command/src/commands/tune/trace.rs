@@ -7,10 +7,10 @@ use super::workload::cells_of;
 use crate::args::TuneFlags;
 use crate::commands::replay;
 use allocanary_error::Result;
+use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::StudyFile;
-use allocanary_study::metrics::Metrics;
 use allocanary_trace::reader::Trace;
 
 const HOLDS: &str = "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \

@@ -7,9 +7,9 @@ use crate::args::TuneFlags;
 use crate::commands::cells;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
+use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
-use allocanary_study::metrics::Metrics;
 use allocanary_study::run::Roster;
 use allocanary_study::{Studies, Study, StudyFile};
 

@@ -15,7 +15,7 @@ use allocanary_cell::spec::Spec;
 use allocanary_doctor::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
-use allocanary_study::metrics::metric_of_all;
+use allocanary_measure::metrics::metric_of_all;
 use allocanary_study::run::Roster;
 use allocanary_study::session::{Executor, Linked, Outcome};
 use allocanary_study::{StudyFile, plan};

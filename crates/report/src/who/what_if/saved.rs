@@ -1,8 +1,8 @@
 //! What several replays of one way keep less than those of another. In: heaps. Out: bytes with their interval, and whether that is worth
 //! a change.
 
-use allocanary_study::summary::stats::{median, ratio};
-use allocanary_study::summary::{MISSES, difference_interval, ratio_interval};
+use allocanary_measure::summary::stats::{median, ratio};
+use allocanary_measure::summary::{MISSES, difference_interval, ratio_interval};
 use allocanary_who::what_if::Heap;
 
 /// A share of the heap below which a change is none.

@@ -3,9 +3,9 @@
 
 use regex_lite::Regex;
 
-use crate::metrics::{ALL as METRICS, Better, Metric};
 use allocanary_cell::program::Figure;
 use allocanary_kernel::units::Unit;
+use allocanary_measure::metrics::{ALL as METRICS, Better, Metric};
 
 /// A figure to read.
 #[derive(Debug)]

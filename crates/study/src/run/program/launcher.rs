@@ -16,7 +16,6 @@ use super::proof::{BUDGET, Library};
 use super::{
     ContainerLimits, Interrupted, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes, variables,
 };
-use crate::metrics::MOST_NAMED;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
@@ -27,6 +26,7 @@ use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::{parse_bytes, parse_duration};
 use allocanary_kernel::{private, sys};
+use allocanary_measure::metrics::MOST_NAMED;
 
 /// The variables of the contract with our preloaded libraries.
 const PROOF: &str = "ALLOCANARY_PROOF";

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::rows;
 use crate::session::{Line, Scripted};
 use crate::study::StudyFile;
 use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_measure::rows;
 
 const SECOND: Duration = Duration::from_secs(1);
 

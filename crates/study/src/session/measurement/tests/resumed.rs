@@ -1,7 +1,7 @@
 //! Measurements that go on with rows of before: which cells run, and what the rows say together.
 
 use super::*;
-use crate::summary::{About, Findings, Fold};
+use allocanary_measure::summary::{About, Findings, Fold};
 
 fn answers(count: usize) -> Vec<Line> {
     vec![answer(); count]

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use serde::Deserialize;
 
-use crate::rows::MOST_LINE;
+use super::MOST_LINE;
 
 /// The fields of a row in every schema.
 #[derive(Deserialize)]

@@ -296,6 +296,6 @@ fn is_in_the_method(name: &str, table: &str) {
     }
     assert_eq!(
         old, table,
-        "where the change is meant: UPDATE_GOLDEN=1 cargo test --release -p allocanary-study --lib simulation"
+        "where the change is meant: UPDATE_GOLDEN=1 cargo test --release -p allocanary-measure --lib simulation"
     );
 }
