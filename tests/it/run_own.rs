@@ -6,7 +6,7 @@ use std::process::Command;
 
 use allocanary_cell::provenance::Build;
 use allocanary_kernel::sys::affinity;
-use allocanary_study::run::program::huge_pages;
+use allocanary_program::huge_pages;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 

@@ -6,7 +6,7 @@
 use allocanary_allocators::paste;
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys::HugePages;
-use allocanary_study::run::program::huge_pages;
+use allocanary_program::huge_pages;
 
 /// How a program with limited huge pages is started.
 #[derive(Clone, Debug, PartialEq, Eq)]

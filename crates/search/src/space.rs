@@ -9,8 +9,8 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::spec::Spec;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
-use allocanary_study::run::program::huge_pages::PROCESS_THP;
-use allocanary_study::run::program::runtimes;
+use allocanary_program::huge_pages::PROCESS_THP;
+use allocanary_program::runtimes;
 
 /// A setting that is worth a search.
 pub struct Dimension {

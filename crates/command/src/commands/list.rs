@@ -13,8 +13,8 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
+use allocanary_program::{huge_pages, runtimes};
 use allocanary_report as reports;
-use allocanary_study::run::program::{huge_pages, runtimes};
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list.

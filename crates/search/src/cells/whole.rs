@@ -17,7 +17,7 @@ use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::rows;
-use allocanary_study::run::program::runtimes;
+use allocanary_program::runtimes;
 use allocanary_study::session::{Line, Scripted};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -2,9 +2,7 @@
 //! plan. Out: `samples.jsonl`.
 
 mod builder;
-pub(crate) mod cause;
 mod child;
-pub mod program;
 pub(crate) mod roster;
 mod store;
 

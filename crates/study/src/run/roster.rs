@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::cause::cause;
 use super::child::{Child, run_child};
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
 use allocanary_error::{Error, Result};
+use allocanary_program::cause::cause;
 
 /// The available cells.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome, Ran, row};
-use crate::run::cause::{cause, killed_for_memory};
 use crate::run::roster::bare_environment;
 use crate::run::{Child, Ended, Roster, run_child};
 use allocanary_cell::Cell;
@@ -14,6 +13,7 @@ use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
 use allocanary_kernel::sys;
+use allocanary_program::cause::{cause, killed_for_memory};
 use allocanary_trace::prepare;
 
 /// Runs the cells of a roster.

@@ -23,7 +23,6 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::run;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::spec::Spec;
@@ -91,7 +90,7 @@ impl StudyFile {
             }
         };
         if let Some(program) = &self.program {
-            run::program::check(program).map_err(input)?;
+            allocanary_program::check(program).map_err(input)?;
             let given = [(self.workloads.is_some(), "workloads"), (self.threads.is_some(), "threads")];
             if let Some((_, key)) = given.into_iter().find(|(given, _)| *given) {
                 return Err(input(format!(

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Scale, Study};
-use crate::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
@@ -13,6 +12,7 @@ use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::elf::check_loadable;
 use allocanary_kernel::rng::Rng;
+use allocanary_program::huge_pages::{self, PROCESS_THP};
 
 /// Every cell of the study in the order in which it runs.
 ///

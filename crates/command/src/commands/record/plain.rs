@@ -14,7 +14,7 @@ use crate::commands::terminal;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::sys::{self, HeldSignal};
-use allocanary_study::run::program::{end_all, residents};
+use allocanary_program::{end_all, residents};
 use allocanary_trace::record::RecordOptions;
 
 /// The longest sleep between two looks at the program: a signal may come between.

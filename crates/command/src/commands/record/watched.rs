@@ -14,8 +14,8 @@ use allocanary_cell::job::Job;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_error::{Error, Result};
+use allocanary_program::{Interrupted, Recorder};
 use allocanary_study::StudyFile;
-use allocanary_study::run::program::{Interrupted, Recorder};
 use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than a terminal.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::ContainerLimits;
 use super::RunContext;
 use super::around::{Around, how, is_killed, signal_number};
+use super::cause::{cause, killed_for_memory};
 use super::group::ControlGroup;
 use super::huge_pages;
 use super::launcher::limits;
@@ -17,7 +18,6 @@ use super::ready::Ready;
 use super::tree;
 use super::variables;
 use super::watch::Watch;
-use crate::run::cause::{cause, killed_for_memory};
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_kernel::sys::{self, HugePages, Usage};
 
