@@ -22,8 +22,8 @@ use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::units::{Bytes, Unit};
 use allocanary_measure::summary::stats::median;
-use allocanary_study::run::{Child, Roster, run_child};
-use allocanary_study::session::{Executor, Linked, Outcome};
+use allocanary_session::child::{Child, run_child};
+use allocanary_session::{Executor, Linked, Outcome, Roster};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

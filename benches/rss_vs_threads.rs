@@ -12,8 +12,7 @@ use std::time::Duration;
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::workload::Phase;
-use allocanary_study::run::Roster;
-use allocanary_study::session::{Linked, Session};
+use allocanary_session::{Linked, Roster, Session};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 

@@ -21,7 +21,7 @@ const PLACES: &[Place] = &[
     Place("crates/preload/src/exported.rs", "(NAME, build = $build:expr) => {", "an arm of `preload!`"),
     Place("crates/preload/src/settings.rs", "\"NAME\" => Some(", "its table of settings, and an arm of `table_of`"),
     Place(
-        "crates/study/src/study/mod.rs",
+        "crates/session/src/study/mod.rs",
         "    \"NAME\",",
         "a line of `PROGRAM_CANDIDATES`, and of its settings by default",
     ),

@@ -8,7 +8,7 @@ use allocanary_cell::spec::Spec;
 use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
-use allocanary_study::find_shipped;
+use allocanary_session::find_shipped;
 
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;

@@ -18,9 +18,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
-use allocanary_study::run::{Left, Store, Target};
-use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};
-use allocanary_study::{Study, StudyFile, plan};
+use allocanary_session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 
 /// What a search is made on.
 pub struct Job<'a> {

@@ -2,7 +2,7 @@
 
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
-use allocanary_study::find_shipped;
+use allocanary_session::find_shipped;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use allocanary_report::production::Place;
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 
 use super::values;
 

@@ -8,7 +8,7 @@ use super::http::{self, Http};
 use super::measure::RunFlags;
 use super::output::TableFlags;
 use allocanary_cell::program::Program;
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 
 /// How a program is started, loaded and stopped: flags of `run`, of `tune` and of `record`.
 #[derive(Args, Clone, Default)]

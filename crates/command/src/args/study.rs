@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 
 use super::measure::{MeasureFlags, RunFlags};
 use super::output::TableFlags;

@@ -8,7 +8,7 @@ use super::measure::RunFlags;
 use super::output::TableFlags;
 use super::program::ServiceFlags;
 use allocanary_cell::program::Program;
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 
 /// Flags of `record`.
 #[derive(Args, Clone)]

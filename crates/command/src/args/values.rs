@@ -8,7 +8,7 @@ use allocanary_cell::workloads;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_report as reports;
 use allocanary_report::production::{PLACES, Place};
-use allocanary_study::{CASES, SHIPPED};
+use allocanary_session::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 

@@ -8,8 +8,7 @@ use super::terminal;
 use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_error::{Error, Result};
-use allocanary_study::Studies;
-use allocanary_study::run::{Builder, Roster, check_folder};
+use allocanary_session::{Builder, Roster, Studies, check_folder};
 
 /// The features of this command's build. Its cells are built with the same ones.
 static FEATURES: OnceLock<&str> = OnceLock::new();

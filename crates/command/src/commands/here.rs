@@ -13,9 +13,7 @@ use allocanary_allocators::environment::readable_variables;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Host;
 use allocanary_error::{Error, Result};
-use allocanary_study::run::{Target, describe};
-use allocanary_study::session::Linked;
-use allocanary_study::{Studies, StudyFile, plan};
+use allocanary_session::{Linked, Studies, StudyFile, Target, describe, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {

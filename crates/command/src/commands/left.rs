@@ -3,7 +3,7 @@
 
 use super::terminal;
 use allocanary_error::Error;
-use allocanary_study::run::{Left, Target};
+use allocanary_session::{Left, Target};
 
 /// The error that ends a study or a search. `resume` says how it continues with the rows at a path.
 pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {

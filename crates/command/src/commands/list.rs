@@ -15,7 +15,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_program::{huge_pages, runtimes};
 use allocanary_report as reports;
-use allocanary_study::{CASES, SHIPPED, StudyFile};
+use allocanary_session::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list.
 struct Part {

@@ -22,9 +22,9 @@ use allocanary_measure::summary::{About, Decided, Findings, Fold};
 use allocanary_report as reports;
 use allocanary_report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
-use allocanary_study::run::{Roster, Target};
-use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
-use allocanary_study::{Studies, find_shipped};
+use allocanary_session::{
+    Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
+};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -92,7 +92,7 @@ impl Measurement<'_> {
     /// Runs the cells that have no row yet. `seen` gets each row that was written.
     fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
         let cells = self.roster.descriptions();
-        let measurement = session::Measurement {
+        let measurement = allocanary_session::Measurement {
             group: self.group,
             cells: &cells,
             executor: self.executor,

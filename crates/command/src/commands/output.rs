@@ -8,7 +8,7 @@ use allocanary_measure::summary::Findings;
 use allocanary_report::answer::{answers, short};
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 
 use crate::args::{OutputFlags, TableFlags};
 

@@ -11,8 +11,7 @@ use allocanary_error::Result;
 use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::show_duration;
 use allocanary_report::wrapped;
-use allocanary_study::session::planned;
-use allocanary_study::{Study, StudyFile, expected_time};
+use allocanary_session::{Study, StudyFile, expected_time, planned};
 
 /// The most lines of the summary.
 const MOST_LINES: usize = 10;

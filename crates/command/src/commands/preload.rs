@@ -9,7 +9,7 @@ use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;
-use allocanary_study::run::Builder;
+use allocanary_session::Builder;
 
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {

@@ -10,7 +10,7 @@ use super::{preload, terminal};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::Unit;
 use allocanary_report::production::{Change, Place};
-use allocanary_study::run::Target;
+use allocanary_session::Target;
 
 /// Fails if the files would have no folder: before anything is measured.
 pub fn check(place: Option<Place>, target: &Target) -> Result<()> {

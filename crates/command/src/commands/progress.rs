@@ -14,7 +14,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::show_duration;
-use allocanary_study::{expected_seconds, expected_time};
+use allocanary_session::{expected_seconds, expected_time};
 
 /// One of the studies that run one after the other.
 #[derive(Clone, Debug)]

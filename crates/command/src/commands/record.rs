@@ -19,7 +19,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_program::Residents;
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::pack::pack;
 use allocanary_trace::reader::Trace;

@@ -13,9 +13,7 @@ use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_allocators::allocators::is_built;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
-use allocanary_study::run::{Roster, Target};
-use allocanary_study::session::Linked;
-use allocanary_study::{Studies, StudyFile};
+use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 

@@ -20,9 +20,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_program::huge_pages::{self, PROCESS_THP};
 use allocanary_program::runtimes;
-use allocanary_study::run::Target;
-use allocanary_study::session;
-use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
+use allocanary_session::{PROGRAM_CANDIDATES, Studies, StudyFile, Target, plan};
 use started::Started;
 
 /// Runs what the flags say.
@@ -92,7 +90,7 @@ pub fn run_study(
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
-    let executor = &session::Program::new(&started.launcher);
+    let executor = &allocanary_session::Program::new(&started.launcher);
     Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
 }
 

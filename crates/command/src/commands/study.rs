@@ -11,9 +11,7 @@ use crate::args::{StudyFlags, StudyRunFlags};
 use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_study::run::Target;
-use allocanary_study::session::Linked;
-use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
+use allocanary_session::{CASES, Linked, SHIPPED, Studies, StudyFile, Target, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {

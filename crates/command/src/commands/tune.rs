@@ -34,9 +34,7 @@ use allocanary_search::goal::Guard;
 use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
-use allocanary_study::run::{Left, Store, Target};
-use allocanary_study::session::{self, Executor, Linked, kept};
-use allocanary_study::{Studies, Study, StudyFile, expected_time, plan};
+use allocanary_session::{Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan};
 
 use shown::Shown;
 use subject::Subject;
@@ -89,7 +87,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         kept::compare(&target, &group)?;
     }
     let executor: Box<dyn Executor> = match &subject.started {
-        Some(started) => Box::new(session::Program::new(&started.launcher)),
+        Some(started) => Box::new(allocanary_session::Program::new(&started.launcher)),
         None => Box::new(Linked::new(&subject.roster)),
     };
     let mut shown = Shown::new(&descriptions);

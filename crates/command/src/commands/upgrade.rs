@@ -17,9 +17,7 @@ use allocanary_cell::Cell;
 use allocanary_doctor::installed::Installed;
 use allocanary_error::{Error, Result};
 use allocanary_report::upgrade::upgrade;
-use allocanary_study::run::Target;
-use allocanary_study::session::{self, Executor, Outcome};
-use allocanary_study::{Studies, StudyFile};
+use allocanary_session::{Executor, Outcome, Program, Studies, StudyFile, Target};
 
 /// Compares.
 pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
@@ -95,7 +93,7 @@ fn several(files: Vec<StudyFile>, target: Option<Target>, flags: &UpgradeFlags, 
         named.for_each(|(name, started)| started.keep_in(folder.join("cells").join(name)));
     }
     let names = group.iter().map(|file| file.name.clone().unwrap_or_default());
-    let programs = Programs(names.zip(all.iter().map(|one| session::Program::new(&one.launcher))).collect());
+    let programs = Programs(names.zip(all.iter().map(|one| Program::new(&one.launcher))).collect());
     let group = Studies(group);
     let roster = all[0].roster();
     let (rows, brief) = (target.rows(), output.is_brief());
@@ -118,10 +116,10 @@ fn several(files: Vec<StudyFile>, target: Option<Target>, flags: &UpgradeFlags, 
 }
 
 /// Several programs: each cell is run by the launcher of its study.
-struct Programs<'a>(BTreeMap<String, session::Program<'a>>);
+struct Programs<'a>(BTreeMap<String, Program<'a>>);
 
 impl<'a> Programs<'a> {
-    fn of(&self, cell: &Cell) -> &session::Program<'a> {
+    fn of(&self, cell: &Cell) -> &Program<'a> {
         let name = cell.study.as_deref().unwrap_or_default();
         self.0.get(name).or_else(|| self.0.values().next()).expect("there are two programs or more")
     }

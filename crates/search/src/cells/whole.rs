@@ -18,7 +18,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::rows;
 use allocanary_program::runtimes;
-use allocanary_study::session::{Line, Scripted};
+use allocanary_session::{Line, Scripted};
 
 const SECOND: Duration = Duration::from_secs(1);
 

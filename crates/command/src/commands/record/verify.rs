@@ -25,9 +25,7 @@ use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_measure::summary::Agreement;
-use allocanary_study::run::{Roster, Target};
-use allocanary_study::session::{self, Executor, Linked};
-use allocanary_study::{Studies, StudyFile, plan};
+use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_trace::format::Header;
 
 /// The candidates of this build that are compared where the user names none.
@@ -112,7 +110,7 @@ impl Verification {
         let Some(real) = rows(
             self.real,
             &self.started.roster(),
-            &session::Program::new(&self.started.launcher),
+            &allocanary_session::Program::new(&self.started.launcher),
             folder.join("real"),
         )?
         else {

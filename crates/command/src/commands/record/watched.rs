@@ -15,7 +15,7 @@ use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_error::{Error, Result};
 use allocanary_program::{Interrupted, Recorder};
-use allocanary_study::StudyFile;
+use allocanary_session::StudyFile;
 use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than a terminal.

@@ -17,7 +17,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_error::{Error, Result};
 use allocanary_program::{BUDGET, Other, THREAD_IDLE, huge_pages, runtimes};
-use allocanary_study::PROGRAM_CANDIDATES;
+use allocanary_session::PROGRAM_CANDIDATES;
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {

@@ -23,8 +23,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_program::{Launcher, runtimes};
-use allocanary_study::StudyFile;
-use allocanary_study::run::Roster;
+use allocanary_session::{Roster, StudyFile};
 
 /// How long a first run may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);

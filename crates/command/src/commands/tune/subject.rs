@@ -10,8 +10,7 @@ use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
 use allocanary_search::Goal;
 use allocanary_search::space::Rest;
-use allocanary_study::run::Roster;
-use allocanary_study::{Study, StudyFile};
+use allocanary_session::{Roster, Study, StudyFile};
 
 /// What is tuned.
 pub struct Subject {

@@ -10,8 +10,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
-use allocanary_study::run::Roster;
-use allocanary_study::{Studies, Study, StudyFile};
+use allocanary_session::{Roster, Studies, Study, StudyFile};
 
 /// The workload of the flags.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {

@@ -1,27 +1,14 @@
 //! A study as it is measured: the one loop over its cells. In: cells in order, what runs them. Out: one row for each, even
 //! if its process fails, passed on as soon as it exists.
 //!
-//! Studies of our own workloads ([`Linked`]), runs of the user's program ([`Program`]) and tests ([`Scripted`]) differ in
+//! Studies of our own workloads ([`Linked`](crate::Linked)), runs of the user's program ([`Program`](crate::Program)) and
+//! tests ([`Scripted`](crate::Scripted)) differ in
 //! what runs a cell, and in nothing else.
-
-mod earlier;
-mod executor;
-pub mod kept;
-mod linked;
-mod measurement;
-mod program;
-mod scripted;
-
-pub use earlier::{Earlier, other_file};
-pub use executor::{Executor, Outcome};
-pub use linked::Linked;
-pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch, planned, prefix};
-pub use program::Program;
-pub use scripted::{Line, Scripted};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::{Executor, Outcome};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::Sample;
 use allocanary_error::Result;

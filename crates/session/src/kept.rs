@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::run::Target;
-use crate::study::Studies;
+use crate::Studies;
+use crate::Target;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome, Ran, row};
-use crate::run::roster::bare_environment;
-use crate::run::{Child, Ended, Roster, run_child};
+use crate::Roster;
+use crate::child::{Child, Ended, run_child};
+use crate::roster::bare_environment;
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::Target;
+use crate::Target;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Build;

@@ -203,7 +203,7 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::StudyFile;
+    use crate::StudyFile;
     use allocanary_allocators::allocator::PerCore;
     use allocanary_allocators::environment::Environment;
     use allocanary_allocators::setting::{Kind, Setting};

@@ -1,0 +1,43 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! The parent's side of a study. Data flow in one direction, and each step passes them on in a file or a pipe:
+//!
+//! 1. A [`Study`] (TOML, flags) and the available cells make a [`plan`](plan()): a list of cells in shuffled rounds.
+//! 2. A [`Session`] runs them one after the other. An [`Executor`] starts one fresh process for each: a linked cell
+//!    ([`Linked`]), or the user's program ([`Program`]).
+//! 3. The [`Store`] writes each sample as a row of a file, flushed at once, so that no measurement is lost.
+//!
+//! Measuring writes rows. Summaries and reports are made from rows, by the crates `allocanary-measure` and
+//! `allocanary-report`.
+
+// This crate returns numbers and texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+mod builder;
+pub mod child;
+mod earlier;
+mod executor;
+pub mod kept;
+mod linked;
+mod measurement;
+mod program;
+mod roster;
+mod scripted;
+mod session;
+mod store;
+mod study;
+
+pub use builder::Builder;
+pub use earlier::{Earlier, other_file};
+pub use executor::{Executor, Outcome};
+pub use linked::Linked;
+pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch, planned, prefix};
+pub use program::Program;
+pub use roster::{Refusal, Roster, check_folder, describe};
+pub use scripted::{Line, Scripted};
+pub use session::{Ending, Session};
+pub use store::{Left, Store, Target};
+pub use study::{
+    CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds,
+    expected_time, find_shipped, memory_at_hand, plan, too_many,
+};
