@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::provenance::{Build, Host};
+use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
+use allocanary_kernel::host::Host;
 use tempfile::tempdir;
 
 use super::support::{allocanary, samples, script, study, words};

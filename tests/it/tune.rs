@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::provenance::{Build, Host};
+use allocanary_cell::provenance::Build;
+use allocanary_kernel::host::Host;
 use tempfile::{TempDir, tempdir};
 
 use super::bounded::Bounded;

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::provenance::Build;
-use crate::spec::{Spec, nearest};
 use crate::workload::Workload;
 use allocanary_allocators::allocator::PerCore;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::Setting;
+use allocanary_spec::{Spec, perhaps};
 
 /// A cell's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,16 +144,6 @@ impl WorkloadDescription {
         }
         Ok(values)
     }
-}
-
-/// What a user may have meant: `; perhaps narenas or narenas_ratio`. If no name is similar, it lists all names.
-pub fn perhaps<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let near = nearest(wanted, names.clone());
-    if !near.is_empty() {
-        return format!("; perhaps {}", near.join(" or "));
-    }
-    let all: Vec<&str> = names.take(12).collect();
-    if all.is_empty() { "; it has none".into() } else { format!("; there are {}", all.join(", ")) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! Modules with singular names are contracts. Modules with plural names contain the entries and the list of them: one
 //! file and one line add a workload or a meter.
 
-pub mod candidate;
 mod cell;
 pub mod description;
 pub mod job;
@@ -22,7 +21,6 @@ pub mod sample;
 #[cfg(test)]
 #[path = "../build/sources.rs"]
 mod sources;
-pub mod spec;
 pub mod version;
 pub mod worker;
 pub mod workload;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::System;
-use allocanary_cell::provenance::Host;
 use allocanary_kernel::cgroups::{self, Groups};
 use allocanary_kernel::container::{Cpus, Trouble, quota};
+use allocanary_kernel::host::Host;
 use allocanary_kernel::sys;
 use allocanary_kernel::units::Bytes;
 

@@ -17,7 +17,7 @@ use allocanary_allocators::setting::{Kind, Setting, c_number as number};
 use allocanary_allocators::system_settings;
 #[cfg(feature = "jemalloc")]
 use allocanary_allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS};
-use allocanary_cell::spec::nearest;
+use allocanary_spec::nearest;
 #[cfg(not(feature = "jemalloc"))]
 const JEMALLOC_SETTINGS: &[Setting] = &[];
 #[cfg(not(feature = "jemalloc"))]

@@ -18,6 +18,7 @@ pub mod elf;
 pub mod fnv;
 pub mod fork_lock;
 pub mod free_list;
+pub mod host;
 pub mod mappings;
 pub mod nearest;
 pub mod private;

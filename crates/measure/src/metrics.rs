@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 
-use allocanary_cell::description::perhaps;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::Unit;
+use allocanary_spec::perhaps;
 
 /// One number of a sample.
 #[derive(Clone)]

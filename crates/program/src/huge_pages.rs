@@ -1,20 +1,18 @@
 //! `process_thp`: the transparent huge pages that a program may get, limited by the process that starts it. In: a cell, what this host
 //! gives, what was seen of the process. Out: the limit, why it cannot act here, and its proof.
 //!
-//! It is a setting of every program's candidate. It has a name of its own because `thp` is one of jemalloc's settings.
+//! It is a setting of every program's candidate.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_kernel::sys::{Given, HugePages, may_have_unadvised};
+use allocanary_spec::PROCESS_THP;
 
-/// The setting.
-pub const PROCESS_THP: &str = "process_thp";
-const NEVER: &str = "never";
-const ADVISED: &str = "advised";
+const NEVER: &str = HugePages::Never.name();
+const ADVISED: &str = HugePages::Advised.name();
 
 /// The setting as a row of a table.
 pub const fn setting() -> Setting {
@@ -25,15 +23,7 @@ pub const fn setting() -> Setting {
 
 /// The limit that a cell's candidate sets.
 pub fn wanted(cell: &Cell) -> Option<HugePages> {
-    limit(&cell.settings)
-}
-
-/// The limit that these settings set.
-pub fn limit(settings: &BTreeMap<String, String>) -> Option<HugePages> {
-    match settings.get(PROCESS_THP)?.as_str() {
-        ADVISED => Some(HugePages::Advised),
-        _ => Some(HugePages::Never),
-    }
+    HugePages::named(cell.settings.get(PROCESS_THP)?)
 }
 
 /// Whether huge pages are given here to memory for which nobody advised them, and can be limited.

@@ -11,22 +11,21 @@ use std::time::{Duration, Instant};
 
 use super::around::signal_number;
 use super::build::build_of;
-use super::huge_pages::{self, PROCESS_THP};
+use super::huge_pages;
 use super::proof::{BUDGET, Library};
 use super::{
     ContainerLimits, Interrupted, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes, variables,
 };
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{CORES_SEEN, Output, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::{parse_bytes, parse_duration};
 use allocanary_kernel::{private, sys};
 use allocanary_measure::metrics::MOST_NAMED;
+use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP};
 
 /// The variables of the contract with our preloaded libraries.
 const PROOF: &str = "ALLOCANARY_PROOF";

@@ -3,7 +3,7 @@
 
 use allocanary_allocators::allocators::known;
 use allocanary_allocators::paste;
-use allocanary_cell::candidate::Candidate;
+use allocanary_spec::Candidate;
 
 /// How to get a candidate's allocator and settings in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use crate::lines::Lines;
 use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
-use allocanary_cell::candidate::Candidate;
-use allocanary_cell::spec::Spec;
+use allocanary_spec::{Candidate, Spec};
 
 /// The folder of an image in which the lines expect a library of ours.
 pub const FOLDER: &str = "/usr/local/lib";

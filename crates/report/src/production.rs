@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::lines::Lines;
 use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
-use allocanary_cell::candidate::Candidate;
-use allocanary_cell::spec::Spec;
 use allocanary_measure::summary::{Choice, Findings, Recommendation};
+use allocanary_spec::{Candidate, Spec};
 
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

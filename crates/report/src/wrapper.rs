@@ -4,9 +4,8 @@
 //! The wrapper is perl, which Debian's base system has. It makes the system call and becomes the program.
 
 use allocanary_allocators::paste;
-use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys::HugePages;
-use allocanary_program::huge_pages;
+use allocanary_spec::{PROCESS_THP, Spec};
 
 /// How a program with limited huge pages is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub struct Wrapper {
 impl Wrapper {
     /// The wrapper that a candidate needs.
     pub fn of(candidate: &Spec) -> Option<Wrapper> {
-        let limit = huge_pages::limit(&candidate.settings)?;
+        let limit = HugePages::named(candidate.settings.get(PROCESS_THP)?)?;
         let directive = match limit {
             HugePages::Advised => "madvise",
             HugePages::Never => "disable",

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::search::{FINAL, Measure, Rows, Searched};
 use allocanary_cell::Cell;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
@@ -19,6 +18,7 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
+use allocanary_spec::Candidate;
 
 /// What a search is made on.
 pub struct Job<'a> {

@@ -1,10 +1,10 @@
 //! What the user wants less of, and what may get worse for it. In: texts such as `memory` and `p99=20%`, and what is
 //! measured. Out: metrics.
 
-use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::metric_percent;
+use allocanary_spec::perhaps;
 
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];

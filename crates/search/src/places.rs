@@ -1,8 +1,8 @@
 //! The lines to paste. In: a candidate. Out: for each place a title and the text.
 
 use allocanary_allocators::paste;
-use allocanary_cell::spec::Spec;
 use allocanary_report::lines::Lines;
+use allocanary_spec::Spec;
 
 /// The text for one place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The proof: finalists against what the user has now, on fresh rows only. In: values of each metric. Out: verdicts that
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
-use allocanary_cell::candidate::Candidate;
 use allocanary_measure::metrics::{Better, Metric, Name};
 use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
+use allocanary_spec::Candidate;
 
 use crate::goal::{Goal, Guard};
 

@@ -8,11 +8,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use allocanary_cell::candidate::Candidate;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::stats::median;
 use allocanary_measure::summary::{Group, LEAST_SAMPLES};
+use allocanary_spec::Candidate;
 
 use crate::goal::Goal;
 use crate::proof::{self, Finalist};

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_cell::candidate::Candidate;
 use allocanary_error::Result;
 use allocanary_kernel::rng::Rng;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::Group;
+use allocanary_spec::Candidate;
 
 use crate::goal::{Goal, Source};
 use crate::proof::Finalist;

@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use allocanary_cell::candidate::Candidate;
-use allocanary_cell::description::{Description, perhaps};
-use allocanary_cell::spec::Spec;
+use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
-use allocanary_program::huge_pages::PROCESS_THP;
 use allocanary_program::runtimes;
+use allocanary_spec::{Candidate, PROCESS_THP, Spec, perhaps};
 
 /// A setting that is worth a search.
 pub struct Dimension {

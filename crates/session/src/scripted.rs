@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::executor::{Executor, Outcome};
 use allocanary_allocators::environment::Environment;
 use allocanary_cell::description::{Description, WorkloadDescription};
-use allocanary_cell::provenance::{Build, Host, Provenance};
+use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Answer, Failure, Sample};
 use allocanary_cell::{Cell, workloads};
+use allocanary_kernel::host::Host;
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]

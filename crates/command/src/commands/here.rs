@@ -11,8 +11,8 @@ use super::terminal;
 use crate::args::HereFlags;
 use allocanary_allocators::environment::readable_variables;
 use allocanary_cell::description::Description;
-use allocanary_cell::provenance::Host;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::host::Host;
 use allocanary_session::{Linked, Studies, StudyFile, Target, describe, plan};
 
 /// Measures this build's allocator.

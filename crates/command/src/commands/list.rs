@@ -9,13 +9,14 @@ use super::run::candidates;
 use super::{cells, terminal};
 use crate::args::ListFlags;
 use allocanary_allocators::allocator::PerCore;
-use allocanary_cell::description::{Description, perhaps};
+use allocanary_cell::description::Description;
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_program::{huge_pages, runtimes};
 use allocanary_report as reports;
 use allocanary_session::{CASES, SHIPPED, StudyFile};
+use allocanary_spec::perhaps;
 
 /// A part of the list.
 struct Part {

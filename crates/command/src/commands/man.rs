@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{self, ManFlags};
-use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
+use allocanary_spec::perhaps;
 
 /// Prints a page, or writes all.
 pub fn run(flags: &ManFlags) -> Result<ExitCode> {

@@ -1,9 +1,9 @@
 //! The process that a user names. In: a process ID or a name. Out: its ID, or what was found instead.
 
-use allocanary_cell::spec::nearest;
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Subject, named, processes};
 use allocanary_kernel::terminal::harmless;
+use allocanary_spec::nearest;
 
 /// The process that a text names, for this verb.
 pub fn find(verb: &str, text: &str) -> Result<u32> {

@@ -1,6 +1,5 @@
 //! What a verb prints of findings: tables, an answer of ten lines, or JSON. In: flags, findings. Out: text.
 
-use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::ALL as METRICS;
@@ -9,6 +8,7 @@ use allocanary_report::answer::{answers, short};
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_session::StudyFile;
+use allocanary_spec::perhaps;
 
 use crate::args::{OutputFlags, TableFlags};
 

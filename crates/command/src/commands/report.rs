@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use super::{measure, output, terminal};
 use crate::args::ReportFlags;
-use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
 use allocanary_report::table::{self, Columns, View};
+use allocanary_spec::perhaps;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {

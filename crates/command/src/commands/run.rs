@@ -18,9 +18,9 @@ use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_program::huge_pages::{self, PROCESS_THP};
-use allocanary_program::runtimes;
+use allocanary_program::{huge_pages, runtimes};
 use allocanary_session::{PROGRAM_CANDIDATES, Studies, StudyFile, Target, plan};
+use allocanary_spec::PROCESS_THP;
 use started::Started;
 
 /// Runs what the flags say.

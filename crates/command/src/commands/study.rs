@@ -8,10 +8,10 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{StudyFlags, StudyRunFlags};
-use allocanary_cell::description::perhaps;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_session::{CASES, Linked, SHIPPED, Studies, StudyFile, Target, find_shipped, memory_at_hand};
+use allocanary_spec::perhaps;
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {

@@ -19,7 +19,6 @@ use super::output::Output;
 use super::{left, production, terminal};
 use crate::args::TuneFlags;
 use allocanary_allocators::paste::quoted;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
@@ -35,6 +34,7 @@ use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_session::{Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan};
+use allocanary_spec::Candidate;
 
 use shown::Shown;
 use subject::Subject;

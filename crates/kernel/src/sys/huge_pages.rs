@@ -23,6 +23,19 @@ pub enum HugePages {
 }
 
 impl HugePages {
+    /// The limit of that name.
+    pub fn named(name: &str) -> Option<HugePages> {
+        [HugePages::Never, HugePages::Advised].into_iter().find(|limit| limit.name() == name)
+    }
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HugePages::Never => "never",
+            HugePages::Advised => "advised",
+        }
+    }
+
     /// Limits those of the calling process, and of the programs that it becomes and starts. A system call, and nothing else: it may
     /// stand between fork and exec.
     pub fn limit(self) -> io::Result<()> {

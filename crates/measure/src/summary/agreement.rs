@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use super::LEAST_SAMPLES;
 use super::stats::median;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
 use allocanary_kernel::units::Unit;
+use allocanary_spec::Candidate;
 
 /// The width of a candidate's name in the table.
 const NAME: usize = 22;

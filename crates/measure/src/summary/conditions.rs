@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use allocanary_cell::provenance::{Host, Provenance};
+use allocanary_cell::provenance::Provenance;
+use allocanary_kernel::host::Host;
 use allocanary_kernel::units::Unit;
 
 /// Hosts with equal conditions are one kind of host. Names do not count: the nodes of a fleet are one kind.

@@ -11,12 +11,12 @@ use super::noise::Noise;
 use super::retries::Retries;
 use crate::metrics::{ALL, Metrics, Name, peak};
 use allocanary_cell::Cell;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
 use allocanary_error::Result;
+use allocanary_spec::Candidate;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

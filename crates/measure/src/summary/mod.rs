@@ -41,10 +41,10 @@ pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 use std::collections::BTreeMap;
 
 use crate::metrics::{Metric, Metrics, Name, metric_of_all};
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::version::Version;
+use allocanary_spec::Candidate;
 use panel::{panel, panel_key};
 
 /// All data of a report.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{Fold, Group, Key, differing, notes};
 use crate::metrics::Metrics;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
 use allocanary_error::{Error, Result};
+use allocanary_spec::Candidate;
 
 /// Rows of the old or of the new state.
 pub struct Side {

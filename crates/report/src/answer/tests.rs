@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::version::Version;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
+use allocanary_spec::Candidate;
 
 use super::*;
 use crate::table::{self, View};

@@ -1,10 +1,10 @@
 //! The page of unusual findings: it is complete and safe, and fetches nothing.
 
 use super::*;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
+use allocanary_spec::Candidate;
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }

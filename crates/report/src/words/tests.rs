@@ -1,10 +1,10 @@
 //! What each word and sentence says.
 
 use super::*;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Point, Tail};
+use allocanary_spec::Candidate;
 
 fn named(candidate: &str) -> Candidate {
     Candidate::read(candidate, &BTreeMap::new())

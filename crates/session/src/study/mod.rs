@@ -23,11 +23,10 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
-use allocanary_cell::spec::Spec;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::parse_duration;
+use allocanary_spec::{Candidate, Spec};
 
 /// A study with valid values. The plan checks later whether its names exist among the available cells.
 #[derive(Clone, Debug, PartialEq)]

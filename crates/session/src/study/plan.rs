@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use super::{Scale, Study};
 use allocanary_cell::Cell;
-use allocanary_cell::candidate::Candidate;
-use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
+use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::job::Job;
-use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::elf::check_loadable;
 use allocanary_kernel::rng::Rng;
-use allocanary_program::huge_pages::{self, PROCESS_THP};
+use allocanary_program::huge_pages;
+use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
 
 /// Every cell of the study in the order in which it runs.
 ///

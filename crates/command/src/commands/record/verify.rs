@@ -15,10 +15,8 @@ use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
 use allocanary_allocators::allocators::is_built;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
-use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
@@ -26,6 +24,7 @@ use allocanary_kernel::private;
 use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_measure::summary::Agreement;
 use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
+use allocanary_spec::{Candidate, PRELOAD};
 use allocanary_trace::format::Header;
 
 /// The candidates of this build that are compared where the user names none.

@@ -3,14 +3,13 @@
 
 use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
-use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
-use allocanary_cell::spec::Spec;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
 use allocanary_search::Goal;
 use allocanary_search::space::Rest;
 use allocanary_session::{Roster, Study, StudyFile};
+use allocanary_spec::{Candidate, Spec};
 
 /// What is tuned.
 pub struct Subject {

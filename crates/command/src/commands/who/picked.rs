@@ -1,8 +1,8 @@
 //! The site that a user names. In: sites, a text, the flag it was given with. Out: the site's name, or an error with those that are near.
 
-use allocanary_cell::spec::nearest;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::harmless;
+use allocanary_spec::nearest;
 use allocanary_who::Found;
 use allocanary_who::what_if::{Miss, pick};
 

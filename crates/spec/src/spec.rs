@@ -7,6 +7,10 @@ use std::fmt;
 /// The beginning of a candidate that is somebody else's library: `preload=/path/lib.so,env.NAME=VALUE`.
 pub const PRELOAD: &str = "preload=";
 
+/// The setting of every program's candidate that limits its transparent huge pages. It has a name of its own because `thp` is
+/// one of jemalloc's settings.
+pub const PROCESS_THP: &str = "process_thp";
+
 /// A name with settings: `jemalloc:narenas=1,dirty_decay_ms=0` or `server:live=16MiB`.
 ///
 /// Two texts that differ only in the order of their keys give equal `Spec`s, which print the same text.
@@ -63,15 +67,6 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Suggestions for a misspelt name: at most three names that are nearest to `wanted`, best first.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut scored: Vec<(f64, &str)> =
-        names.into_iter().map(|name| (strsim::jaro_winkler(wanted, name), name)).collect();
-    scored.retain(|(score, _)| *score > 0.7);
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(3).map(|(_, name)| name).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,14 +98,6 @@ mod tests {
             let said = Spec::parse(text).unwrap_err();
             assert!(said.contains(problem), "{text}: {said}");
         }
-    }
-
-    #[test]
-    fn the_nearest_name_comes_first() {
-        let names = ["narenas", "tcache", "tcache_max", "retain"];
-        assert_eq!(nearest("narena", names), ["narenas"]);
-        assert_eq!(nearest("tcachemax", names)[0], "tcache_max");
-        assert!(nearest("zzz", names).is_empty());
     }
 
     #[test]
