@@ -1,0 +1,136 @@
+//! The variables with which a program is started: how settings reach an allocator that is preloaded, our contract with the preloads, and what
+//! a row keeps of them. In: a cell, the libraries. Out: variables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::launcher::Launcher;
+use super::proof::BUDGET;
+use super::variables;
+use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::Cell;
+use allocanary_spec::{PRELOAD, PROCESS_THP};
+
+/// The variables of the contract with our preloaded libraries.
+const PROOF: &str = "ALLOCANARY_PROOF";
+const CORES: &str = "ALLOCANARY_CORES";
+const SETTINGS: &str = "ALLOCANARY_PRELOAD";
+const PROVE: &str = "ALLOCANARY_PROVE";
+/// The setting that makes idle threads give back.
+pub const THREAD_IDLE: &str = "thread_idle";
+
+impl Launcher {
+    /// The environment of the program: the user's, with the library and its settings.
+    pub(super) fn environment(&self, cell: &Cell, proof: &Path) -> Result<BTreeMap<String, String>, String> {
+        let mut all = variables::texts();
+        let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
+        let library = self.library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
+        if let Some(library) = &library {
+            // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
+            all.retain(|name, _| name != SETTINGS && !self.candidates.iter().any(|known| known.environment.owns(name)));
+            let library = library.display().to_string();
+            // Before the other one: the loader runs its constructor last.
+            let library = match (self.others.get(&cell.allocator), &self.prover) {
+                (Some(other), Some(prover)) => {
+                    all.insert(PROOF.into(), proof.display().to_string());
+                    all.insert(PROVE.into(), asked(cell, other.reader, described.map_or(&[], |known| &known.settings)));
+                    format!("{}:{library}", prover.display())
+                }
+                _ => library,
+            };
+            let before = all.get("LD_PRELOAD").filter(|before| !before.is_empty());
+            let preload = before.map_or(library.clone(), |before| format!("{library}:{before}"));
+            all.insert("LD_PRELOAD".into(), preload);
+        }
+        if self.libraries.contains_key(&cell.allocator) {
+            all.insert(PROOF.into(), proof.display().to_string());
+            if let Some(cores) = cell.cores {
+                all.insert(CORES.into(), cores.to_string());
+            }
+        }
+        let mut settings = cell.settings.clone();
+        settings.remove(PROCESS_THP);
+        if let Some(found) = self.runtime_of(cell) {
+            found.add_to(&mut all, &mut settings);
+        }
+        let of_preloads = [(THREAD_IDLE, "idle"), (BUDGET, BUDGET)];
+        let of_preloads = of_preloads.map(|(name, key)| Some(format!("{key}={}", settings.remove(name)?)));
+        let of_preloads: Vec<String> = of_preloads.into_iter().flatten().collect();
+        if !of_preloads.is_empty() {
+            all.insert(SETTINGS.into(), of_preloads.join(","));
+        }
+        // Our preloads see to it themselves. What the user's environment says of this setting would hold on such a host too.
+        if cell.allocator == "own"
+            && let Some((described, cores)) = described.zip(cell.cores)
+            && let Some(per_core) = &described.per_core
+            && !described.environment.assignments(&all).iter().any(|one| one.name == per_core.setting)
+        {
+            settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
+        }
+        if cell.candidate.spec.name.starts_with(PRELOAD) {
+            for (name, value) in &settings {
+                let name = name
+                    .strip_prefix("env.")
+                    .ok_or_else(|| format!("candidate `{}`: wanted env.NAME=VALUE, found `{name}`", cell.candidate))?;
+                all.insert(name.to_string(), value.clone());
+            }
+        } else if let Some(described) = described {
+            described.environment.add_to(&mut all, &settings);
+        } else if !settings.is_empty() {
+            return Err(format!("candidate `{}`: no settings of {} are known", cell.candidate, cell.allocator));
+        }
+        Ok(all)
+    }
+}
+
+/// What our library asks one of others: `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
+fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
+    let settings = settings.iter().filter(|setting| cell.settings.contains_key(setting.name.as_ref()));
+    let each = settings.filter(|setting| setting.name != PROCESS_THP).map(|setting| {
+        let kind = match setting.kind {
+            Kind::Flag => "flag",
+            Kind::Number { .. } => "number",
+            Kind::Size { .. } => "size",
+            Kind::Choice { .. } | Kind::Text | Kind::Path => "word",
+        };
+        format!("{}={kind}", setting.name)
+    });
+    [cell.allocator.clone(), reader.into()].into_iter().chain(each).collect::<Vec<_>>().join(" ")
+}
+
+/// The variables that differ from ours, but for those of our contract with the library, and without the library that only asks.
+pub(super) fn given(environment: &BTreeMap<String, String>, prover: Option<&Path>) -> BTreeMap<String, String> {
+    let ours = |name: &str| [PROOF, CORES, PROVE].contains(&name);
+    let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);
+    let prover = prover.map(|prover| format!("{}:", prover.display()));
+    let without =
+        |value: &String| prover.as_ref().and_then(|prover| value.strip_prefix(prover)).unwrap_or(value).into();
+    environment.iter().filter(differs).map(|(name, value)| (name.clone(), without(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::huge_pages;
+    use allocanary_cell::job::Job;
+    use allocanary_cell::program::Program;
+
+    #[test]
+    fn a_library_of_others_is_asked_for_its_settings_and_the_row_names_that_library_alone() {
+        let settings = [
+            Setting::new("release_rate", Kind::Number { min: 0, max: 10 }, ""),
+            Setting::new("heap_limit_mb", Kind::Number { min: 0, max: 10 }, ""),
+            huge_pages::setting(),
+        ];
+        let mut cell = Cell::new("tcmalloc", "tcmalloc", Job::of_program(Program::default()));
+        cell.settings = [("release_rate", "2"), (PROCESS_THP, "never")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .into();
+        assert_eq!(asked(&cell, "tcmalloc", &settings), "tcmalloc tcmalloc release_rate=number");
+        assert_eq!(asked(&cell, "mesh", &[]), "tcmalloc mesh");
+        let all = [("LD_PRELOAD", "/a/preload-prove:/b/lib.so:/c.so"), (PROVE, "x"), (PROOF, "y")];
+        let all = all.map(|(name, value)| (name.to_string(), value.to_string())).into();
+        let row = given(&all, Some(Path::new("/a/preload-prove")));
+        assert_eq!(row, BTreeMap::from([("LD_PRELOAD".to_string(), "/b/lib.so:/c.so".to_string())]));
+    }
+}

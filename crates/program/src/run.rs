@@ -1,0 +1,350 @@
+//! One run of the user's program: to its end, or, of a service, until its load is done and it was idle. In: a place. Out: what was measured,
+//! or a failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::around::Around;
+use super::huge_pages::Seen;
+use super::marks::{Marks, SIZES, START, readings};
+use super::running::{LEFT, Running};
+use super::tree::{self, Details};
+use super::watch::Watch;
+use super::{Interrupted, Ready, Residents, Wanted, pipes, residents, runtimes};
+use allocanary_cell::Cell;
+use allocanary_cell::program::Program;
+use allocanary_cell::sample::{Answer, Failure, FailureKind};
+use allocanary_cell::workload::Phase;
+use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_kernel::sys;
+use allocanary_kernel::units::parse_duration;
+
+/// The default time that a service is idle.
+pub const SETTLE: Duration = Duration::from_secs(5);
+
+/// The time that the command after the program has when the user has interrupted the run.
+const CLEANING: Duration = Duration::from_secs(10);
+
+/// Where one run happens, and with what.
+pub struct RunContext<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Its program, with its port and folder filled in.
+    pub program: Program,
+    /// Files of the run.
+    pub folder: PathBuf,
+    /// The environment of the program.
+    pub environment: BTreeMap<String, String>,
+    /// The environment of the commands around it.
+    pub around: BTreeMap<String, String>,
+    /// When it must have ended.
+    pub deadline: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Of each candidate, what its next run may use for reading its heap: a hundred times that.
+    pub unspent: &'a Unspent,
+    /// The library of somebody else's that it preloads.
+    pub library: Option<PathBuf>,
+    /// The runtime whose settings are read back, if it has some.
+    pub runtime: Option<&'a runtimes::Found>,
+    /// Where it runs under the recorder: what was read until the user interrupts it is put there.
+    pub interrupted: Option<&'a Mutex<Interrupted>>,
+    /// Whether its resident pages are read at the marks, and when the user interrupts it.
+    pub reads_pages: bool,
+}
+
+/// Microseconds by candidate; less than nothing if more was used than earned.
+pub type Unspent = Mutex<BTreeMap<String, i64>>;
+
+/// A run that has ended.
+pub struct Ran {
+    /// What was measured.
+    pub answer: Answer,
+    /// The process that had the most memory, and its program.
+    pub main: (u32, String),
+    /// The last lines of its standard error.
+    pub complaint: String,
+    /// What the kernel said of the huge pages of that process.
+    pub huge_pages: Seen,
+    /// That process as its runtime sees it, if that was read.
+    pub runtime: Option<runtimes::Seen>,
+    /// Whether that process had the library of somebody else's, as far as it was looked at.
+    pub mapped: Option<bool>,
+    /// When each mark was set, in nanoseconds of the monotonic clock.
+    pub moments: Vec<(Phase, u64)>,
+    /// The resident pages of each process at the marks of a service, if it was recorded.
+    pub residents: Vec<Residents>,
+}
+
+/// Kills every process that this one has started, and their descendants. Those that have left their parents are found
+/// after [`sys::adopt_orphans`] only. `root` may lead a process group.
+pub fn end_all(root: u32) {
+    tree::end(root, &BTreeSet::new());
+}
+
+pub(super) fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure { kind, text: text.into() })
+}
+
+impl RunContext<'_> {
+    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
+        let output = self.folder.join(flag.trim_start_matches('-'));
+        Around { flag, text, folder: Path::new("."), environment: &self.around, output, input }
+    }
+
+    /// Runs the program, and the commands before and after it.
+    pub fn run(&self) -> Result<Ran, Failure> {
+        let until = Instant::now() + self.deadline;
+        if let Some(text) = &self.program.before {
+            self.around("--before", text, None).run(None, until, self.stop)?;
+        }
+        let ran = if self.program.is_service() { self.service() } else { self.once() };
+        if let Some(text) = &self.program.after {
+            // After a failure too: it cleans up. The failure of the program says more than that of the cleaning. After an
+            // interrupt it has a short time of its own.
+            let unset = AtomicBool::new(false);
+            let (stop, time) = match self.stop.load(Ordering::Relaxed) {
+                true => (&unset, self.deadline.min(CLEANING)),
+                false => (self.stop, self.deadline),
+            };
+            let after = self.around("--after", text, None).run(None, Instant::now() + time, stop);
+            if ran.is_ok() {
+                after?;
+            }
+        }
+        ran
+    }
+
+    /// A program that ends.
+    fn once(&self) -> Result<Ran, Failure> {
+        let mut running = Running::start(self)?;
+        running.watch.keeps_parts = true;
+        let candidate = self.cell.candidate.to_string();
+        let unspent = || self.unspent.lock().unwrap_or_else(PoisonError::into_inner);
+        running.watch.walks.schedule.saved = unspent().get(&candidate).copied().unwrap_or_default();
+        let watched = sys::Watched::of(running.root);
+        let mut marks = Marks::default();
+        marks.mark(Phase::Start, &START);
+        while running.step(&watched) {
+            if running.must_stop() {
+                return Err(running.late("did not end"));
+            }
+        }
+        let wall = running.started.elapsed();
+        // Helpers in the background may end a moment later.
+        let patience = Instant::now() + LEFT;
+        while running.is_alive() {
+            if Instant::now() >= patience || running.must_stop() {
+                let left = running.watch.alive().to_vec();
+                let names: Vec<String> = left.iter().take(3).map(|pid| tree::name(*pid)).collect();
+                running.end();
+                let (count, names) = (left.len(), names.join(", "));
+                let what = if count == 1 { "process" } else { "processes" };
+                return fail(
+                    FailureKind::Crashed,
+                    format!(
+                        "ended and left {count} {what} behind ({names}), which were killed: keep it in the foreground, or \
+                         measure it as a service with --ready"
+                    ),
+                );
+            }
+            running.watch.sample();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        running.end();
+        let status = running.ended.map_or(0, |(status, _)| status);
+        if status != 0 {
+            return Err(running.failure(""));
+        }
+        let used = running.used();
+        let most = running.watch.most();
+        let details = Details {
+            minor_faults: used.minor_faults,
+            major_faults: used.major_faults,
+            user_us: used.user_us,
+            system_us: used.system_us,
+            ..Details::default()
+        };
+        let mut found = readings(&most, &details, running.peak());
+        if !running.watch.is_known() {
+            // It ended before it could be looked at often enough: its sizes are not known, but for the kernel's account.
+            found[..SIZES].iter_mut().for_each(|(name, value)| {
+                *value = value.filter(|bytes| *name == "peak_rss_bytes" && *bytes > 0);
+            });
+        }
+        marks.mark(Phase::Peak, &found);
+        marks.set("context_switches", used.switches);
+        marks.set_parts(running.watch.parts_near_peak());
+        unspent().insert(candidate, running.watch.walks.schedule.balance(wall));
+        let output = running.out.output();
+        if running.out.is_full() && (self.program.check.is_some() || !self.program.metric.is_empty()) {
+            return fail(FailureKind::Around, "its output could not be kept for --check or --metric: the disk is full");
+        }
+        if let Some(text) = &self.program.check {
+            let until = Instant::now() + self.deadline;
+            running.around("--check", text, Some(&running.out.file)).run(None, until, self.stop)?;
+        }
+        let figures = self.figures(&running.out.file)?;
+        let moments = std::mem::take(&mut marks.moments);
+        let answer = Answer {
+            operations: 1,
+            active_ns: wall.as_nanos() as u64,
+            output: Some(output),
+            figures,
+            ..self.answer(marks, &running)
+        };
+        Ok(self.ran(answer, &running, moments))
+    }
+
+    /// A program that runs until it is stopped.
+    fn service(&self) -> Result<Ran, Failure> {
+        let (mut marks, mut residents) = (Marks::default(), Vec::new());
+        let ran = self.served(&mut marks, &mut residents);
+        if let (Err(_), Some(interrupted)) = (&ran, self.interrupted) {
+            let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
+            interrupted.moments = marks.moments;
+            interrupted.residents.extend(residents);
+        }
+        ran
+    }
+
+    /// The same; what was read so far stays where it fails.
+    fn served(&self, marks: &mut Marks, residents: &mut Vec<Residents>) -> Result<Ran, Failure> {
+        let wrong = |text: String| Failure { kind: FailureKind::Start, text };
+        let ready = self.program.ready.as_deref().map(Ready::parse).transpose().map_err(wrong)?;
+        if let Some(taken) = ready.as_ref().and_then(Ready::is_taken) {
+            let text =
+                format!("{taken} answers before the program is started: another program has that port; use {{port}}");
+            return fail(FailureKind::Start, text);
+        }
+        let mut running = Running::start(self)?;
+        let watched = sys::Watched::of(running.root);
+        marks.mark(Phase::Start, &START);
+        while !ready.as_ref().map_or(Ok(true), |ready| running.is_ready(ready))? {
+            if running.must_stop() {
+                let what = ready.as_ref().map_or(String::new(), Ready::text);
+                return Err(running.late(&format!("was not ready (--ready: wanted {what})")));
+            }
+            running.step(&watched);
+            if !running.is_alive() {
+                return Err(running.failure(" before it was ready"));
+            }
+        }
+        marks.read(Phase::Ready, &mut running.watch);
+        running.watch.forget();
+        let mut wall = Duration::ZERO;
+        if let Some(text) = &self.program.load {
+            let until = running.until();
+            let mut watch = std::mem::replace(&mut running.watch, Watch::of(running.root));
+            let done = self.around("--load", text, None).attempt(Some(&mut watch), until, self.stop);
+            running.watch = watch;
+            let done = done?;
+            wall = done.wall;
+            if !running.is_alive() {
+                return Err(running.failure(" under its load"));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(running.late("did not end"));
+            }
+            if !done.ok {
+                return fail(FailureKind::Around, format!("--load `{text}` {}", done.text));
+            }
+        }
+        let (_, details) = running.watch.read();
+        marks.mark(Phase::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
+        residents.extend(self.residents(Some(Phase::Peak), &mut running.watch));
+        let settle = self.program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE);
+        let settled = Instant::now() + settle;
+        while Instant::now() < settled {
+            if running.must_stop() {
+                return Err(running.late("did not settle (--settle)"));
+            }
+            running.watch.sample();
+            let pause = running.watch.pause().min(settled.saturating_duration_since(Instant::now()));
+            running.sleep(&watched, pause.min(Duration::from_millis(50)));
+        }
+        if !running.is_alive() {
+            return Err(running.failure(" while it was idle"));
+        }
+        marks.read(Phase::Idle, &mut running.watch);
+        residents.extend(self.residents(Some(Phase::Idle), &mut running.watch));
+        marks.set_parts(running.watch.parts_now());
+        let over = running.watch.over_time();
+        let killed = running.stop();
+        let used = running.used();
+        marks.set("context_switches", used.switches);
+        let figures = match &self.program.load {
+            Some(_) => self.figures(&self.folder.join("load"))?,
+            None => BTreeMap::new(),
+        };
+        let moments = std::mem::take(&mut marks.moments);
+        let marks = std::mem::take(marks);
+        let mut answer = Answer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
+        answer.over_time = Some(over);
+        if killed {
+            answer.notes.insert("killed_after_stop".into(), 1);
+        }
+        let residents = std::mem::take(residents);
+        Ok(Ran { residents, ..self.ran(answer, &running, moments) })
+    }
+
+    /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
+    fn residents(&self, phase: Option<Phase>, watch: &mut Watch) -> Vec<Residents> {
+        let pids = if self.reads_pages { watch.alive() } else { &[] };
+        residents::of(pids, phase)
+    }
+
+    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.
+    pub(super) fn interrupt(&self, watch: &mut Watch) {
+        if let Some(interrupted) = self.interrupted {
+            let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
+            interrupted.end = monotonic_nanos();
+            interrupted.residents = self.residents(None, watch);
+        }
+    }
+
+    fn answer(&self, marks: Marks, running: &Running) -> Answer {
+        Answer {
+            live_bytes: vec![0; marks.phases.len()],
+            phases: marks.phases,
+            readings: marks.columns,
+            over_time: Some(running.watch.over_time()),
+            ..Answer::default()
+        }
+    }
+
+    fn ran(&self, answer: Answer, running: &Running, moments: Vec<(Phase, u64)>) -> Ran {
+        Ran {
+            answer,
+            moments,
+            residents: Vec::new(),
+            main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
+            complaint: running.err.last_lines(),
+            huge_pages: running.watch.huge_pages,
+            runtime: running.watch.runtime_seen.clone(),
+            mapped: running.watch.mapped,
+        }
+    }
+
+    /// The figures that the user named, from an output.
+    fn figures(&self, output: &Path) -> Result<BTreeMap<String, allocanary_cell::program::Figure>, Failure> {
+        let mut found = BTreeMap::new();
+        if self.program.metric.is_empty() {
+            return Ok(found);
+        }
+        let bytes = std::fs::read(output).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes).replace('\r', "\n");
+        let around = |text: String| Failure { kind: FailureKind::Around, text };
+        for (key, expression) in &self.program.metric {
+            let wanted = Wanted::parse(key, expression).map_err(around)?;
+            let last = pipes::last_lines(text.as_bytes());
+            let last = if last.is_empty() { "it was empty".to_string() } else { format!("it ended with: {last}") };
+            let figure = wanted.find(&text).map_err(|error| around(format!("{error}; {last}")))?;
+            found.insert(wanted.name, figure);
+        }
+        Ok(found)
+    }
+}
