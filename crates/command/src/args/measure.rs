@@ -2,15 +2,69 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Arg, Args, ValueHint};
 
 use allocanary_report::production::Place;
 use allocanary_session::StudyFile;
 
 use super::values;
 
+/// How often and how long processes are started: flags of every verb that measures.
+#[derive(Args, Clone, Default)]
+pub struct RepeatFlags {
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Random seed for the run order [default: 1].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How long.
+    #[command(flatten)]
+    time: TimeFlags,
+}
+
+impl RepeatFlags {
+    /// The flags as the fields of a study file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile { repeats: self.repeats, seed: self.seed, ..self.time.file() }
+    }
+}
+
+/// How long processes may take: flags of every verb that measures.
+#[derive(Args, Clone, Default)]
+pub struct TimeFlags {
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Time limit of one process: a slower one is killed [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+}
+
+impl TimeFlags {
+    /// The flags as the fields of a study file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile { budget: self.budget.clone(), deadline: self.deadline.clone(), ..StudyFile::default() }
+    }
+}
+
+/// A flag that several verbs share, with the help that it has in one of them: `words` by the flag's name.
+pub fn in_words(flag: Arg, words: &[(&str, &'static str)]) -> Arg {
+    match words.iter().find(|(name, _)| flag.get_id() == *name) {
+        Some((_, help)) => flag.help(*help),
+        None => flag,
+    }
+}
+
+/// The help of shared flags where workloads of ours are measured.
+const OF_WORKLOADS: [(&str, &str); 2] = [
+    ("repeats", "Repeats: fresh processes for each candidate, workload and size [default: 10]"),
+    ("seed", "Random seed for run order and workloads [default: 1]"),
+];
+
 /// What to measure: workloads, threads, cores, repeats, time limits.
 #[derive(Args, Clone, Default)]
+#[command(mut_args(|flag| in_words(flag, &OF_WORKLOADS)))]
 pub struct MeasureFlags {
     /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
     #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
@@ -21,18 +75,9 @@ pub struct MeasureFlags {
     /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
-    /// Repeats: fresh processes for each candidate, workload and size [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// Random seed for run order and workloads [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one process: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
+    /// How often, and how long.
+    #[command(flatten)]
+    repeats: RepeatFlags,
 }
 
 impl MeasureFlags {
@@ -42,11 +87,7 @@ impl MeasureFlags {
             workloads: self.workloads.clone(),
             threads: self.threads.clone(),
             cores: self.cores.clone(),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            ..StudyFile::default()
+            ..self.repeats.file()
         }
     }
 }

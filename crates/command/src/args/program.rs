@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::http::{self, Http};
-use super::measure::RunFlags;
+use super::measure::{RepeatFlags, RunFlags};
 use super::output::TableFlags;
 use allocanary_cell::program::Program;
 use allocanary_session::StudyFile;
@@ -130,24 +130,15 @@ pub struct ProgramStudyFlags {
     /// A TOML file with a [program] table; flags replace its values.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
     /// Numbers of CPU cores that the program sees under a preload; `own` sees this host's [default: this host's].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
     /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: none].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     within: Vec<String>,
-    /// Random seed for the run order [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one process: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
+    /// How often, and how long.
+    #[command(flatten)]
+    repeats: RepeatFlags,
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
@@ -165,12 +156,8 @@ impl ProgramStudyFlags {
         StudyFile {
             candidates: self.candidates.clone(),
             cores: self.cores.clone(),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
             program: Some(self.over(Program::default())),
-            ..StudyFile::default()
+            ..self.repeats.file()
         }
     }
 

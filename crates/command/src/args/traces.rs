@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::measure::RunFlags;
+use super::measure::{RunFlags, TimeFlags, in_words};
 use super::output::TableFlags;
 use super::program::ServiceFlags;
 use allocanary_cell::program::Program;
@@ -103,8 +103,12 @@ pub struct PaceFlags {
     pub idle: Option<u32>,
 }
 
+/// The help of a shared flag in `replay`.
+const OWN: [(&str, &str); 1] = [("deadline", "Time limit of one replay [default: by the trace's length]")];
+
 /// Flags of `replay`.
 #[derive(Args, Clone)]
+#[command(mut_args(|flag| in_words(flag, &OWN)))]
 pub struct ReplayFlags {
     /// A trace of `allocanary record`.
     #[arg(value_name = "TRACE")]
@@ -121,12 +125,9 @@ pub struct ReplayFlags {
     /// Repeats: processes per candidate [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one replay [default: by the trace's length].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
+    /// How long.
+    #[command(flatten)]
+    time: TimeFlags,
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
@@ -145,9 +146,7 @@ impl ReplayFlags {
             candidates: self.candidates.clone(),
             cores: self.cores.clone(),
             repeats: self.repeats,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            ..StudyFile::default()
+            ..self.time.file()
         }
     }
 }

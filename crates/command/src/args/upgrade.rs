@@ -4,14 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::measure::RunFlags;
+use super::measure::{RepeatFlags, RunFlags, in_words};
 use super::output::TableFlags;
 use super::program::ProgramFlags;
 use allocanary_cell::program::Program;
 use allocanary_session::StudyFile;
 
+/// The help of shared flags in `upgrade`.
+const OWN: [(&str, &str); 2] = [
+    ("repeats", "Repeats: processes per candidate and program [default: 10]"),
+    ("budget", "Time budget of each program (90s, 5m): no round starts that would end after it [default: none]"),
+];
+
 /// Flags of `upgrade`.
 #[derive(Args, Clone)]
+#[command(mut_args(|flag| in_words(flag, &OWN)))]
 pub struct UpgradeFlags {
     /// What you have, such as mimalloc@2.2, perhaps with settings: mimalloc@2.2:purge_delay=0.
     ///
@@ -28,18 +35,9 @@ pub struct UpgradeFlags {
     /// The program.
     #[command(flatten)]
     pub program: ProgramFlags,
-    /// Repeats: processes per candidate and program [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// Random seed for the run order [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget of each program (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one process: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
+    /// How often, and how long.
+    #[command(flatten)]
+    repeats: RepeatFlags,
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
@@ -55,14 +53,7 @@ impl UpgradeFlags {
     /// A program's study, changed by each flag that was given, with these two candidates.
     pub fn over(&self, file: StudyFile, candidates: Vec<String>) -> StudyFile {
         let program = self.program.over(file.program.clone().unwrap_or_default());
-        let flags = StudyFile {
-            candidates: Some(candidates),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            ..StudyFile::default()
-        };
+        let flags = StudyFile { candidates: Some(candidates), ..self.repeats.file() };
         StudyFile { program: Some(program), ..file.overridden_by(flags) }
     }
 
