@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod verbs;
 
 use std::process::ExitCode;
 
@@ -14,7 +15,7 @@ pub fn main(features: &'static str) -> ExitCode {
     if let Some(code) = commands::serve_if_asked() {
         return code;
     }
-    match commands::carry_out(args::parse()) {
+    match verbs::carry_out() {
         Ok(code) => code,
         Err(error) => {
             commands::tell(format_args!("allocanary: {error}"));

@@ -370,3 +370,26 @@ It is mostly the allocator's; the replay's own part is small (METHOD.md).
 The first replay writes .NAME.HASH.replay next to the trace, 16 bytes for each call. Later ones
 read it. It can be deleted. Where that folder cannot be written, it is in ~/.cache/allocanary.
 A study can use the trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One table of words, in two places.
+    #[test]
+    fn the_glossary_is_that_of_the_documentation() {
+        let page = include_str!("../../../../docs/answers.md");
+        let rows =
+            page.split_once("\n## Words\n").expect("the section").1.lines().filter(|line| line.starts_with("| "));
+        let rows = rows.skip(1).map(|row| {
+            let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
+            format!("  {word:<11} {}", meaning.replace('`', ""))
+        });
+        let words = GLOSSARY.lines().skip(1).map(|line| line.replace('`', ""));
+        assert_eq!(
+            rows.collect::<Vec<_>>(),
+            words.collect::<Vec<_>>(),
+            "docs/answers.md and crates/command/src/args/examples.rs"
+        );
+    }
+}

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::values;
-
 /// Flags of `man`.
 #[derive(Args, Clone, Default)]
 pub struct ManFlags {
     /// The verb whose page to print, such as study [default: the command's own page].
-    #[arg(value_parser = values::verbs(), hide_possible_values = true)]
+    #[arg(hide_possible_values = true)]
     pub verb: Option<String>,
     /// Write the pages of the command and of all verbs to this folder, such as man/man1.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]

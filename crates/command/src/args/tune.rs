@@ -4,13 +4,26 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::measure::{MeasureFlags, RunFlags};
+use super::measure::{MeasureFlags, RunFlags, in_words};
 use super::output::OutputFlags;
 use super::program::ProgramFlags;
 use super::traces::PaceFlags;
 
+/// The flags of `study` that have another meaning or default in `tune`.
+const OWN: [(&str, &str); 5] = [
+    ("workloads", "Workload, such as server or server:live=64MiB,idle=500 [default: server]"),
+    ("threads", "Number of worker threads [default: 16; with --cores: N threads]"),
+    ("cores", "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]"),
+    ("repeats", "Fresh rows for each finalist [default: 10]"),
+    (
+        "budget",
+        "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]",
+    ),
+];
+
 /// Flags of `tune`.
 #[derive(Args, Clone, Default)]
+#[command(mut_args(|flag| in_words(flag, &OWN)))]
 pub struct TuneFlags {
     /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
     ///
@@ -51,19 +64,4 @@ pub struct TuneFlags {
     /// What is printed.
     #[command(flatten)]
     pub output: OutputFlags,
-}
-
-/// The flags of `study` that have another meaning or default in `tune`.
-pub fn tunes_own(flag: clap::Arg) -> clap::Arg {
-    let text = match flag.get_id().as_str() {
-        "workloads" => "Workload, such as server or server:live=64MiB,idle=500 [default: server]",
-        "threads" => "Number of worker threads [default: 16; with --cores: N threads]",
-        "cores" => "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]",
-        "repeats" => "Fresh rows for each finalist [default: 10]",
-        "budget" => {
-            "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]"
-        }
-        _ => return flag,
-    };
-    flag.help(text)
 }

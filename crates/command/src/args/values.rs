@@ -25,6 +25,13 @@ pub fn place() -> impl TypedValueParser<Value = Place> {
 #[derive(Clone)]
 pub struct Offered(Vec<&'static str>);
 
+impl Offered {
+    /// Offers these.
+    pub fn of(names: impl Iterator<Item = &'static str>) -> Offered {
+        Offered(names.collect())
+    }
+}
+
 impl TypedValueParser for Offered {
     type Value = String;
 
@@ -39,52 +46,30 @@ impl TypedValueParser for Offered {
 
 /// The shipped studies.
 pub fn studies() -> Offered {
-    Offered(SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]).collect())
+    Offered::of(SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]))
 }
 
 /// The allocators, which are candidates without settings.
 pub fn candidates() -> Offered {
-    Offered(KNOWN.iter().map(|known| known.name).collect())
+    Offered::of(KNOWN.iter().map(|known| known.name))
 }
 
 /// The built-in workloads.
 pub fn workloads() -> Offered {
-    Offered(workloads::ALL.iter().map(|workload| workload.name).collect())
+    Offered::of(workloads::ALL.iter().map(|workload| workload.name))
 }
 
 /// The metrics.
 pub fn metrics() -> Offered {
-    Offered(METRICS.iter().map(|metric| &*metric.name).collect())
+    Offered::of(METRICS.iter().map(|metric| &*metric.name))
 }
 
 /// The formats of a report.
 pub fn formats() -> Offered {
-    Offered(reports::ALL.iter().map(|report| report.name).collect())
+    Offered::of(reports::ALL.iter().map(|report| report.name))
 }
 
 /// The parts of `list`.
 pub fn parts() -> Offered {
-    Offered(PARTS.to_vec())
-}
-
-/// The verbs that have a manual page.
-pub fn verbs() -> Offered {
-    Offered(super::verb_names().collect())
-}
-
-/// Lines of fish for the values of arguments without a flag: clap writes none of them.
-pub fn fish(command: &Command) -> String {
-    let mut out = String::new();
-    for verb in command.get_subcommands() {
-        for argument in verb.get_positionals() {
-            let values = argument.get_possible_values();
-            let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-            if !names.is_empty() {
-                let (verb, names) = (verb.get_name(), names.join(" "));
-                let when = format!("__fish_allocanary_using_subcommand {verb}");
-                out.push_str(&format!("complete -c allocanary -n \"{when}\" -a \"{names}\"\n"));
-            }
-        }
-    }
-    out
+    Offered::of(PARTS.into_iter())
 }

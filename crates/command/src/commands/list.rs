@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_shell_offers_every_part() {
-        assert!(PARTS.iter().map(|part| part.name).eq(crate::args::PARTS));
+        assert!(PARTS.iter().map(|part| part.name).eq(crate::args::values::PARTS));
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! `allocanary man`: the manual pages. In: a verb, or a folder. Out: a page on standard output, or all pages as files.
+//! `allocanary man`: the manual pages. In: a verb or a folder, the command line. Out: a page on standard output, or all pages as files.
 
 use std::fs;
 use std::process::ExitCode;
 
 use super::terminal;
-use crate::args::{self, ManFlags};
+use crate::args::ManFlags;
 use allocanary_error::{Error, Result};
 use allocanary_spec::perhaps;
+use clap::Command;
 
 /// Prints a page, or writes all.
-pub fn run(flags: &ManFlags) -> Result<ExitCode> {
-    let pages = args::manuals().map_err(|error| Error::file("the manual page", "writing", error))?;
+pub fn run(flags: &ManFlags, command: Command) -> Result<ExitCode> {
+    let pages = manuals(command).map_err(|error| Error::file("the manual page", "writing", error))?;
     let Some(folder) = &flags.to else {
         let name = flags.verb.as_ref().map_or("allocanary.1".to_string(), |verb| format!("allocanary-{verb}.1"));
         let Some((_, page)) = pages.iter().find(|(page, _)| *page == name) else {
@@ -26,4 +27,18 @@ pub fn run(flags: &ManFlags) -> Result<ExitCode> {
         fs::write(&path, page).map_err(|error| Error::file(path, "writing a manual page", error))?;
     }
     terminal::print_plain(&format!("{} pages in {}\n", pages.len(), folder.display()))
+}
+
+/// Every manual page: the file's name, `allocanary-study.1`, and its text. The first is the command's own.
+fn manuals(command: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let verbs = command.get_subcommands().cloned().collect::<Vec<_>>();
+    let page = |command: Command| {
+        let man = clap_mangen::Man::new(command);
+        let mut text = Vec::new();
+        man.render(&mut text)?;
+        Ok((man.get_filename(), text))
+    };
+    std::iter::once(command).chain(verbs).map(page).collect()
 }

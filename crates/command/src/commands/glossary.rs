@@ -1,0 +1,13 @@
+//! `allocanary glossary`: the words that all outputs use.
+
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::GlossaryFlags;
+use crate::args::examples::GLOSSARY;
+use allocanary_error::Result;
+
+/// Prints them.
+pub fn run(_: &GlossaryFlags) -> Result<ExitCode> {
+    terminal::print_plain(&format!("{GLOSSARY}\n"))
+}
