@@ -1,7 +1,6 @@
 //! The whole command as its user meets it: binaries in, exit codes, rows and texts out.
 
 mod action;
-mod adding;
 mod anatomy;
 mod binaries;
 mod bounded;

@@ -134,7 +134,7 @@ mod tests {
             wanted.add("X", allocator, name, value);
             (wanted.settings.into_values().next(), wanted.problems)
         };
-        let mimalloc = crate::allocators::Mimalloc;
+        let mimalloc = crate::Mimalloc;
         for (value, taken) in [("off", "0"), ("YES", "1"), ("", "1"), ("0x1", "1")] {
             assert_eq!(of(&mimalloc, "allow_thp", value), (Some(taken.to_string()), vec![]), "{value}");
         }
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(of(&mimalloc, "allow_thp", "maybe").1.len(), 1);
         #[cfg(target_env = "gnu")]
         {
-            let system = crate::allocators::System;
+            let system = crate::System;
             assert_eq!(of(&system, "arena_max", "0x10"), (Some("16".into()), vec![]));
             assert_eq!(of(&system, "check", "3"), (None, vec![]));
             assert_eq!(

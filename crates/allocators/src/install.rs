@@ -16,6 +16,7 @@ mod check;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
+use crate::allocators::{jemalloc, mimalloc, system};
 use crate::notice::Writer;
 
 pub use crate::request::{Conf, Request, Value};
@@ -136,7 +137,7 @@ macro_rules! install {
     };
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, $crate::SYSTEM_TUNED, ::core::option::Option::None}
+            {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::allocators::system::SETTABLE, $crate::allocators::system::TUNED, ::core::option::Option::None}
             [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
@@ -150,7 +151,7 @@ macro_rules! install {
         $crate::__install!(
             {
                 counted $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
-                $crate::MIMALLOC_SETTINGS, $crate::MIMALLOC_TUNED, ::core::option::Option::None
+                $crate::allocators::mimalloc::SETTINGS, $crate::allocators::mimalloc::TUNED, ::core::option::Option::None
             }
             [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
@@ -165,7 +166,7 @@ macro_rules! __install_jemalloc {
         $crate::__install!(
             {
                 direct $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
-                $crate::JEMALLOC_SETTINGS, $crate::JEMALLOC_TUNED, ::core::option::Option::Some({
+                $crate::allocators::jemalloc::SETTINGS, $crate::allocators::jemalloc::TUNED, ::core::option::Option::Some({
                     // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                     #[unsafe(export_name = $symbol)]
                     static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
@@ -349,10 +350,10 @@ macro_rules! __install_chosen {
 
 /// The name of the allocator that the features choose: system before mimalloc before jemalloc.
 pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "mimalloc-alloc")) {
-    (true, _) => "system",
-    (false, true) => "mimalloc",
-    (false, false) if cfg!(feature = "jemalloc-alloc") => "jemalloc",
-    _ => "system",
+    (true, _) => system::NAME,
+    (false, true) => mimalloc::NAME,
+    (false, false) if cfg!(feature = "jemalloc-alloc") => jemalloc::NAME,
+    _ => system::NAME,
 };
 
 /// What an `install!` installs.

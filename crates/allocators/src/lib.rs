@@ -11,25 +11,29 @@ pub mod allocator;
 pub mod allocators;
 pub mod ballast;
 pub mod budget;
+pub mod descriptor;
+pub mod dimension;
 pub mod environment;
 pub mod error;
 pub mod expected;
 pub mod idle;
 mod install;
+pub mod library;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
 pub mod notice;
 pub mod paste;
+pub mod remedy;
 mod request;
 pub mod setting;
 pub mod tuning;
 
 pub use allocator::Allocator;
 #[cfg(feature = "jemalloc")]
-pub use allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS, JEMALLOC_TUNED, Jemalloc};
+pub use allocators::jemalloc::Jemalloc;
 #[cfg(feature = "mimalloc")]
-pub use allocators::{MIMALLOC_SETTINGS, MIMALLOC_TUNED, Mimalloc};
-pub use allocators::{SYSTEM_SETTABLE, SYSTEM_TUNED, System, system_settings};
+pub use allocators::mimalloc::Mimalloc;
+pub use allocators::system::System;
 pub use ballast::Ballast;
 pub use install::CHOSEN;
 pub use tuning::idle::{give_back, give_back_heap, give_back_in_wait};

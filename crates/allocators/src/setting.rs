@@ -23,14 +23,49 @@ impl Setting {
         Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
     }
 
-    /// The name, at compile time. A table's names are never owned.
-    pub(crate) const fn name_const(&self) -> &str {
-        match &self.name {
-            Cow::Borrowed(name) => name,
-            Cow::Owned(_) => "",
+    /// What the elements of an array are before they are filled at compile time.
+    pub(crate) const NONE: Setting = Setting::new("", Kind::Text, "");
+
+    /// A copy of a row of an allocator's table, at compile time.
+    pub(crate) const fn copied(&self) -> Setting {
+        Setting {
+            name: Cow::Borrowed(self.name_const()),
+            kind: self.kind.copied(),
+            about: Cow::Borrowed(static_of(&self.about)),
         }
     }
+
+    /// The name, at compile time. A table's names are never owned.
+    pub(crate) const fn name_const(&self) -> &'static str {
+        static_of(&self.name)
+    }
 }
+
+/// A text of a table, at compile time: it is never owned.
+const fn static_of(text: &Cow<'static, str>) -> &'static str {
+    match text {
+        Cow::Borrowed(text) => text,
+        Cow::Owned(_) => "",
+    }
+}
+
+/// An array of a value of each row of a table, at compile time: what a service reads is then without the other columns. `$none` fills
+/// it first.
+macro_rules! copies {
+    ($rows:expr, $none:expr, |$row:ident| $value:expr) => {{
+        const COUNT: usize = $rows.len();
+        let mut all = [const { $none }; COUNT];
+        let mut at = 0;
+        while at < COUNT {
+            let $row = &$rows[at];
+            // No destructor runs at compile time.
+            let _ = ::core::mem::ManuallyDrop::new(::core::mem::replace(&mut all[at], $value));
+            at += 1;
+        }
+        all
+    }};
+}
+pub(crate) use copies;
 
 /// A setting whose default grows with the number of cores.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +129,18 @@ impl Kind {
     /// One of `names`, for a row of a table.
     pub const fn words(names: &'static [Cow<'static, str>]) -> Kind {
         Kind::Choice { names: Cow::Borrowed(names) }
+    }
+
+    /// A copy, at compile time. A table's words are never owned.
+    pub(crate) const fn copied(&self) -> Kind {
+        match self {
+            Kind::Flag => Kind::Flag,
+            Kind::Number { min, max } => Kind::Number { min: *min, max: *max },
+            Kind::Size { min, max } => Kind::Size { min: *min, max: *max },
+            Kind::Choice { names: Cow::Borrowed(names) } => Kind::Choice { names: Cow::Borrowed(names) },
+            Kind::Choice { names: Cow::Owned(_) } | Kind::Text => Kind::Text,
+            Kind::Path => Kind::Path,
+        }
     }
 
     /// The canonical spelling of `value`, so that expected and found values can be compared as texts: `true`, `65536`.

@@ -1,23 +1,11 @@
 //! What to change, as text ready to paste. In: surroundings, an environment, and the program's allocators if known.
 //! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
-use super::defaults::{defaults, jemalloc_arenas, takes_huge_pages};
-use super::environment::{Remark, examine};
 use super::host::Surroundings;
-use super::jemalloc::{own_link, own_variable};
-use super::links::variable_of;
 use super::seen::Seen;
-use super::variables::{Family, assignments, settings};
-use super::{Effect, Flavour, Variables};
+use super::{Flavour, Variables};
+use crate::allocators::{ALL, Case, part};
 use allocanary_allocators::paste;
-
-/// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
-const PROVEN_JEMALLOC: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
-                               threads that do little but allocate, as in `small`, need more than twice the \
-                               processor time. `allocanary study winners` shows both here";
-const PROVEN_GLIBC: &str = "arena_max 1: in the workload `server` at 40 cores a third less when idle; one arena makes \
-                            threads wait for each other, there and in `handoff`. `allocanary study winners` shows both \
-                            here";
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,152 +30,14 @@ pub struct Advice {
 /// `seen` is what the program shows.
 pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
     let of = |flavour: Flavour| {
-        let advice = match flavour {
-            Flavour::Mimalloc => mimalloc(at, variables, subject, seen),
-            Flavour::Glibc => glibc(at, variables, seen),
-            flavour if flavour.is_jemalloc() => jemalloc(at, variables, flavour, subject, seen),
-            _ => None,
-        }?;
+        let advice = part(flavour.allocator()?.name)?.advice?(&Case { at, variables, flavour, subject, seen })?;
         let is_rust = seen.rust != Some(false) || matches!(flavour, Flavour::RustJemalloc { .. });
         Some(Advice { install: advice.install.filter(|_| is_rust), ..advice })
     };
     match subject.and_then(<[Flavour]>::first) {
         Some(own) => of(*own).into_iter().collect(),
-        None => {
-            let system = if at.has_glibc() { Flavour::Glibc } else { Flavour::OtherLibc };
-            [Flavour::RustJemalloc { installs: false }, system, Flavour::Mimalloc].into_iter().filter_map(of).collect()
-        }
+        None => ALL.iter().filter_map(|part| of(part.usual)).collect(),
     }
-}
-
-fn jemalloc(
-    at: &Surroundings,
-    variables: &Variables,
-    flavour: Flavour,
-    subject: Option<&[Flavour]>,
-    seen: &Seen,
-) -> Option<Advice> {
-    let (variable, link) = (own_variable(flavour), own_link(flavour));
-    let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
-    // What the jemalloc of the program's C code reads is meant for that one.
-    let of_another = |name: &str| {
-        let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
-        // One of `install!` or of a preload takes the settings of all these variables.
-        let takes =
-            |other: &Flavour| own_variable(*other) == name || matches!(other, Flavour::RustJemalloc { installs: true });
-        !handed_on && name != variable && others.into_iter().any(takes)
-    };
-    // A link of another build is for other programs.
-    let meant_here = |(name, _): &(&String, &String)| match variable_of(name) {
-        Some(_) => *name == link,
-        None => !of_another(name),
-    };
-    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
-    let mut meant = seen.code.clone();
-    meant.extend(settings(&all, Family::Jemalloc));
-    let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
-    let mut in_force = seen.code.clone();
-    in_force.extend(settings(&assignments(&own, &seen.libraries), Family::Jemalloc));
-    // What the program reads holds, whatever a variable says that it ignores.
-    meant.extend(in_force.clone());
-    let mut wanted = meant.clone();
-    let mut install = Vec::new();
-    let mut reasons = Vec::new();
-    // The settings in a variable that this program ignores are moved to the variable that it reads.
-    let ignored = |remark: &Remark| remark.verdict != Effect::Read && remark.variable.ends_with("MALLOC_CONF");
-    let remarks = examine(variables, subject, &seen.libraries);
-    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
-    if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {
-        reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
-    }
-    let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
-    // A ratio is also a choice of the user.
-    let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
-    // One thread uses only one arena.
-    if !chosen && default > usable && !seen.is_single() {
-        wanted.insert("narenas".into(), usable.to_string());
-        install.push("narenas = per_cpu(1)".to_string());
-        reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
-    }
-    let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
-    // jemalloc has them since 5.0, and tikv-jemalloc-sys builds them in for glibc, but not for musl.
-    let is_built_in = at.has_glibc() || !matches!(flavour, Flavour::RustJemalloc { .. });
-    let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
-    // A program may enable them itself, as Redis does.
-    let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
-    if has_them && decays && !run_already {
-        wanted.insert("background_thread".into(), "true".into());
-        install.push("background_thread = true".to_string());
-        reasons
-            .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
-    }
-    // A preload's own setting is none of the allocator.
-    install.extend(meant.iter().filter(|(key, _)| *key != "idle").map(|(key, value)| paste::assigned(key, value)));
-    if wanted == in_force || (handed_on && wanted == meant) {
-        return None;
-    }
-    // What code sets stays where it is.
-    let by_variable = wanted.iter().filter(|(key, value)| seen.code.get(*key) != Some(value));
-    let value = by_variable.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
-    let install = Some(paste::install("jemalloc", &install));
-    let fewer_arenas = !chosen && wanted.contains_key("narenas");
-    // A program that does not run yet may have either build.
-    let also = subject.is_none().then_some("MALLOC_CONF");
-    let is_chosen = ["narenas", "narenas_ratio", "tcache", "tcache_max"].iter().any(|name| meant.contains_key(*name));
-    let proven = (!is_chosen && !seen.is_single()).then_some(PROVEN_JEMALLOC);
-    let variable = (variable.into(), value);
-    Some(Advice { allocator: "jemalloc", reasons, variable, also, install, fewer_arenas, proven })
-}
-
-fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice> {
-    let mut set = seen.code.clone();
-    set.extend(settings(&assignments(variables, &seen.libraries), Family::Glibc));
-    let default = defaults(at).into_iter().find(|default| default.allocator == "system")?.arenas?;
-    let usable = at.cpus.count();
-    if set.contains_key("arena_max") || default <= usable || seen.is_single() {
-        return None;
-    }
-    let mut reasons = vec![format!(
-        "arena_max: {usable}, one for each usable processor, instead of {default}; of each arena only the top goes back"
-    )];
-    if seen.jvm {
-        reasons.push(
-            "this is a Java virtual machine: the lines are about its native memory alone, not about its heap, which -Xmx limits; \
-             `jcmd PID VM.native_memory` divides both"
-                .into(),
-        );
-    }
-    Some(Advice {
-        allocator: "system",
-        reasons,
-        variable: ("MALLOC_ARENA_MAX".into(), usable.to_string()),
-        also: None,
-        install: Some("allocanary::install!(system, arena_max = per_cpu(1));".into()),
-        fewer_arenas: true,
-        proven: Some(PROVEN_GLIBC),
-    })
-}
-
-fn mimalloc(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Option<Advice> {
-    let mut set = seen.code.clone();
-    set.extend(settings(&assignments(variables, &seen.libraries), Family::Mimalloc));
-    let has_option = seen.libraries.has_option("allow_thp");
-    if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) || has_option == Some(false) {
-        return None;
-    }
-    let holds = if subject.is_none() { "; measured with 3.3.2, and 2.0 has no such option" } else { "" };
-    Some(Advice {
-        allocator: "mimalloc",
-        reasons: vec![format!(
-            "allow_thp: with huge pages a thread's heap takes 2 MiB at a time (measured: 6.5 times the live bytes with \
-             them, 2.7 times without{holds})"
-        )],
-        variable: ("MIMALLOC_ALLOW_THP".into(), "0".into()),
-        also: None,
-        install: Some("allocanary::install!(mimalloc, allow_thp = 0);".into()),
-        fewer_arenas: false,
-        proven: None,
-    })
 }
 
 impl Advice {
@@ -210,10 +60,6 @@ impl Advice {
     pub fn kubernetes(&self) -> Vec<String> {
         self.names().flat_map(|name| paste::kubernetes(name, &self.variable.1)).collect()
     }
-}
-
-fn owned((name, value): (&String, &String)) -> (String, String) {
-    (name.clone(), value.clone())
 }
 
 #[cfg(test)]
@@ -304,7 +150,7 @@ mod tests {
         let mimalloc = |word| {
             let mut seen = c(2, 0);
             seen.libraries.mimalloc_words = words(word);
-            of(Flavour::Mimalloc, seen).len()
+            of(Flavour::Named("mimalloc"), seen).len()
         };
         assert_eq!((mimalloc("allow_thp"), mimalloc("eager_commit")), (1, 0));
         assert_eq!(of(Flavour::Go, c(9, 0)), []);
@@ -335,7 +181,7 @@ mod tests {
         let rust = Flavour::RustJemalloc { installs: true };
         assert_eq!(with(rust, &[("narenas", "1"), ("background_thread", "true")], &[]), []);
         assert_eq!(with(Flavour::Glibc, &[("arena_max", "1"), ("idle", "100ms")], &[]), []);
-        assert_eq!(with(Flavour::Mimalloc, &[("allow_thp", "0")], &[]), []);
+        assert_eq!(with(Flavour::Named("mimalloc"), &[("allow_thp", "0")], &[]), []);
         let rest = &with(rust, &[("narenas", "1"), ("idle", "100ms")], &[])[0];
         assert_eq!(rest.environment(), ["_RJEM_MALLOC_CONF=background_thread:true"]);
         let code = "allocanary::install!(jemalloc, background_thread = true, narenas = 1);";
@@ -369,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_unknown_allocator_gets_no_advice() {
-        assert_eq!(of(Some(500), &[], Some(&[Flavour::Tcmalloc])), []);
+        assert_eq!(of(Some(500), &[], Some(&[Flavour::Named("tcmalloc")])), []);
         assert_eq!(of(Some(500), &[("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Glibc])), []);
     }
 }

@@ -1,6 +1,7 @@
 //! The effective defaults of each allocator on a host. In: its surroundings. Out: a sentence for each allocator.
 
 use super::host::Surroundings;
+use crate::allocators::ALL;
 
 /// The behaviour of an allocator here without any settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,79 +16,13 @@ pub struct Default {
     pub oversized: bool,
 }
 
-/// jemalloc's default `narenas`.
-pub fn jemalloc_arenas(affinity: u32) -> u32 {
-    if affinity <= 1 { 1 } else { affinity.saturating_mul(4).min(4094) }
-}
-
 /// The defaults of each allocator.
 pub fn defaults(at: &Surroundings) -> Vec<Default> {
-    vec![jemalloc(at), system(at), mimalloc(at)]
+    ALL.iter().filter_map(|part| part.defaults).map(|defaults| defaults(at)).collect()
 }
 
-fn jemalloc(at: &Surroundings) -> Default {
-    let affinity = at.cpus.affinity;
-    let arenas = jemalloc_arenas(affinity);
-    let usable = jemalloc_arenas(at.cpus.count());
-    let why = match affinity {
-        1 => "the affinity mask has 1 processor".to_string(),
-        _ => format!("4 for each of the {affinity} processors in the affinity mask"),
-    };
-    let quota = match arenas > usable {
-        true => format!("; it does not see the CPU quota, under which {usable} would be in proportion"),
-        false => String::new(),
-    };
-    Default {
-        allocator: "jemalloc",
-        arenas: Some(arenas),
-        text: format!("up to {}: {why}{quota}", count(arenas)),
-        oversized: arenas > usable,
-    }
-}
-
-fn system(at: &Surroundings) -> Default {
-    if !at.has_glibc() {
-        let text = "one heap behind a lock, whatever the processors".to_string();
-        return Default { allocator: "system", arenas: None, text, oversized: false };
-    }
-    let ratio = if cfg!(target_pointer_width = "64") { 8 } else { 2 };
-    let arenas = at.host.cores.saturating_mul(ratio);
-    let usable = at.cpus.count() * ratio;
-    let mut text = format!(
-        "up to {}: {ratio} for each of the {} cores online, one for each new thread",
-        count(arenas),
-        at.host.cores
-    );
-    let ignored = match (at.cpus.affinity < at.host.cores, at.cpus.count() < at.cpus.affinity) {
-        (true, true) => Some("the affinity mask and the CPU quota"),
-        (true, false) => Some("the affinity mask"),
-        (false, true) => Some("the CPU quota"),
-        (false, false) => None,
-    };
-    if let Some(ignored) = ignored {
-        text.push_str(&format!("; it does not see {ignored}, under which {usable} would be in proportion"));
-    }
-    Default { allocator: "system", arenas: Some(arenas), text, oversized: arenas > usable }
-}
-
-fn mimalloc(at: &Surroundings) -> Default {
-    let mut text = "a heap for each thread, whatever the processors".to_string();
-    let huge = takes_huge_pages(&at.host.thp);
-    if huge {
-        text.push_str(&format!(
-            "; transparent huge pages are `{}`, so each thread's heap takes whole pages of 2 MiB",
-            at.host.thp
-        ));
-    }
-    Default { allocator: "mimalloc", arenas: None, text, oversized: huge }
-}
-
-/// Whether mimalloc gets huge pages. It requests them with madvise.
-pub fn takes_huge_pages(thp: &str) -> bool {
-    matches!(thp, "always" | "madvise")
-}
-
-fn count(arenas: u32) -> String {
+/// `1 arena`, `2 arenas`.
+pub(crate) fn count(arenas: u32) -> String {
     if arenas == 1 { "1 arena".into() } else { format!("{arenas} arenas") }
 }
 

@@ -264,10 +264,8 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
     page.heading("What to change, ready to paste");
     if advice.is_empty() {
         let text = match subject.and_then(<[Flavour]>::first) {
-            Some(Flavour::Tcmalloc | Flavour::Snmalloc | Flavour::OtherLibc | Flavour::Unknown) => {
-                "we know no settings for this allocator"
-            }
             Some(Flavour::Go) => "nothing here: Go's runtime has GOGC and GOMEMLIMIT, which are not judged",
+            Some(other) if !other.has_settings() => "we know no settings for this allocator",
             _ => "nothing: the settings fit",
         };
         page.item("", text, Tone::Plain);
@@ -305,7 +303,6 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "jemalloc")]
     use super::super::host::sample;
     use super::*;
 
@@ -334,7 +331,6 @@ mod tests {
     }
 
     /// What is wrong with a setting of jemalloc's is told by its table.
-    #[cfg(feature = "jemalloc")]
     #[test]
     fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
         let variables =

@@ -6,18 +6,21 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::allocators::ALL;
 use crate::blocks::Blocks;
+use allocanary_allocators::allocators::{jemalloc, mimalloc};
+use allocanary_heap::walkers;
 use memchr::memmem;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
-    /// Symbols of [`SYMBOLS`] that it defines, in either table.
+    /// Symbols of allocators that it defines, in either table.
     pub symbols: BTreeSet<&'static str>,
     /// Those of them to which other files can bind.
     pub exports: BTreeSet<&'static str>,
-    /// Strings of `STRINGS` in its loaded parts, by name.
+    /// Texts of allocators in its loaded parts, by name.
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,
@@ -38,37 +41,30 @@ pub struct Signs {
     pub imports_malloc: bool,
 }
 
-/// Symbols that only an allocator defines, and `malloc` itself.
-pub const SYMBOLS: [&str; 11] = [
-    "_rjem_mallctl",
-    "je_mallctl",
-    "mallctl",
-    "mi_malloc",
-    "mi_version",
-    "tc_malloc",
-    "tc_version",
-    "TCMallocInternalMalloc",
-    "sn_rust_alloc",
-    "malloc",
-    "__libc_malloc",
-];
+/// The name of `malloc` itself.
+pub const MALLOC: &str = "malloc";
+/// The name that only glibc gives it.
+pub const GLIBC_MALLOC: &str = "__libc_malloc";
+
+/// Symbols that only an allocator defines, and those of `malloc`.
+fn symbols() -> impl Iterator<Item = &'static str> {
+    let of_allocators = ALL.iter().flat_map(|part| part.marks.symbols).map(|(symbol, _)| *symbol);
+    of_allocators.chain([MALLOC, GLIBC_MALLOC])
+}
 
 /// Functions that a program imports if it allocates by another file's malloc: C's, and C++'s `new` in its two widths.
 const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_Znwj"];
 
-/// Strings that survive stripping, each with its name in [`Signs::strings`]. They are reversed, so that this command
-/// does not contain the strings that it searches.
-const STRINGS: [(&str, &[u8]); 8] = [
-    ("jemalloc", b">collamej<"),
-    ("rjem", b"FNOC_COLLAM_MEJR_"),
-    ("plain", b"fnoc.collam/cte/"),
-    ("install", b"\0FNOC_COLLAM_EJ"),
-    ("mimalloc", b" :rorre :collamim"),
-    ("tcmalloc", b" :collamct"),
-    ("glibc", b"kcehc.collam.cbilg"),
-    // The path of std in the source locations of Rust's panics.
-    ("rust", b"/crs/eroc/yrarbil"),
-];
+/// The path of std in the source locations of Rust's panics. It is reversed, as all searched texts are: this command does not contain
+/// them.
+pub const RUST: (&str, &[u8]) = ("rust", b"/crs/eroc/yrarbil");
+
+/// Texts that survive stripping, each with its name in [`Signs::strings`].
+fn strings() -> Vec<(&'static str, &'static [u8])> {
+    let is_judged = |name: &str| ALL.iter().any(|part| part.of.heap == name && !part.marks.is_c_library());
+    let of_heaps = walkers::texts().filter(|(name, _)| is_judged(name));
+    of_heaps.chain(ALL.iter().flat_map(|part| part.marks.texts.iter().copied())).chain([RUST]).collect()
+}
 
 /// The section with Go's build information. Stripping keeps it.
 const GO: &str = ".go.buildinfo";
@@ -86,7 +82,8 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     let has_symbols = file.symbols().next().is_some();
     let go = file.sections().any(|section| section.name() == Ok(GO));
     let mut marks = Signs { has_symbols, go, ..Signs::default() };
-    let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
+    let all: Vec<&str> = symbols().collect();
+    let known = |name: &str| all.iter().copied().find(|symbol| *symbol == name);
     for name in file.dynamic_symbols().filter(ObjectSymbol::is_undefined).filter_map(|symbol| symbol.name().ok()) {
         marks.is_dynamic = true;
         marks.imports_malloc |= CALLS.contains(&name);
@@ -101,8 +98,9 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     }
     marks.symbols.extend(&marks.exports);
     let loaded: Vec<(u64, u64)> = file.segments().map(|segment| segment.file_range()).collect();
+    let texts = strings();
     each_piece(bytes, &loaded, |piece| {
-        for (name, backwards) in STRINGS {
+        for &(name, backwards) in &texts {
             if !marks.strings.contains(name) && find(piece, backwards).is_some() {
                 marks.strings.insert(name);
             }
@@ -110,7 +108,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
         marks.glibc = marks.glibc.take().or_else(|| glibc_version(piece));
     })?;
     // Only if there is such an allocator, because these searches match a pattern and not a fixed word.
-    let (jemalloc, mimalloc) = (marks.strings.contains("jemalloc"), marks.strings.contains("mimalloc"));
+    let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
         each_piece(bytes, &loaded, |piece| {
             if jemalloc {

@@ -1,11 +1,10 @@
 //! Which variables will be read, and their problems. In: an environment and, if known, the allocators of a program.
 //! Out: a remark for each variable.
 
-use super::jemalloc::{jemalloc_reader, jemalloc_reader_of, link_reader, not_here};
-use super::links::variable_of;
 use super::seen::Libraries;
-use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps, settings};
+use super::variables::{Assignment, assignments, perhaps};
 use super::{Effect, Flavour, Variables};
+use crate::allocators::{ALL, part};
 
 /// A remark about a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +39,8 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
             for one in each {
                 let read = |name: &str| reader(name, "", one).is_some_and(|(verdict, _)| verdict != Effect::Ignored);
                 let found = overruled(&all, variable, &read, one.is_none()).into_iter();
-                for problem in found.chain(aborts(&all, variable, &read)) {
+                let further = ALL.iter().filter_map(|part| (part.variables.problem)(&all, variable, &read));
+                for problem in found.chain(further) {
                     if !problems.contains(&problem) {
                         problems.push(problem);
                     }
@@ -52,28 +52,18 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
     variables.iter().filter_map(remark).collect()
 }
 
-/// Whether jemalloc ends a program at its start because of a problem in `variable`. `abort_conf` in any variable
-/// enables this. A clipped value is not a problem for jemalloc.
-fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
-    let read: Vec<Assignment> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
-    let asked = settings(&read, Family::Jemalloc).get("abort_conf").is_some_and(|value| value == "true");
-    let wrong = |one: &Assignment| one.family == Family::Jemalloc && one.variable == variable && one.becomes.is_none();
-    (asked && read.iter().any(wrong))
-        .then(|| "abort_conf:true makes jemalloc end the program at its start because of this".to_string())
-}
-
 /// The settings of `variable` that a later setting with another value overrules.
 fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
     let good: Vec<&Assignment> = all.iter().filter(|one| one.becomes.is_some() && read(&one.variable)).collect();
     let mut found = Vec::new();
     for (at, one) in good.iter().enumerate().filter(|(_, one)| one.variable == variable) {
-        let same = |other: &&&Assignment| other.family == one.family && other.key == one.key;
+        let same = |other: &&&Assignment| other.allocator == one.allocator && other.key == one.key;
         let Some(last) = good[at + 1..].iter().rfind(same).filter(|last| last.value != one.value) else { continue };
         let Assignment { key, value, .. } = one;
         found.push(if last.variable == one.variable {
             format!("{key} stands more than once: the last, {}, counts", last.value)
         } else {
-            let place = if any_program && one.family == Family::Jemalloc { "in a program with install!, " } else { "" };
+            let place = part(one.allocator).filter(|_| any_program).map_or("", |part| part.variables.overruled_in);
             format!("{place}{key} {value} is overruled by {}, which says {}", last.variable, last.value)
         });
     }
@@ -85,53 +75,12 @@ pub const PRELOAD: &str = "ALLOCANARY_PRELOAD";
 
 /// Who reads a variable; `None` if it is not for an allocator.
 fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
-    let upper = variable.to_ascii_uppercase();
-    if JEMALLOC_VARIABLES.contains(&variable) {
-        return Some(match subject {
-            None => jemalloc_reader(variable),
-            Some(flavours) => jemalloc_reader_of(variable, flavours),
-        });
-    }
-    if let Some(later) = variable_of(variable) {
-        return Some(link_reader(variable, later, value, subject));
-    }
-    if GLIBC_VARIABLES.iter().any(|(name, _)| *name == variable) || variable == "GLIBC_TUNABLES" {
-        if variable == "GLIBC_TUNABLES" && !value.is_empty() && !value.contains("glibc.malloc.") {
-            return None;
-        }
-        let text = match variable {
-            "MALLOC_CHECK_" => "by glibc, from 2.34 on only where libc_malloc_debug.so is preloaded",
-            _ => "by glibc's malloc, not by an allocator that a program brings along",
-        };
-        return Some(match subject {
-            None => (Effect::Read, text.into()),
-            Some([Flavour::Glibc, ..]) => (Effect::Read, "by glibc's malloc".into()),
-            Some([main, rest @ ..]) if rest.contains(&Flavour::Glibc) => (
-                Effect::Depends,
-                format!("read by C's malloc alone; the program itself allocates from {}", main.name()),
-            ),
-            Some(flavours) => not_here(flavours),
-        });
-    }
-    if upper.starts_with("MIMALLOC_") {
-        return Some(match subject {
-            Some(flavours) if !flavours.contains(&Flavour::Mimalloc) => not_here(flavours),
-            _ => (Effect::Read, "by mimalloc".into()),
-        });
-    }
-    if variable.starts_with("TCMALLOC_") {
-        return Some(match subject {
-            Some(flavours) if !flavours.contains(&Flavour::Tcmalloc) => not_here(flavours),
-            _ => (Effect::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
-        });
+    if let Some(found) = ALL.iter().find_map(|part| (part.variables.reader)(variable, value, subject)) {
+        return Some(found);
     }
     if ["GOGC", "GOMEMLIMIT"].contains(&variable) {
         let go = subject.is_some_and(|flavours| flavours.contains(&Flavour::Go));
         return go.then(|| (Effect::Read, "by Go's runtime; its words are not checked here".into()));
-    }
-    if variable.starts_with("JEMALLOC_SYS_") {
-        let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
-        return Some((Effect::Ignored, text.into()));
     }
     if variable == PRELOAD {
         return Some((Effect::Depends, "read by a preload of allocanary, if the loader took one: see above".into()));
@@ -139,17 +88,23 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     if variable == "LD_PRELOAD" {
         return preload(value, subject);
     }
-    let suspect = ["MALLOC_", "JE_MALLOC", "JEMALLOC", "RJEM", "_RJEM", "MIMALLOC", "GLIBC_TUNABLE"];
-    suspect.iter().any(|start| upper.starts_with(start)).then(|| {
-        let glibc = GLIBC_VARIABLES.iter().map(|(name, _)| *name).chain(["GLIBC_TUNABLES"]);
-        let near = perhaps(&upper, JEMALLOC_VARIABLES.into_iter().chain(glibc));
-        (Effect::Ignored, format!("no allocator that we know of reads it{near}"))
-    })
+    // One with tunables of other parts of glibc is no mistake.
+    let names = || ALL.iter().flat_map(|part| (part.variables.names)());
+    let upper = variable.to_ascii_uppercase();
+    let mut suspects = ALL.iter().flat_map(|part| part.variables.suspects);
+    let is_meant = !names().any(|name| name == variable) && suspects.any(|start| upper.starts_with(start));
+    is_meant.then(|| (Effect::Ignored, format!("no allocator that we know of reads it{}", perhaps(&upper, names()))))
+}
+
+/// The remark about a variable that is for none of a program's allocators.
+pub(crate) fn not_here(flavours: &[Flavour]) -> (Effect, String) {
+    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
+    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
 }
 
 fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
-    let names = ["jemalloc", "mimalloc", "tcmalloc", "snmalloc"];
-    let library = value.split([':', ' ']).find(|path| names.iter().any(|name| path.contains(name)))?;
+    let is_one = |path: &&str| ALL.iter().filter_map(|part| part.marks.library).any(|(word, _)| path.contains(word));
+    let library = value.split([':', ' ']).find(is_one)?;
     if subject.is_some() {
         let text = "what malloc is bound to stands at the top: a preloaded one, unless the program exports its own";
         return Some((Effect::Read, text.into()));
@@ -164,8 +119,9 @@ fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)>
 
 #[cfg(test)]
 mod tests {
-    use super::super::links::{A_FILE, LINKS};
     use super::*;
+    use crate::allocators::jemalloc::VARIABLES as JEMALLOC_VARIABLES;
+    use crate::allocators::jemalloc::links::{A_FILE, LINKS};
 
     fn remarks(variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Remark> {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -201,14 +157,13 @@ mod tests {
         let found = remarks(&set, Some(&both));
         assert!(found[0].text.starts_with("read by the jemalloc of its C code alone"), "{found:?}");
         assert_eq!(found[0].problems, [""; 0], "they are settings of two allocators");
-        #[cfg(feature = "jemalloc")]
         assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
         assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
         // A preload of ours reads all three, its program's own jemalloc one of them.
         let preloaded = [RUST, INSTALLED];
         let read_by_main = JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(&preloaded)) == Effect::Read);
         assert_eq!(read_by_main, JEMALLOC_VARIABLES.map(|variable| variable == "_RJEM_MALLOC_CONF"));
-        assert_eq!(of(&[Flavour::Mimalloc, Flavour::PlainJemalloc])[1], Effect::Depends);
+        assert_eq!(of(&[Flavour::Named("mimalloc"), Flavour::PlainJemalloc])[1], Effect::Depends);
     }
 
     #[test]
@@ -240,7 +195,6 @@ mod tests {
         assert!(file.verdict == Ignored && file.text.ends_with("ln -s narenas:1 /etc/malloc.conf"), "{file:?}");
     }
 
-    #[cfg(feature = "jemalloc")]
     #[test]
     fn a_link_with_a_mistake_is_overruled_by_a_variable_and_overrules_code() {
         let set = [
@@ -256,7 +210,6 @@ mod tests {
         assert_eq!(below[1].problems, ["narenas 5 is overruled by /etc/_rjem_malloc.conf, which says 6"]);
     }
 
-    #[cfg(feature = "jemalloc")]
     #[test]
     fn abort_conf_and_a_mistake_end_the_program_and_that_is_said() {
         let said = "abort_conf:true makes jemalloc end the program at its start because of this";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::System;
+use allocanary_allocators::allocators::system;
 use allocanary_kernel::cgroups::{self, Groups};
 use allocanary_kernel::container::{Cpus, Trouble, quota};
 use allocanary_kernel::host::Host;
@@ -63,7 +64,7 @@ impl Surroundings {
 
     /// Whether the C library is glibc.
     pub fn has_glibc(&self) -> bool {
-        self.libc.starts_with("glibc")
+        self.libc.starts_with(system::HEAP)
     }
 
     /// A label and a text for each fact.

@@ -5,8 +5,10 @@
 //! `malloc` that the loader finds first counts, the program's own before any library's.
 
 use super::Flavour;
-use super::elf::Signs;
-use allocanary_allocators::allocators::known;
+use super::elf::{GLIBC_MALLOC, MALLOC, Signs};
+use crate::allocators::jemalloc::INSTALL;
+use crate::allocators::{ALL, Part, part};
+use allocanary_allocators::allocators::{our, system};
 
 /// A file of a process.
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ impl Identity {
         }
         match own {
             // Its allocator has C's own names, so C uses it too.
-            Some(own) if own.flavour == c.flavour || program.marks.symbols.contains("malloc") && replaces(&own) => {
+            Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
                 Identity { main: own, c: None, notes }
             }
             Some(own) => Identity { main: own, c: Some(c), notes },
@@ -97,15 +99,20 @@ impl Identity {
 
 /// Whether an allocator in a file that also has a `malloc` is that `malloc`.
 fn replaces(own: &Found) -> bool {
-    !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc | Flavour::Unknown)
+    !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Unknown) && !leaves_malloc(own.flavour)
+}
+
+/// Whether `malloc` stays the C library's where the allocator is linked in.
+pub(crate) fn leaves_malloc(flavour: Flavour) -> bool {
+    flavour.allocator().and_then(|one| part(one.name)).is_some_and(|part| part.marks.leaves_malloc)
 }
 
 /// An allocator that is linked into the program itself.
 fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
     let ProgramFile { path, marks, .. } = program;
     if let Some((flavour, symbol)) = by_symbol(marks) {
-        let others = ["_rjem_mallctl", "mi_version", "tc_version", "sn_rust_alloc"];
-        let others: Vec<&str> = others.into_iter().filter(|other| marks.symbols.contains(other)).collect();
+        let others = ALL.iter().filter_map(|part| part.marks.symbols.first()).map(|(symbol, _)| *symbol);
+        let others: Vec<&str> = others.filter(|other| marks.symbols.contains(other)).collect();
         if others.len() > 1 {
             notes
                 .push(format!("several allocators are linked in ({}): which one serves is a guess", others.join(", ")));
@@ -116,23 +123,11 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
     // If the file has symbols, but none of an allocator, a string does not prove anything.
     if marks.has_symbols {
         // glibc's own, in a static program, has further names.
-        let is_hidden = marks.symbols.contains("malloc") && !marks.exports.contains("malloc") && marks.is_dynamic;
+        let is_hidden = marks.symbols.contains(MALLOC) && !marks.exports.contains(MALLOC) && marks.is_dynamic;
         let how = format!("{path} defines a malloc that other files cannot see, and no symbol tells whose");
         return is_hidden.then(|| Found { flavour: Flavour::Unknown, file: path.clone(), how, sure: Sure::Likely });
     }
-    let installs = marks.strings.contains("install");
-    let (flavour, text) = match marks.strings {
-        ref strings if strings.contains("jemalloc") && strings.contains("rjem") => {
-            (Flavour::RustJemalloc { installs }, "jemalloc's messages and the prefix _rjem_")
-        }
-        ref strings if strings.contains("jemalloc") && strings.contains("plain") => {
-            (Flavour::PlainJemalloc, "jemalloc's messages")
-        }
-        ref strings if strings.contains("jemalloc") => (Flavour::PrefixedJemalloc, "jemalloc's messages"),
-        ref strings if strings.contains("mimalloc") => (Flavour::Mimalloc, "mimalloc's messages"),
-        ref strings if strings.contains("tcmalloc") => (Flavour::Tcmalloc, "tcmalloc's messages"),
-        _ => return None,
-    };
+    let (flavour, text) = ALL.iter().find_map(|part| (part.marks.by_texts)(&marks.strings))?;
     let how = format!("{path} is stripped and contains {text}");
     Some(Found { flavour, file: path.clone(), how, sure: Sure::Likely })
 }
@@ -140,11 +135,11 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
 /// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
 fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
     let ProgramFile { path, marks, .. } = program;
-    if marks.exports.contains("malloc") {
+    if marks.exports.contains(MALLOC) {
         let is_static = libraries.iter().all(|library| libc_of(library).is_none());
         let (flavour, how, sure) = match by_symbol(marks) {
             Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}"), Sure::Yes),
-            None if is_static && marks.strings.contains("glibc") => {
+            None if is_static && marks.strings.contains(system::HEAP) => {
                 (Flavour::Glibc, format!("{path} exports malloc and is linked statically"), Sure::Likely)
             }
             None => {
@@ -161,22 +156,15 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
         name.starts_with("ld-linux") || name == RECORDER
     };
     let others = || libraries.iter().filter(|library| !is_libc(library) && !is_aside(library));
-    let has_malloc = |library: &&ProgramFile| library.marks.exports.contains("malloc") || by_name(library).is_some();
+    let has_malloc = |library: &&ProgramFile| library.marks.exports.contains(MALLOC) || by_name(library).is_some();
     if let Some(library) = others().find(has_malloc) {
         let path = &library.path;
         if let Some(flavour) = by_name(library) {
             let how = format!("malloc is bound to {path}, which could not be read and is known by its name");
             return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
         }
-        let (flavour, symbol) = match (preload_of(path), by_symbol(&library.marks)) {
-            // It passes every call on to glibc.
-            (Some("system"), _) => (Flavour::Glibc, "malloc"),
-            // It honours the variables that `install!` honours.
-            (Some(_), Some((Flavour::RustJemalloc { .. }, symbol))) => {
-                (Flavour::RustJemalloc { installs: true }, symbol)
-            }
-            (_, found) => found.unwrap_or((Flavour::Unknown, "malloc")),
-        };
+        let (found, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::Unknown, MALLOC));
+        let flavour = preloaded(path).unwrap_or(found);
         let how = format!("malloc is bound to {path}, which defines {symbol}");
         return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
     }
@@ -194,9 +182,9 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
             }
         }
         None => {
-            let glibc = marks.glibc.is_some() || marks.strings.contains("glibc");
+            let glibc = marks.glibc.is_some() || marks.strings.contains(system::HEAP);
             // Whatever else has the name, glibc's own functions have these names too.
-            let own = marks.symbols.contains("malloc") && !marks.symbols.contains("__libc_malloc");
+            let own = marks.symbols.contains(MALLOC) && !marks.symbols.contains(GLIBC_MALLOC);
             let (flavour, how) = match (own && glibc, glibc) {
                 (true, _) => (Flavour::Unknown, "is linked statically, with a malloc that is not the C library's"),
                 (false, true) => (Flavour::Glibc, "is linked statically"),
@@ -209,19 +197,17 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
 
 /// The allocator of a library that could not be read, by its name.
 fn by_name(library: &ProgramFile) -> Option<Flavour> {
-    let known = [
-        ("jemalloc", Flavour::PlainJemalloc),
-        ("mimalloc", Flavour::Mimalloc),
-        ("tcmalloc", Flavour::Tcmalloc),
-        ("snmalloc", Flavour::Snmalloc),
-    ];
-    let name = file_name(&library.path);
-    match preload_of(&library.path) {
-        _ if !library.unread => None,
-        Some("system") => Some(Flavour::Glibc),
-        Some("jemalloc") => Some(Flavour::RustJemalloc { installs: true }),
-        _ => known.into_iter().find(|(word, _)| name.contains(word)).map(|(_, flavour)| flavour),
+    if !library.unread {
+        return None;
     }
+    let name = file_name(&library.path);
+    let mut known = ALL.iter().filter_map(|part| part.marks.library);
+    preloaded(&library.path).or_else(|| known.find(|(word, _)| name.contains(word)).map(|(_, flavour)| flavour))
+}
+
+/// What one of our preloads has, by the name of its file.
+fn preloaded(path: &str) -> Option<Flavour> {
+    part(preload_of(path)?)?.marks.preload
 }
 
 /// The last part of a path of `/proc/<pid>/maps`, which says of a deleted file that it is.
@@ -236,50 +222,41 @@ pub const RECORDER: &str = "preload-record";
 /// The allocator of one of our preloads, by the name of its file.
 pub fn preload_of(path: &str) -> Option<&str> {
     let name = file_name(path).strip_prefix("preload-")?;
-    known(name).map(|known| known.name)
+    our(name).map(|(one, _)| one.name)
 }
 
 /// Which C library a file is, if any.
 fn libc_of(library: &ProgramFile) -> Option<Flavour> {
     let name = file_name(&library.path);
-    if name.starts_with("libc.so.6") || name.starts_with("libc-2.") {
-        Some(Flavour::Glibc)
-    } else {
-        (name.starts_with("ld-musl") || name.starts_with("libc.musl") || name.starts_with("libc.so"))
-            .then_some(Flavour::OtherLibc)
-    }
+    let is_it = |part: &&&Part| part.marks.c_library.iter().any(|start| name.starts_with(start));
+    ALL.iter().find(is_it).map(|part| part.usual)
 }
 
 /// The C library of a process, with its version if it is glibc.
 pub fn libc(program: &ProgramFile, libraries: &[ProgramFile]) -> String {
     let library = libraries.iter().find(|library| libc_of(library).is_some());
     match (library.unwrap_or(program), library) {
-        (ProgramFile { marks: Signs { glibc: Some(version), .. }, .. }, Some(_)) => format!("glibc {version}"),
+        (ProgramFile { marks: Signs { glibc: Some(version), .. }, .. }, Some(_)) => {
+            format!("{} {version}", system::HEAP)
+        }
         (ProgramFile { marks: Signs { glibc: Some(version), .. }, .. }, None) => {
-            format!("glibc {version}, linked statically")
+            format!("{} {version}, linked statically", system::HEAP)
         }
         (_, Some(library)) => library.path.rsplit('/').next().unwrap_or_default().to_string(),
         // A static program contains glibc's tunables, but rarely its version.
-        (ProgramFile { marks, .. }, None) if marks.strings.contains("glibc") => "glibc, linked statically".to_string(),
+        (ProgramFile { marks, .. }, None) if marks.strings.contains(system::HEAP) => {
+            format!("{}, linked statically", system::HEAP)
+        }
         (_, None) => "unknown: the program is linked statically".to_string(),
     }
 }
 
 /// The allocator to which a file's symbols belong, and the symbol that shows it.
 fn by_symbol(marks: &Signs) -> Option<(Flavour, &'static str)> {
-    let installs = marks.hook || marks.strings.contains("install");
-    let known = [
-        ("_rjem_mallctl", Flavour::RustJemalloc { installs }),
-        ("je_mallctl", Flavour::PrefixedJemalloc),
-        ("mallctl", Flavour::PlainJemalloc),
-        ("mi_version", Flavour::Mimalloc),
-        ("mi_malloc", Flavour::Mimalloc),
-        ("tc_version", Flavour::Tcmalloc),
-        ("tc_malloc", Flavour::Tcmalloc),
-        ("TCMallocInternalMalloc", Flavour::Tcmalloc),
-        ("sn_rust_alloc", Flavour::Snmalloc),
-    ];
-    known.into_iter().find(|(symbol, _)| marks.symbols.contains(symbol)).map(|(symbol, flavour)| (flavour, symbol))
+    let installs = marks.hook || marks.strings.contains(INSTALL);
+    let known = ALL.iter().flat_map(|part| part.marks.symbols);
+    let (symbol, flavour) = { known }.find(|(symbol, _)| marks.symbols.contains(symbol))?;
+    Some((flavour(installs), symbol))
 }
 
 #[cfg(test)]

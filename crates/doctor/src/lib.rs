@@ -8,6 +8,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod advice;
+mod allocators;
 mod blocks;
 pub mod defaults;
 pub mod diagnosis;
@@ -17,8 +18,6 @@ pub mod error;
 pub mod host;
 pub mod identity;
 pub mod installed;
-pub mod jemalloc;
-pub mod links;
 pub mod notice;
 pub mod page;
 pub mod process;
@@ -27,6 +26,12 @@ pub mod seen;
 pub mod variables;
 
 use std::collections::BTreeMap;
+
+use allocanary_allocators::allocators::{ALL, jemalloc, system};
+use allocanary_allocators::descriptor::Descriptor;
+
+pub use allocators::jemalloc::builds::own_variable;
+pub use allocators::jemalloc::links::links;
 
 /// Environment variables by name, and jemalloc's [`links`] by path.
 pub type Variables = BTreeMap<String, String>;
@@ -54,12 +59,8 @@ pub enum Flavour {
     PlainJemalloc,
     /// jemalloc with the prefix `je_`.
     PrefixedJemalloc,
-    /// mimalloc.
-    Mimalloc,
-    /// tcmalloc of gperftools or of Google.
-    Tcmalloc,
-    /// snmalloc.
-    Snmalloc,
+    /// An allocator of which one build is as another, by its name.
+    Named(&'static str),
     /// glibc's malloc.
     Glibc,
     /// Another C library's malloc.
@@ -72,21 +73,33 @@ pub enum Flavour {
 
 impl Flavour {
     /// The allocator's name, as candidates and the page use it.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc => "jemalloc",
-            Flavour::Mimalloc => "mimalloc",
-            Flavour::Tcmalloc => "tcmalloc",
-            Flavour::Snmalloc => "snmalloc",
-            Flavour::Glibc => "glibc's malloc",
             Flavour::OtherLibc => "the C library's malloc",
             Flavour::Go => "Go's runtime",
             Flavour::Unknown => "an unknown allocator",
+            known => known.allocator().map_or("an unknown allocator", |one| one.title),
         }
+    }
+
+    /// What the crate of allocators knows of it; `None` for the allocator of a runtime, and for an unknown one.
+    pub fn allocator(self) -> Option<&'static Descriptor> {
+        let name = match self {
+            Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc => jemalloc::NAME,
+            Flavour::Named(name) => name,
+            Flavour::Glibc => system::NAME,
+            Flavour::OtherLibc | Flavour::Go | Flavour::Unknown => return None,
+        };
+        ALL.iter().copied().find(|one| one.name == name)
+    }
+
+    /// Whether it has settings that we know.
+    pub fn has_settings(self) -> bool {
+        self.allocator().is_some_and(|one| one.ours.is_some())
     }
 
     /// Whether it is a jemalloc.
     pub fn is_jemalloc(self) -> bool {
-        self.name() == "jemalloc"
+        matches!(self, Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc)
     }
 }

@@ -12,7 +12,7 @@ use super::Variables;
 use super::elf::{Signs, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, ProgramFile, file_name, libc};
-use super::links::links;
+use super::links;
 use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};

@@ -13,7 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
 use super::elf::marks;
-use super::identity::{Identity, ProgramFile};
+use super::identity::{Identity, ProgramFile, leaves_malloc};
 use super::{Effect, Flavour};
 
 /// A program that can be started.
@@ -56,12 +56,7 @@ impl Program {
 
     /// Whether settings of its own allocator can be given by the environment.
     pub fn reads_settings(&self) -> Effect {
-        match self.own {
-            Flavour::Go | Flavour::OtherLibc | Flavour::Unknown | Flavour::Snmalloc | Flavour::Tcmalloc => {
-                Effect::Ignored
-            }
-            _ => Effect::Read,
-        }
+        if self.own.has_settings() { Effect::Read } else { Effect::Ignored }
     }
 }
 
@@ -181,7 +176,7 @@ fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     if program.marks.exports.contains("malloc") {
         return Some(format!("{path} exports a malloc of its own, which the loader prefers"));
     }
-    let is_linked = matches!(own, Flavour::RustJemalloc { .. } | Flavour::Snmalloc)
+    let is_linked = (matches!(own, Flavour::RustJemalloc { .. }) || leaves_malloc(own))
         || !matches!(own, Flavour::Glibc | Flavour::OtherLibc | Flavour::Unknown) && how.starts_with(path.as_str());
     is_linked.then(|| format!("{path} has {} linked in ({how}): a preload would serve its C code only", own.name()))
 }

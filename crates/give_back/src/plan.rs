@@ -44,7 +44,7 @@ pub fn not_known(reading: &Reading) -> u64 {
 /// there is memory that is not known.
 pub fn by_function(reading: &Reading, has: impl Fn(&Remedy) -> bool) -> Vec<Planned> {
     let is_new = |remedy: &&'static Remedy| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
-    let all = remedy::ALL.iter().filter(|_| not_known(reading) > 0).filter(is_new);
+    let all = remedy::all().filter(|_| not_known(reading) > 0).filter(is_new);
     all.filter(|remedy| has(remedy)).map(|remedy| Planned { remedy, forecast: None, at_most: false }).collect()
 }
 

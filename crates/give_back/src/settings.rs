@@ -1,6 +1,9 @@
 //! Settings of jemalloc that can be changed while it runs. In: `background_thread=true`, `dirty_decay_ms=1000`. Out: the calls, and the
 //! lines that keep the setting after a restart.
 
+use allocanary_allocators::allocators::jemalloc;
+
+use crate::Remedy;
 use crate::remedy::{Argument, Call, mallctl};
 
 /// A setting with its value.
@@ -58,6 +61,9 @@ impl Setting {
         }
     }
 }
+
+/// How the allocator is asked whose settings these are.
+pub const REMEDY: &Remedy = &jemalloc::REMEDY;
 
 /// The variable that keeps settings after a restart, for the jemalloc whose function has this name.
 pub fn variable(function: &str) -> String {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::walkers::{elf, glibc};
+use crate::walkers::{elf, system};
 
 /// What can be asked of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ impl Fact {
         let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
         match self {
             Fact::Extent => elf::Header::read(&read).and_then(|header| header.extent(&read)),
-            Fact::Release => glibc::release_of_file(file),
+            Fact::Release => system::release_of_file(file),
         }
     }
 }

@@ -1,16 +1,9 @@
 //! Allocators that are linked into a program, and that no walker has found. In: a memory of which much is not known. Out: their names, by a text
 //! that each has in its constants. It is looked for only then, since that takes a read of the whole program.
 
+use crate::walkers::texts;
 use crate::{Area, Memory, Reading, Sort};
 
-/// Texts that survive stripping, and whose they are. They are reversed, so that this program does not have them.
-const MARKS: [(&str, &[u8]); 4] = [
-    ("jemalloc", b">collamej<"),
-    ("mimalloc", b" :rorre :collamim"),
-    ("tcmalloc", b" :collamct"),
-    // Of musl's table of errors: its malloc has no text.
-    ("musl's malloc", b"noitamrofni rorre oN"),
-];
 /// The most bytes of constants that are searched, and those that are read at once. The pieces overlap by more than the longest text.
 const MOST: u64 = 256 << 20;
 const PIECE: u64 = 1 << 20;
@@ -52,7 +45,7 @@ fn found<'a>(memory: &'a dyn Memory, executable: &str) -> Vec<(&'static str, &'a
         while at < mapping.to && left > 0 {
             bytes.resize((PIECE + AGAIN).min(mapping.to - at) as usize, 0);
             if memory.read(at, &mut bytes) {
-                for (name, backwards) in MARKS {
+                for (name, backwards) in texts() {
                     if !found.iter().any(|(known, _)| *known == name) && has(&bytes, backwards) {
                         found.push((name, mapping.name.as_str()));
                     }
@@ -96,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_in_and_not_divided_is_named_where_much_is_not_known() {
-        for (name, mark) in MARKS {
+        for (name, mark) in texts() {
             let found = reading(mark, 2 << 20);
             assert_eq!(found.undivided, [name]);
             assert!(
@@ -104,6 +97,6 @@ mod tests {
             );
         }
         assert_eq!(reading(b"nothing", 2 << 20).undivided, [""; 0]);
-        assert_eq!(reading(MARKS[0].1, 4096).undivided, [""; 0], "a program is not read for a page");
+        assert_eq!(reading(texts().next().unwrap().1, 4096).undivided, [""; 0], "a program is not read for a page");
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_kernel::sys::read_whole;
 
+use crate::walkers::{KNOWN, Known};
 use crate::{
     CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
     best_of, build_id, counted, inside, parse_smaps, shares, smaps, walk_all,
@@ -227,17 +228,6 @@ fn machine(head: &[u8; 20]) -> Option<String> {
     }
 }
 
-/// Libraries by the beginning of their names, and the allocator that is in them.
-const LIBRARIES: &[(&str, &str)] = &[
-    ("libjemalloc", "jemalloc"),
-    ("libmimalloc", "mimalloc"),
-    ("libtcmalloc", "tcmalloc"),
-    ("libsnmalloc", "snmalloc"),
-    ("ld-musl", "musl's malloc"),
-    ("libc.so.6", "glibc"),
-    ("libc-2.", "glibc"),
-];
-
 /// Allocators whose library is mapped and whose heap no walker has found.
 fn unwalked<'a>(live: &'a dyn Memory, walks: &[Result<Walk, Unknown>]) -> impl Iterator<Item = Unknown> + use<'a> {
     let found: Vec<&'static str> = walks
@@ -247,18 +237,18 @@ fn unwalked<'a>(live: &'a dyn Memory, walks: &[Result<Walk, Unknown>]) -> impl I
             Err(unknown) => unknown.allocator,
         })
         .collect();
-    let library = move |&(prefix, allocator): &(&str, &'static str)| {
-        // The C library is mapped under every allocator.
-        if found.contains(&allocator) || allocator == "glibc" && !found.is_empty() {
+    let library = move |known: &Known| {
+        if found.contains(&known.name) || known.is_below_others && !found.is_empty() {
             return None;
         }
-        let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with(prefix));
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_string();
+        let is_it = |path: &str| known.libraries.iter().any(|prefix| name(path).starts_with(prefix));
         let file = live.mappings().iter().find(|one| one.inode != 0 && one.offset == 0 && is_it(&one.name))?;
         let build = build_id::of(live, file).map_or_else(|| "without a build-id".into(), |id| format!("build-id {id}"));
         let reason = format!("{} is mapped ({build}), and its layout is not known here", file.name);
-        Some(Unknown { allocator, reason })
+        Some(Unknown { allocator: known.name, reason })
     };
-    LIBRARIES.iter().filter_map(library)
+    KNOWN.iter().filter_map(library)
 }
 
 #[cfg(test)]

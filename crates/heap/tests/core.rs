@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use allocanary_heap::walkers::glibc;
+use allocanary_heap::walkers::system as glibc;
 use allocanary_heap::{CoreFile, Live, Mapping, Memory, Sure, take_core};
 use running::{compiled, start};
 

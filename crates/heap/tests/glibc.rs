@@ -4,7 +4,7 @@ mod running;
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::walkers::glibc::{self, Free, Heap};
+use allocanary_heap::walkers::system::{self as glibc, Free, Heap};
 use allocanary_heap::{Live, Memory, Parts};
 use running::{compiled, start};
 

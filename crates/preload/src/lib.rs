@@ -70,5 +70,5 @@ pub mod __private {
     pub use allocanary_allocators::Jemalloc;
     #[cfg(feature = "mimalloc")]
     pub use allocanary_allocators::Mimalloc;
-    pub use allocanary_allocators::{__private::Conf, System};
+    pub use allocanary_allocators::{__private::Conf, System, allocators};
 }

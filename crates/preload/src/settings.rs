@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use allocanary_allocators::__private::{Value, setting_of};
 use allocanary_allocators::budget::{self, Source};
-use allocanary_allocators::setting::Setting;
+use allocanary_allocators::descriptor::InCode;
 
 /// The variable.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
@@ -64,7 +64,7 @@ pub struct Problem {
 /// Called once, in the constructor.
 pub unsafe fn read(
     text: &[u8],
-    table: &Table,
+    table: &InCode,
     default: Option<(&'static str, Value)>,
 ) -> Result<Settings<'static>, Problem> {
     // SAFETY: the constructor's only call.
@@ -84,47 +84,6 @@ pub unsafe fn read(
     Ok(Settings { allocator: &kept.settings[..count], idle, budget })
 }
 
-/// What an allocator takes from code.
-#[derive(Clone, Copy)]
-pub struct Table {
-    /// Its settings.
-    pub settings: &'static [Setting],
-    /// The set that `tuned` stands for.
-    pub tuned: &'static [(&'static str, Value)],
-}
-
-/// The system's malloc.
-pub const SYSTEM: Table =
-    Table { settings: allocanary_allocators::SYSTEM_SETTABLE, tuned: allocanary_allocators::SYSTEM_TUNED };
-/// jemalloc.
-#[cfg(feature = "jemalloc")]
-pub const JEMALLOC: Table = Table { settings: allocanary_allocators::JEMALLOC_SETTINGS, tuned: JEMALLOC_TUNED };
-
-/// That of `install!` without `background_thread`: jemalloc would start a thread before the program's first line, and the
-/// kernel refuses a program with two threads what it allows one with one (`unshare -U`, `nsenter`).
-#[cfg(feature = "jemalloc")]
-const JEMALLOC_TUNED: &[(&str, Value)] = match allocanary_allocators::JEMALLOC_TUNED.split_last() {
-    Some((_background_thread, others)) => others,
-    None => &[],
-};
-
-/// mimalloc.
-#[cfg(feature = "mimalloc")]
-pub const MIMALLOC: Table =
-    Table { settings: allocanary_allocators::MIMALLOC_SETTINGS, tuned: allocanary_allocators::MIMALLOC_TUNED };
-
-/// The table of an allocator; `None` if this build has no such allocator.
-pub fn table_of(allocator: &str) -> Option<Table> {
-    match allocator {
-        "system" => Some(SYSTEM),
-        #[cfg(feature = "jemalloc")]
-        "jemalloc" => Some(JEMALLOC),
-        #[cfg(feature = "mimalloc")]
-        "mimalloc" => Some(MIMALLOC),
-        _ => None,
-    }
-}
-
 /// Adds the settings that are not there by name. Whether there was space for all of them.
 fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, Value)], count: &mut usize) -> bool {
     settings.iter().all(|setting| {
@@ -138,7 +97,7 @@ fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, V
 }
 
 /// Checks a text before a preload gets it. Keeps a copy for the life of the process.
-pub fn check(text: &str, table: &Table) -> Result<(), Problem> {
+pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     if text.len() > MOST_TEXT {
         return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
     }
@@ -149,7 +108,7 @@ pub fn check(text: &str, table: &Table) -> Result<(), Problem> {
 /// Puts the allocator's settings into `place`. Returns how many they are, `idle` and `budget`.
 fn parse(
     text: &'static str,
-    table: &Table,
+    table: &InCode,
     place: &mut [(&'static str, Value)],
 ) -> Result<(usize, Option<Duration>, Option<Source>), Problem> {
     let (mut count, mut idle, mut budget, mut tuned) = (0, None, None, false);
@@ -199,6 +158,7 @@ fn idle_of(text: &str) -> Option<Option<Duration>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_allocators::allocators::system::IN_PRELOAD as SYSTEM;
 
     fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
         let place = Box::leak(Box::new([("", Value::Auto); 3]));
@@ -224,14 +184,6 @@ mod tests {
         let settings = of("arena_max=3,tuned").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::Text("3")), ("trim_threshold", Value::Text("131072"))]);
         assert_eq!(of("tuned").unwrap().allocator, SYSTEM.tuned);
-    }
-
-    #[cfg(feature = "jemalloc")]
-    #[test]
-    fn the_set_of_a_preload_starts_no_thread() {
-        let all = allocanary_allocators::JEMALLOC_TUNED.iter().copied();
-        let others: Vec<_> = all.filter(|(name, _)| *name != "background_thread").collect();
-        assert_eq!(JEMALLOC.tuned, others);
     }
 
     #[test]

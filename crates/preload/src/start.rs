@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use allocanary_allocators::allocators::system;
 use allocanary_allocators::__private::{Request, Value};
 use allocanary_allocators::budget::Source;
 use allocanary_allocators::notice::Writer;
@@ -48,7 +49,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
         complain(cores::VARIABLE, text, wanted);
     }
     // glibc's malloc counts processors inside the C library, where nothing stands before it.
-    let rule = this.allocator.per_core().filter(|_| this.allocator.name() == "system");
+    let rule = this.allocator.per_core().filter(|_| this.allocator.name() == system::NAME);
     let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
     let settings = match variable(settings::VARIABLE) {
         // Nothing is read where there is nothing: see above.

@@ -2,15 +2,14 @@
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::__private::Conf;
-
-use crate::settings::Table;
+use allocanary_allocators::descriptor::InCode;
 
 /// A preload.
 pub struct This {
     /// Its allocator.
     pub allocator: &'static dyn Allocator,
     /// The settings that it takes from code.
-    pub table: Table,
+    pub table: InCode,
     /// The symbol from which jemalloc reads its configuration.
     pub conf: Option<&'static Conf>,
     /// What is done once, after the settings.

@@ -107,7 +107,7 @@ fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
         return None;
     }
     let lines = Lines::of(&line.candidate)?;
-    if lines.is_plain() && lines.allocator == "system" {
+    if lines.is_plain() && lines.is_everywhere {
         return None; // every program has it
     }
     let labelled = lines.labelled().into_iter().map(|(label, line)| format!("{label:<12}{line}")).collect();

@@ -1,7 +1,7 @@
 //! The lines that configure a program as a candidate says: for a Dockerfile, for Kubernetes, for Rust. In: a
 //! candidate. Out: lines to paste, as its allocator reads settings.
 
-use allocanary_allocators::allocators::known;
+use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
 use allocanary_spec::Candidate;
 
@@ -10,6 +10,8 @@ use allocanary_spec::Candidate;
 pub struct Lines {
     /// The allocator: `jemalloc`.
     pub allocator: String,
+    /// Whether every program has it.
+    pub is_everywhere: bool,
     /// The variables to set: name and value.
     pub variables: Vec<(String, String)>,
     /// Another variable that takes the value of the only one in `variables`, in builds of other packagers.
@@ -22,16 +24,17 @@ impl Lines {
     /// The lines for a candidate. `None` if the allocator is not one of ours.
     pub fn of(candidate: &Candidate) -> Option<Lines> {
         let Candidate { spec, inherited } = candidate;
-        let known = known(&spec.name)?;
+        let (one, ours) = our(&spec.name)?;
         let mut variables = inherited.clone();
-        known.environment.add_to(&mut variables, &spec.settings);
-        let in_code = inherited.is_empty() && !spec.settings.keys().any(|setting| (known.only_environment)(setting));
+        ours.environment.add_to(&mut variables, &spec.settings);
+        let in_code = inherited.is_empty() && !spec.settings.keys().any(|setting| ours.only_environment(setting));
         let settings: Vec<String> = spec.settings.iter().map(|(name, value)| paste::assigned(name, value)).collect();
         Some(Lines {
             allocator: spec.name.clone(),
+            is_everywhere: ours.is_everywhere(),
             variables: variables.into_iter().collect(),
-            also: known.also.filter(|_| inherited.is_empty() && !spec.settings.is_empty()),
-            install: in_code.then(|| paste::install(known.name, &settings)),
+            also: ours.also.filter(|_| inherited.is_empty() && !spec.settings.is_empty()),
+            install: in_code.then(|| paste::install(one.name, &settings)),
         })
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::lines::Lines;
 use crate::wrapper::Wrapper;
+use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
 use allocanary_measure::summary::{Choice, Findings, Recommendation};
 use allocanary_spec::{Candidate, Spec};
@@ -94,7 +95,9 @@ impl Change {
 
     /// Whether an allocator must be preloaded that the variables do not bring: linked cells have it in them.
     pub fn needs_library(&self) -> bool {
-        !["own", "system"].contains(&self.candidate.name.as_str()) && !self.environment.contains_key("LD_PRELOAD")
+        let name = self.candidate.name.as_str();
+        let is_there = name == "own" || our(name).is_some_and(|(_, ours)| ours.is_everywhere());
+        !is_there && !self.environment.contains_key("LD_PRELOAD")
     }
 
     /// The same with this library.
@@ -236,8 +239,8 @@ impl Change {
         let install = install.ok_or_else(|| {
             format!("{}: no `install!` sets this: take --lines docker, kubernetes or systemd", self.candidate)
         })?;
-        let name = &self.candidate.name;
-        let features = if name == "system" { String::new() } else { format!(", features = [\"{name}\"]") };
+        let feature = our(&self.candidate.name).and_then(|(_, ours)| ours.feature);
+        let features = feature.map_or(String::new(), |name| format!(", features = [\"{name}\"]"));
         let dependency = format!(
             "# Below [dependencies], with a clone of allocanary next to the service.\n\
              allocanary = {{ path = \"../allocanary\", default-features = false{features} }}\n"

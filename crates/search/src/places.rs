@@ -1,5 +1,7 @@
 //! The lines to paste. In: a candidate. Out: for each place a title and the text.
 
+use allocanary_allocators::allocators::our;
+use allocanary_allocators::descriptor::Ours;
 use allocanary_allocators::paste;
 use allocanary_report::lines::Lines;
 use allocanary_spec::Spec;
@@ -15,7 +17,9 @@ pub struct Place {
 
 /// The lines of a candidate for every place in which its settings can stand. None for an allocator that is not ours.
 pub fn places(candidate: &Spec) -> Vec<Place> {
-    let Some(lines) = Lines::of(&candidate.clone().into()) else { return Vec::new() };
+    let (Some(lines), Some((_, ours))) = (Lines::of(&candidate.clone().into()), our(&candidate.name)) else {
+        return Vec::new();
+    };
     let variables = variables(&lines);
     let each = |form: &dyn Fn(&str, &str) -> String| -> String {
         variables.iter().map(|(name, value)| form(name, value)).collect::<Vec<_>>().join("\n")
@@ -29,9 +33,9 @@ pub fn places(candidate: &Spec) -> Vec<Place> {
         add("Kubernetes, in the container's spec", format!("env:\n{kubernetes}"));
         add("systemd, in [Service]", each(&paste::systemd));
     }
-    found.extend(rust(&lines));
-    found.extend(c(candidate));
-    found.extend(services(candidate, &variables));
+    found.extend(rust(&lines, ours));
+    found.extend(c(candidate, ours));
+    found.extend(services(candidate, ours, &variables));
     found
 }
 
@@ -44,65 +48,27 @@ fn variables(lines: &Lines) -> Vec<(String, String)> {
 }
 
 /// `install!` in a Rust program.
-fn rust(lines: &Lines) -> Option<Place> {
+fn rust(lines: &Lines, ours: &Ours) -> Option<Place> {
     let install = lines.install.as_ref()?;
-    let feature = match lines.allocator.as_str() {
-        "system" => String::new(),
-        name => format!("features = [\"{name}\"], "),
-    };
+    let feature = ours.feature.map_or(String::new(), |name| format!("features = [\"{name}\"], "));
     let text = format!(
         "# Cargo.toml\nallocanary = {{ version = \"0.1\", {feature}default-features = false }}\n// main.rs\n{install}"
     );
     Some(Place { name: "Rust", text })
 }
 
-/// mallopt's name for each.
-const MALLOPT: [(&str, &str); 7] = [
-    ("arena_max", "M_ARENA_MAX"),
-    ("arena_test", "M_ARENA_TEST"),
-    ("trim_threshold", "M_TRIM_THRESHOLD"),
-    ("mmap_threshold", "M_MMAP_THRESHOLD"),
-    ("top_pad", "M_TOP_PAD"),
-    ("mmap_max", "M_MMAP_MAX"),
-    ("mxfast", "M_MXFAST"),
-];
-
-/// What mimalloc reads before `main`: a call there is too late.
-const BEFORE_MAIN: [&str; 2] = ["allow_thp", "page_full_retain"];
-
 /// The settings in C's code.
-fn c(candidate: &Spec) -> Option<Place> {
+fn c(candidate: &Spec, ours: &Ours) -> Option<Place> {
     if candidate.settings.is_empty() {
         return None;
     }
-    let text = match candidate.name.as_str() {
-        "jemalloc" => {
-            let pairs: Vec<String> = candidate.settings.iter().map(|(name, value)| format!("{name}:{value}")).collect();
-            format!("const char *malloc_conf = \"{}\";", pairs.join(","))
-        }
-        "system" => {
-            let call = |(name, value): (&String, &String)| {
-                let (_, option) = MALLOPT.iter().find(|(known, _)| known == name)?;
-                Some(format!("mallopt({option}, {value});"))
-            };
-            let calls: Option<Vec<String>> = candidate.settings.iter().map(call).collect();
-            format!("#include <malloc.h>\n/* first in main */\n{}", calls?.join("\n"))
-        }
-        "mimalloc" if candidate.settings.keys().any(|name| BEFORE_MAIN.contains(&name.as_str())) => return None,
-        "mimalloc" => {
-            let call = |(name, value): (&String, &String)| format!("mi_option_set(mi_option_{name}, {value});");
-            let calls: Vec<String> = candidate.settings.iter().map(call).collect();
-            format!("#include <mimalloc.h>\n/* first in main */\n{}", calls.join("\n"))
-        }
-        _ => return None,
-    };
-    Some(Place { name: "C and C++", text })
+    Some(Place { name: "C and C++", text: (ours.c)(&candidate.settings)? })
 }
 
 /// A service in another language gets an allocator by its preload, which reaches C's malloc only.
-fn services(candidate: &Spec, variables: &[(String, String)]) -> Option<Place> {
+fn services(candidate: &Spec, ours: &Ours, variables: &[(String, String)]) -> Option<Place> {
     let name = &candidate.name;
-    let start = if name == "system" {
+    let start = if ours.is_everywhere() {
         // It has this malloc already.
         variables.iter().map(|(name, value)| paste::shell(name, value)).collect::<Vec<_>>().join(" ")
     } else {
@@ -115,9 +81,9 @@ fn services(candidate: &Spec, variables: &[(String, String)]) -> Option<Place> {
     if start.is_empty() {
         return None;
     }
-    let where_it_is = match name.as_str() {
-        "system" => String::new(),
-        name => format!("# the library: `allocanary preload {name}` prints its place\n"),
+    let where_it_is = match ours.is_everywhere() {
+        true => String::new(),
+        false => format!("# the library: `allocanary preload {name}` prints its place\n"),
     };
     let text = format!(
         "{where_it_is}{start} python3 service.py\n\

@@ -1,147 +1,56 @@
-//! The space of settings: for each that is worth a search its values, the stage in which they are tried, whether they
-//! need time to act, and what they depend on. In: descriptions of the available allocators. Out: candidates.
+//! The space of settings: the dimensions of each allocator and runtime, combined. In: descriptions of the available allocators. Out:
+//! candidates.
+
+mod of_runtimes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use allocanary_allocators::allocators::our_names;
+use allocanary_allocators::allocators::ours;
+use allocanary_allocators::dimension::Dimension;
+use allocanary_allocators::dimension::Stage;
+use allocanary_allocators::dimension::Stage::Alone;
+use allocanary_allocators::dimension::Stage::First;
+use allocanary_allocators::dimension::Stage::Second;
 use allocanary_cell::description::Description;
-use allocanary_error::{Error, Result};
+use allocanary_error::Error;
+use allocanary_error::Result;
 use allocanary_kernel::sys;
 use allocanary_program::runtimes;
-use allocanary_spec::{Candidate, PROCESS_THP, Spec, perhaps};
+use allocanary_spec::Candidate;
+use allocanary_spec::PROCESS_THP;
+use allocanary_spec::Spec;
+use allocanary_spec::perhaps;
+use allocanary_study::run::program::THREAD_IDLE;
 
-/// A setting that is worth a search.
-pub struct Dimension {
-    /// The name of the allocator, or of the runtime.
-    pub allocator: &'static str,
-    /// The setting.
-    pub setting: &'static str,
-    /// The values to try besides the default. `cores` stands for the number of cores, `half` for half of it, and `0.5x` for half of
-    /// the memory that the program's first run had at its most.
-    pub values: &'static [&'static str],
-    /// When its values are tried.
-    pub stage: Stage,
-    /// How long a process must be idle before a value can act; zero for most.
-    pub acts_after: Duration,
-    /// Other settings that switch this one off, each with the value that does: the two are not tried together.
-    pub without: &'static [(&'static str, &'static str)],
-    /// Settings that it needs, which are added with it.
-    pub with: &'static [(&'static str, &'static str)],
-    /// A value of it that does harm unless another setting is there too: the value, and that setting.
-    pub needs: Option<(&'static str, &'static str)>,
-    /// What it limits, for sentences: `arenas`.
-    pub limits: &'static str,
-}
-
-/// When the values of a dimension are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Combined with all others.
-    First,
-    /// Around the survivors: each value is added to each survivor.
-    Second,
-    /// By itself in the first stage, and around the survivors.
-    Alone,
-}
-
-const NOW: Duration = Duration::ZERO;
-
-const fn row(
-    allocator: &'static str,
-    setting: &'static str,
-    values: &'static [&'static str],
-    stage: Stage,
-    limits: &'static str,
-) -> Dimension {
-    Dimension { allocator, setting, values, stage, acts_after: NOW, without: &[], with: &[], needs: None, limits }
-}
-
-use Stage::{Alone, First, Second};
-
-/// The setting that only a preload has.
-const THREAD_IDLE: &str = "thread_idle";
-
-/// A row of [`THREAD_IDLE`]: what it does is no part of what the other settings limit, and doubling all candidates for it
+/// The setting that only a preload has. What it does is no part of what the other settings limit, and doubling all candidates for it
 /// would take twice as long.
-const fn thread_idle(allocator: &'static str) -> Dimension {
-    let acts_after = Duration::from_millis(200);
-    Dimension { acts_after, ..row(allocator, THREAD_IDLE, &["100ms"], Alone, "what idle threads keep") }
-}
+const IDLE_THREADS: Dimension = Dimension {
+    acts_after: Duration::from_millis(200),
+    ..Dimension::new(THREAD_IDLE, &["100ms"], Alone, "what idle threads keep")
+};
 
-/// A row of [`PROCESS_THP`]: the kernel does it, and not the allocator, so it is tried alone and around the survivors.
-const fn process_thp(allocator: &'static str) -> Dimension {
-    row(allocator, PROCESS_THP, &["never"], Alone, "huge pages of the whole process")
-}
+/// The kernel does it, and not the allocator, so it is tried alone and around the survivors.
+const HUGE_PAGES: Dimension = Dimension::new(PROCESS_THP, &["never"], Alone, "huge pages of the whole process");
 
-/// Every dimension. Tests check each value against the allocator's own table of settings.
-pub const DIMENSIONS: &[Dimension] = &[
-    row("jemalloc", "narenas", &["1", "2", "cores"], First, "arenas"),
-    row("jemalloc", "tcache", &["false"], First, "thread caches"),
-    row("jemalloc", "dirty_decay_ms", &["0"], First, "freed pages"),
-    // A page goes back only after its decay, and in an idle process only by a background thread.
-    Dimension {
-        acts_after: Duration::from_millis(1000),
-        with: &[("background_thread", "true")],
-        ..row("jemalloc", "dirty_decay_ms", &["1000"], First, "freed pages")
-    },
-    Dimension {
-        without: &[("tcache", "false")],
-        ..row("jemalloc", "tcache_max", &["1024", "4096"], Second, "thread caches")
-    },
-    Dimension {
-        without: &[("tcache", "false")],
-        ..row("jemalloc", "lg_tcache_nslots_mul", &["-2"], Second, "thread caches")
-    },
-    row("jemalloc", "narenas", &["4"], Second, "arenas"),
-    row("jemalloc", "muzzy_decay_ms", &["0"], Second, "freed pages"),
-    row("jemalloc", "oversize_threshold", &["1073741824"], Second, "large blocks"),
-    row("system", "arena_max", &["1", "2"], First, "arenas"),
-    row("system", "trim_threshold", &["131072"], First, "free space at the tops of arenas"),
-    row("system", "mmap_threshold", &["65536"], Second, "large blocks"),
-    row("system", "tcache_count", &["0", "2"], Second, "thread caches"),
-    row("system", "top_pad", &["0"], Second, "free space at the tops of arenas"),
-    row("mimalloc", "allow_thp", &["0"], First, "huge-page padding"),
-    row("mimalloc", "purge_delay", &["0"], First, "freed pages"),
-    row("mimalloc", "page_reclaim_on_free", &["1"], Second, "pages of other threads"),
-    row("mimalloc", "page_full_retain", &["0"], Second, "free pages of each size"),
-    thread_idle("jemalloc"),
-    thread_idle("system"),
-    thread_idle("mimalloc"),
-    process_thp("own"),
-    process_thp("jemalloc"),
-    process_thp("system"),
-    process_thp("mimalloc"),
-    // Without collections a heap grows until it meets a limit.
-    Dimension {
-        needs: Some(("off", "memlimit")),
-        ..row("Go", "gogc", &["50", "200", "400", "off"], First, "garbage until the next collection")
-    },
-    row("Go", "memlimit", &["0.5x", "0.75x", "1x"], First, "garbage until the next collection"),
-    row("Go", "maxprocs", &["half"], Alone, "threads that run Go code"),
-    // The collector counts processors, too: on one it takes the serial collector.
-    row("Java", "cpus", &["1", "half"], First, "threads of the collector and the compiler"),
-    Dimension {
-        acts_after: Duration::from_millis(500),
-        ..row("Java", "trim", &["250"], First, "free memory of C's heap")
-    },
-    row("Java", "xss", &["262144"], Second, "stacks"),
-    row("CPython", "pymalloc", &["off"], First, "arenas of small objects"),
-    row("Node", "max_semi_space_size", &["1", "4", "32"], First, "the young generation"),
-    row("Node", "v8_pool_size", &["1"], Second, "threads of V8"),
-    row("Node", "uv_threadpool_size", &["1"], Alone, "threads of libuv"),
-    row("Ruby", "gc_heap_growth_factor", &["1.1", "1.4"], First, "free slots"),
-    row("Ruby", "gc_heap_oldobject_limit_factor", &["1.2"], First, "old garbage"),
-    row("Ruby", "gc_malloc_limit_max", &["16777216"], Second, "garbage until the next collection"),
-];
+/// Every dimension, with the name of its allocator or runtime. Tests check each value against the allocator's own table of settings.
+fn dimensions() -> impl Iterator<Item = (&'static str, &'static Dimension)> {
+    let of = |name: &'static str, rows: &'static [Dimension]| rows.iter().map(move |row| (name, row));
+    let allocators = ours().flat_map(move |(one, ours)| {
+        of(one.name, ours.dimensions).chain([(one.name, &IDLE_THREADS), (one.name, &HUGE_PAGES)])
+    });
+    allocators.chain([("own", &HUGE_PAGES)]).chain(of_runtimes::ALL.iter().flat_map(move |(name, rows)| of(name, rows)))
+}
 
 /// What a setting limits, for sentences.
 pub fn limits(allocator: &str, setting: &str) -> Option<&'static str> {
-    let is_it = |row: &&Dimension| row.allocator == allocator && row.setting == setting;
+    let is_it = |(name, row): &(&str, &Dimension)| *name == allocator && row.setting == setting;
     // The settings of a runtime have names that no allocator has.
-    let is_of_runtime = |row: &&Dimension| {
-        allocator == "own" && row.setting == setting && runtimes::ALL.iter().any(|one| one.name == row.allocator)
+    let is_of_runtime = |(name, row): &(&str, &Dimension)| {
+        allocator == "own" && row.setting == setting && runtimes::ALL.iter().any(|one| one.name == *name)
     };
-    DIMENSIONS.iter().find(is_it).or_else(|| DIMENSIONS.iter().find(is_of_runtime)).map(|row| row.limits)
+    dimensions().find(is_it).or_else(|| dimensions().find(is_of_runtime)).map(|(_, row)| row.limits)
 }
 
 /// The time that a setting has to act before memory is read, and what would give it more.
@@ -239,7 +148,7 @@ impl<'a> Space<'a> {
 
     /// Whether no value of these settings does harm alone.
     fn is_whole(&self, settings: &BTreeMap<String, String>) -> bool {
-        DIMENSIONS.iter().all(|row| match row.needs.filter(|_| Some(row.allocator) == self.runtime) {
+        dimensions().all(|(name, row)| match row.needs.filter(|_| Some(name) == self.runtime) {
             Some((value, needed)) => {
                 settings.get(row.setting).is_none_or(|found| found != value) || settings.contains_key(needed)
             }
@@ -313,7 +222,8 @@ impl<'a> Space<'a> {
             left_out.insert(match allocator.as_str() {
                 // A program as it comes, beside preloads or alone.
                 "own" => format!(
-                    "own:{THREAD_IDLE}={values}: only preloads have it: name system, jemalloc or mimalloc as --allocators"
+                    "own:{THREAD_IDLE}={values}: only preloads have it: name {} as --allocators",
+                    our_names()
                 ),
                 _ => format!(
                     "{THREAD_IDLE}={values}: only preloads have it, and this search has none: `allocanary tune -- PROGRAM` has"
@@ -364,7 +274,7 @@ impl<'a> Space<'a> {
 }
 
 fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimension> + use<'_> {
-    DIMENSIONS.iter().filter(move |row| row.allocator == allocator && row.stage == stage)
+    dimensions().filter(move |(name, row)| *name == allocator && row.stage == stage).map(|(_, row)| row)
 }
 
 /// Settings with one value more, or another one; `None` where the value would have no effect.
@@ -408,8 +318,8 @@ mod tests {
     fn cells() -> Vec<Description> {
         ["jemalloc", "system", "mimalloc"]
             .map(|allocator| {
-                let rows = DIMENSIONS.iter().filter(|row| row.allocator == allocator && row.setting != PROCESS_THP);
-                let names: Vec<&str> = rows.map(|row| row.setting).collect();
+                let rows = dimensions().filter(|(name, row)| *name == allocator && row.setting != PROCESS_THP);
+                let names: Vec<&str> = rows.map(|(_, row)| row.setting).collect();
                 description(allocator, &names)
             })
             .to_vec()
@@ -481,13 +391,17 @@ mod tests {
     }
 
     #[test]
-    fn every_value_of_the_systems_malloc_is_one_that_it_takes() {
-        for row in DIMENSIONS
-            .iter()
-            .filter(|row| row.allocator == "system" && ![THREAD_IDLE, PROCESS_THP].contains(&row.setting))
-        {
-            let known = System.settings().iter().find(|known| known.name == row.setting).expect(row.setting);
-            row.values.iter().for_each(|value| drop(known.kind.canonical(value).expect(row.setting)));
+    fn every_value_of_an_allocator_is_one_that_it_takes() {
+        for (one, ours) in ours() {
+            for row in ours.dimensions {
+                let known = (ours.settings)().iter().find(|known| known.name == row.setting).expect(row.setting);
+                for value in row.values.iter().filter(|value| **value != "cores") {
+                    known
+                        .kind
+                        .canonical(value)
+                        .unwrap_or_else(|wanted| panic!("{}:{}: {wanted}", one.name, row.setting));
+                }
+            }
         }
     }
 
@@ -556,11 +470,11 @@ mod tests {
         assert!(names(&unknown).iter().all(|name| !name.contains("memlimit")), "{:?}", unknown.all);
         assert_eq!(limits("own", "gogc"), Some("garbage until the next collection"));
         assert_eq!(limits("jemalloc", "gogc"), None);
-        for row in DIMENSIONS {
-            let Some(runtime) = runtimes::ALL.iter().find(|runtime| runtime.name == row.allocator) else { continue };
+        for (name, row) in dimensions() {
+            let Some(runtime) = runtimes::ALL.iter().find(|runtime| runtime.name == name) else { continue };
             let knob = runtime.knobs.iter().find(|knob| knob.setting.name == row.setting).unwrap();
             let given = description("own", &[row.setting]);
-            let values = space.values(&given, &Dimension { acts_after: NOW, ..*row }, &mut BTreeSet::new());
+            let values = space.values(&given, &Dimension { acts_after: Duration::ZERO, ..*row }, &mut BTreeSet::new());
             assert!(values.iter().all(|value| knob.check(value).is_ok()) && !values.is_empty(), "{}", row.setting);
         }
     }

@@ -1,20 +1,68 @@
-//! The allocators, one file each. A binary is linked only with the allocator that it names.
+//! The allocators, a folder each. A binary is linked only with the allocator that it names.
 
 mod effect;
-#[cfg(target_env = "gnu")]
-mod glibc;
-#[cfg(feature = "jemalloc")]
-mod jemalloc;
-mod known;
-#[cfg(feature = "mimalloc")]
-mod mimalloc;
-#[cfg(not(target_env = "gnu"))]
-mod other_libc;
-mod system;
+pub mod hoard;
+pub mod jemalloc;
+pub mod mesh;
+pub mod mimalloc;
+pub mod musl;
+pub mod rpmalloc;
+pub mod snmalloc;
+pub mod system;
+pub mod tcmalloc;
 
-#[cfg(feature = "jemalloc")]
-pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS, TUNED as JEMALLOC_TUNED};
-pub use known::{KNOWN, Known, is_built, known};
-#[cfg(feature = "mimalloc")]
-pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS, TUNED as MIMALLOC_TUNED};
-pub use system::{SETTABLE as SYSTEM_SETTABLE, System, TUNED as SYSTEM_TUNED, settings as system_settings};
+use crate::descriptor::{Descriptor, Ours, Suggested};
+
+/// Every allocator that we know something of. Lists are in this order.
+pub const ALL: &[&Descriptor] = &[
+    &system::DESCRIPTOR,
+    &jemalloc::DESCRIPTOR,
+    &mimalloc::DESCRIPTOR,
+    &tcmalloc::DESCRIPTOR,
+    &snmalloc::DESCRIPTOR,
+    &mesh::DESCRIPTOR,
+    &rpmalloc::DESCRIPTOR,
+    &hoard::DESCRIPTOR,
+    &musl::DESCRIPTOR,
+];
+
+/// Those for which there is an `install!`, a cell and a preload.
+pub fn ours() -> impl Iterator<Item = (&'static Descriptor, &'static Ours)> {
+    ALL.iter().filter_map(|one| Some((*one, one.ours?)))
+}
+
+/// What we know of the one of ours with this name.
+pub fn our(name: &str) -> Option<(&'static Descriptor, &'static Ours)> {
+    ours().find(|(one, _)| one.name == name)
+}
+
+/// The candidates that are compared where the user names none.
+pub fn suggested() -> impl Iterator<Item = &'static Suggested> {
+    ours().flat_map(|(_, ours)| ours.candidates)
+}
+
+/// Their names, for a sentence: `system, jemalloc or mimalloc`.
+pub fn our_names() -> String {
+    let names: Vec<&str> = ours().map(|(one, _)| one.name).collect();
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_once_and_candidates_are_of_their_allocator() {
+        let mut names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        for (one, ours) in ours() {
+            let name = |candidate: &str| candidate.split(':').next() == Some(one.name);
+            assert!(!ours.candidates.is_empty() && ours.candidates.iter().all(|suggested| name(suggested.candidate)));
+        }
+        assert_eq!(our_names(), "system, jemalloc or mimalloc");
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use allocanary_allocators::allocators::KNOWN;
+use allocanary_allocators::allocators::ours;
 use allocanary_cell::workloads;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_report as reports;
@@ -51,7 +51,7 @@ pub fn studies() -> Offered {
 
 /// The allocators, which are candidates without settings.
 pub fn candidates() -> Offered {
-    Offered::of(KNOWN.iter().map(|known| known.name))
+    Offered::of(ours().map(|(one, _)| one.name))
 }
 
 /// The built-in workloads.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::terminal;
-use allocanary_allocators::allocators::KNOWN;
+use allocanary_allocators::allocators::ours;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_error::{Error, Result};
 use allocanary_session::{Builder, Roster, Studies, check_folder};
@@ -64,8 +64,8 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
     let own = command.parent().map(PathBuf::from);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
     let roster = Roster::find(&folders, packages);
-    let is_on = |name: &str| name == "system" || features().split(',').any(|feature| feature == name);
-    let built_in = KNOWN.iter().filter(|known| is_on(known.name)).count();
+    let is_on = |name: &str| features().split(',').any(|feature| feature == name);
+    let built_in = ours().filter(|(_, ours)| ours.feature.is_none_or(is_on)).count();
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
     let roster = match Builder::find(&command, features()).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::PreloadFlags;
+use allocanary_allocators::allocators::{our, our_names};
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
@@ -14,12 +15,10 @@ use allocanary_session::Builder;
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     let name = &flags.allocator;
-    let table = settings::table_of(name).ok_or_else(|| {
-        Error::Input(format!(
-            "preload: wanted system, jemalloc or mimalloc (as far as this build has them), found `{name}`"
-        ))
+    let (_, ours) = our(name).filter(|(_, ours)| ours.is_built).ok_or_else(|| {
+        Error::Input(format!("preload: wanted {} (as far as this build has them), found `{name}`", our_names()))
     })?;
-    settings::check(&flags.settings, &table)
+    settings::check(&flags.settings, &ours.in_preload)
         .map_err(|wrong| Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted)))?;
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }

@@ -10,15 +10,14 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
-use allocanary_allocators::allocators::is_built;
-use allocanary_error::{Error, Result};
+use allocanary_allocators::allocators::ours;
+use allocanary_error::Error;
+use allocanary_error::Result;
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 
-/// What is compared where the user names no candidates.
-const CANDIDATES: [&str; 5] = ["system", "system:arena_max=1", "jemalloc", "jemalloc:narenas=1", "mimalloc"];
 /// What the report shows.
 const METRICS: [&str; 5] = ["anon", "peak", "cpu", "throughput", "faults"];
 
@@ -192,10 +191,10 @@ fn marks(text: &str) -> Result<Marks> {
     }
 }
 
-/// The candidates of this build.
+/// What is compared where the user names no candidates: those of this build.
 fn candidates() -> Vec<String> {
-    let is_here = |candidate: &&str| candidate.split(':').next().is_some_and(is_built);
-    CANDIDATES.into_iter().filter(is_here).map(String::from).collect()
+    let here = ours().filter(|(_, ours)| ours.is_built).flat_map(|(_, ours)| ours.candidates);
+    here.filter(|suggested| suggested.replayed).map(|suggested| suggested.candidate.to_string()).collect()
 }
 
 #[cfg(test)]

@@ -16,11 +16,17 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
-use allocanary_error::{Error, Result};
+use allocanary_error::Error;
+use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
-use allocanary_program::{huge_pages, runtimes};
-use allocanary_session::{PROGRAM_CANDIDATES, Studies, StudyFile, Target, plan};
+use allocanary_program::huge_pages;
+use allocanary_program::runtimes;
+use allocanary_session::Studies;
+use allocanary_session::StudyFile;
+use allocanary_session::Target;
+use allocanary_session::plan;
 use allocanary_spec::PROCESS_THP;
+use allocanary_session::program_candidates;
 use started::Started;
 
 /// Runs what the flags say.
@@ -133,7 +139,7 @@ fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::
     if file.candidates.is_some() {
         return Ok(file);
     }
-    let ours = PROGRAM_CANDIDATES.iter().map(|name| name.to_string());
+    let ours = program_candidates().map(str::to_string);
     let all: Vec<String> = match &looked.cannot {
         None if file.cores.is_some() => ours.filter(|name| !name.starts_with("own")).collect(),
         None => ours.collect(),

@@ -35,11 +35,11 @@ const RUST: Flavour = Flavour::RustJemalloc { installs: false };
 fn a_static_allocator_is_known_by_symbols_and_without_them_by_strings() {
     let c = Some(Flavour::Glibc);
     assert_eq!(of(part("/a", &["_rjem_mallctl"], &[], &[]), &[libc()]), (RUST, c, Sure::Yes));
-    assert_eq!(of(part("/a", &["mi_version"], &[], &[]), &[libc()]), (Flavour::Mimalloc, c, Sure::Yes));
+    assert_eq!(of(part("/a", &["mi_version"], &[], &[]), &[libc()]), (Flavour::Named("mimalloc"), c, Sure::Yes));
     assert_eq!(of(part("/a", &[], &[], &["jemalloc", "rjem"]), &[libc()]), (RUST, c, Sure::Likely));
     let installed = part("/a", &[], &[], &["jemalloc", "rjem", "install"]);
     assert_eq!(of(installed, &[libc()]).0, Flavour::RustJemalloc { installs: true });
-    assert_eq!(of(part("/a", &[], &[], &["mimalloc"]), &[libc()]).0, Flavour::Mimalloc);
+    assert_eq!(of(part("/a", &[], &[], &["mimalloc"]), &[libc()]).0, Flavour::Named("mimalloc"));
     assert_eq!(of(part("/a", &["main"], &[], &["mimalloc"]), &[libc()]).0, Flavour::Glibc, "only a text");
     assert_eq!(of(part("/a", &[], &[], &[]), &[libc()]), (Flavour::Glibc, None, Sure::Yes));
 }
@@ -51,7 +51,7 @@ fn what_malloc_is_bound_to_counts_and_not_what_is_mapped() {
     assert_eq!(preloaded, (Flavour::PlainJemalloc, None, Sure::Likely));
     // A program that exports its own malloc does not use the preloaded one.
     let identity = Identity::of(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
-    assert_eq!((identity.main.flavour, &identity.c), (Flavour::Mimalloc, &None));
+    assert_eq!((identity.main.flavour, &identity.c), (Flavour::Named("mimalloc"), &None));
     assert!(identity.notes[0].contains("malloc is not bound to it"), "{:?}", identity.notes);
 }
 
@@ -60,11 +60,11 @@ fn a_deleted_library_that_cannot_be_read_is_known_by_its_name_or_lowers_the_cert
     let found = |library: &str| of(part("/a", &[], &[], &[]), &[deleted(library), libc()]);
     for (library, flavour) in [
         ("/lib/libjemalloc.so.2", Flavour::PlainJemalloc),
-        ("/lib/libmimalloc.so.3.0", Flavour::Mimalloc),
-        ("/lib/libtcmalloc_minimal.so.4", Flavour::Tcmalloc),
-        ("/lib/libsnmallocshim.so", Flavour::Snmalloc),
+        ("/lib/libmimalloc.so.3.0", Flavour::Named("mimalloc")),
+        ("/lib/libtcmalloc_minimal.so.4", Flavour::Named("tcmalloc")),
+        ("/lib/libsnmallocshim.so", Flavour::Named("snmalloc")),
         ("/opt/preload-jemalloc", Flavour::RustJemalloc { installs: true }),
-        ("/opt/preload-mimalloc", Flavour::Mimalloc),
+        ("/opt/preload-mimalloc", Flavour::Named("mimalloc")),
         ("/opt/preload-system", Flavour::Glibc),
         ("/lib/libz.so.1", Flavour::Glibc),
     ] {

@@ -7,13 +7,11 @@ fn problems(variable: &str, text: &str) -> Vec<String> {
     assignments(&variables, &Libraries::default()).into_iter().filter_map(|one| one.problem).collect()
 }
 
-#[cfg(any(feature = "jemalloc", feature = "mimalloc"))]
 fn problem_of(variable: &str, text: &str, libraries: &Libraries) -> Option<String> {
     let variables = Variables::from([(variable.to_string(), text.to_string())]);
     assignments(&variables, libraries).remove(0).problem
 }
 
-#[cfg(feature = "jemalloc")]
 #[test]
 fn jemalloc_takes_what_its_own_parser_takes() {
     let ratio = "narenas:default,narenas_ratio:0.5";
@@ -39,7 +37,6 @@ fn jemalloc_takes_what_its_own_parser_takes() {
     assert_eq!(stopped, ["` tcache:1` is not `name:value`: jemalloc reads no further"]);
 }
 
-#[cfg(feature = "jemalloc")]
 #[test]
 fn a_known_jemalloc_is_judged_by_its_release() {
     let of = |version: &str, text: &str| {
@@ -55,13 +52,12 @@ fn a_known_jemalloc_is_judged_by_its_release() {
     assert!(of("5.3.0", "narena:1").starts_with("jemalloc 5.3.1 (this program has 5.3.0) has no setting `narena`"));
 }
 
-#[cfg(feature = "jemalloc")]
 #[test]
 fn what_is_clipped_counts_with_the_value_that_it_becomes() {
     let of = |text: &str, jemalloc: Option<&str>| {
         let variables = Variables::from([("MALLOC_CONF".to_string(), text.to_string())]);
         let libraries = Libraries { jemalloc: jemalloc.map(str::to_string), ..Libraries::default() };
-        settings(&assignments(&variables, &libraries), Family::Jemalloc).into_values().collect::<Vec<_>>()
+        settings(&assignments(&variables, &libraries), "jemalloc").into_values().collect::<Vec<_>>()
     };
     assert_eq!(of("narenas:99999", None), ["4094"]);
     assert_eq!(of("tcache_max:1048576", Some("5.3.1")), ["32768"]);
@@ -69,7 +65,6 @@ fn what_is_clipped_counts_with_the_value_that_it_becomes() {
     assert_eq!(of("narenas:0", None), [""; 0]);
 }
 
-#[cfg(feature = "mimalloc")]
 #[test]
 fn a_known_mimalloc_is_asked_for_its_options() {
     let words = ["purge_delay", "eager_commit"].map(str::to_string);
@@ -94,7 +89,6 @@ fn glibc_reads_no_units_and_names_no_mistakes() {
     assert!(unknown[0].contains("no tunable `glibc.malloc.arenas_max`; perhaps arena_max"), "{unknown:?}");
 }
 
-#[cfg(feature = "mimalloc")]
 #[test]
 fn mimalloc_takes_words_units_and_older_names() {
     for (variable, good) in [
@@ -113,5 +107,5 @@ fn mimalloc_takes_words_units_and_older_names() {
 fn the_tunable_comes_after_the_variable() {
     let variables = [("GLIBC_TUNABLES", "glibc.malloc.arena_max=5"), ("MALLOC_ARENA_MAX", "3")];
     let variables = variables.map(|(name, value)| (name.to_string(), value.to_string())).into();
-    assert_eq!(settings(&assignments(&variables, &Libraries::default()), Family::Glibc)["arena_max"], "5");
+    assert_eq!(settings(&assignments(&variables, &Libraries::default()), "system")["arena_max"], "5");
 }

@@ -23,6 +23,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
+use allocanary_allocators::allocators;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::parse_duration;
@@ -65,16 +66,9 @@ pub struct Scale {
 /// The default numbers of threads, if neither threads nor cores are given.
 const THREADS: [u32; 4] = [1, 4, 16, 64];
 /// The default candidates of a program that can be preloaded.
-pub const PROGRAM_CANDIDATES: [&str; 8] = [
-    "own",
-    "system",
-    "system:arena_max=1",
-    "jemalloc",
-    "jemalloc:narenas=1",
-    "jemalloc:narenas=1,tcache=false",
-    "mimalloc",
-    "mimalloc:allow_thp=0",
-];
+pub fn program_candidates() -> impl Iterator<Item = &'static str> {
+    std::iter::once("own").chain(allocators::suggested().map(|suggested| suggested.candidate))
+}
 const REPEATS: u32 = 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -97,7 +91,7 @@ impl StudyFile {
                 )));
             }
         }
-        let ours = || PROGRAM_CANDIDATES.iter().map(|name| name.to_string()).collect();
+        let ours = || program_candidates().map(str::to_string).collect();
         let candidates = self.candidates.unwrap_or_else(|| if self.program.is_some() { ours() } else { Vec::new() });
         let mut candidates: Vec<Spec> = candidates.iter().map(spec("candidate")).collect::<Result<_>>()?;
         drop_repeated(&mut candidates);

@@ -5,9 +5,15 @@ use std::process::ExitCode;
 use super::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
-use allocanary_error::{Error, Result};
-use allocanary_give_back::settings::{Setting, count_arenas, variable};
-use allocanary_give_back::{Done, Limits, carry_out, remedy};
+use allocanary_error::Error;
+use allocanary_error::Result;
+use allocanary_give_back::Done;
+use allocanary_give_back::Limits;
+use allocanary_give_back::carry_out;
+use allocanary_give_back::settings::REMEDY;
+use allocanary_give_back::settings::Setting;
+use allocanary_give_back::settings::count_arenas;
+use allocanary_give_back::settings::variable;
 
 /// Sets them.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
@@ -31,13 +37,12 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
 
 /// Asks how many arenas there are, and makes the calls.
 fn make(pid: u32, settings: &[Setting], limits: Limits) -> std::result::Result<Done, String> {
-    let Some(jemalloc) = remedy::of("jemalloc") else { return Err("jemalloc has no calls here".into()) };
-    let counted = carry_out(pid, jemalloc, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
+    let counted = carry_out(pid, REMEDY, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
     failed(&counted)?;
     let out = counted.calls.first().and_then(|made| made.out.first_chunk::<4>().copied());
     let arenas = out.map_or(0, u32::from_le_bytes);
     let calls: Vec<_> = settings.iter().flat_map(|setting| setting.calls(arenas)).collect();
-    let done = carry_out(pid, jemalloc, &calls, limits).map_err(|refusal| refusal.to_string())?;
+    let done = carry_out(pid, REMEDY, &calls, limits).map_err(|refusal| refusal.to_string())?;
     failed(&done)?;
     Ok(done)
 }

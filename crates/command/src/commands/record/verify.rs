@@ -14,7 +14,7 @@ use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
-use allocanary_allocators::allocators::is_built;
+use allocanary_allocators::allocators::ours;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
@@ -29,8 +29,8 @@ use allocanary_trace::format::Header;
 
 /// The candidates of this build that are compared where the user names none.
 pub fn candidates() -> Vec<String> {
-    let all = ["system", "jemalloc"];
-    all.into_iter().filter(|name| is_built(name)).map(String::from).collect()
+    let here = ours().filter(|(_, ours)| ours.is_built && ours.verifies);
+    here.map(|(one, _)| one.name.to_string()).collect()
 }
 
 /// A comparison that can be made.

@@ -6,18 +6,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::commands::cells;
-use allocanary_allocators::allocators::{KNOWN, known};
+use allocanary_allocators::allocators::{our, ours, suggested};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_builds::cache::Cache;
 use allocanary_builds::releases::{RELEASES, Release, find};
 use allocanary_cell::description::{Description, WorkloadDescription};
+use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
+use allocanary_doctor::own_variable;
 use allocanary_doctor::program::Program as Looked;
-use allocanary_doctor::{Effect, Flavour};
-use allocanary_error::{Error, Result};
-use allocanary_program::{BUDGET, Other, THREAD_IDLE, huge_pages, runtimes};
-use allocanary_session::PROGRAM_CANDIDATES;
+use allocanary_error::Error;
+use allocanary_error::Result;
+use allocanary_program::BUDGET;
+use allocanary_program::Other;
+use allocanary_program::THREAD_IDLE;
+use allocanary_program::huge_pages;
+use allocanary_program::runtimes;
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -45,7 +50,7 @@ pub const fn budget() -> Setting {
 /// The allocators of others on this host: those that `allocanary build` has built, and those that are installed. A library that was built
 /// goes before an installed one of the same name. One that was changed since is left out.
 pub fn installed() -> Vec<Installed> {
-    let ours: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    let ours: Vec<&str> = ours().map(|(one, _)| one.name).collect();
     let built = Cache::of_user().map(|cache| cache.all()).unwrap_or_default();
     let built = built.iter().filter(|built| built.check().is_ok());
     let mut all: Vec<Installed> =
@@ -134,7 +139,7 @@ fn names(one: &Installed) -> impl Iterator<Item = String> + use<> {
 pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
-    for cell in KNOWN.iter().filter_map(|known| of(known.name)) {
+    for cell in ours().filter_map(|(one, _)| of(one.name)) {
         let settings = cell.settings.iter().cloned().chain([idle(), budget(), huge_pages::setting()]).collect();
         all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
     }
@@ -183,23 +188,17 @@ pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::Found
 
 /// The allocator of ours that is like the program's own.
 pub fn own_like(looked: &Looked) -> Option<&'static str> {
-    match looked.own {
-        Flavour::Glibc => Some("system"),
-        flavour => known(flavour.name()).map(|known| known.name),
-    }
+    looked.own.allocator().filter(|one| one.ours.is_some()).map(|one| one.name)
 }
 
 /// The variables that the program's own allocator reads.
 fn own_environment(looked: &Looked, like: Environment) -> Environment {
-    let variable = match looked.own {
-        Flavour::RustJemalloc { .. } => "_RJEM_MALLOC_CONF",
-        Flavour::PlainJemalloc => "MALLOC_CONF",
-        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
-        _ => return like,
-    };
+    if !looked.own.is_jemalloc() {
+        return like;
+    }
     match like {
         Environment::Joined { single, prefix, assign, separator, .. } => Environment::Joined {
-            variable: variable.into(),
+            variable: own_variable(looked.own).into(),
             earlier: Cow::Owned(Vec::new()),
             single,
             prefix,
@@ -214,7 +213,7 @@ fn own_environment(looked: &Looked, like: Environment) -> Environment {
 pub fn own_settings(looked: &Looked) -> impl Iterator<Item = &'static str> {
     let settings = |name: &str, candidate: &'static str| candidate.strip_prefix(name)?.strip_prefix(':');
     let like = own_like(looked).into_iter();
-    like.flat_map(move |name| PROGRAM_CANDIDATES.iter().filter_map(move |candidate| settings(name, candidate)))
+    like.flat_map(move |name| suggested().filter_map(move |suggested| settings(name, suggested.candidate)))
 }
 
 /// The library of each of these allocators that can be preloaded.
@@ -223,7 +222,7 @@ pub fn libraries<'a>(
     folders: &[PathBuf],
 ) -> Result<BTreeMap<String, PathBuf>> {
     let folders = search(folders)?;
-    let ours = allocators.filter(|name| known(name).is_some());
+    let ours = allocators.filter(|name| our(name).is_some());
     ours.map(|name| Ok((name.to_string(), preload(name, name, &folders)?))).collect()
 }
 

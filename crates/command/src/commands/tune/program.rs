@@ -9,7 +9,7 @@ use crate::commands::cells;
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
-use allocanary_allocators::allocators::KNOWN;
+use allocanary_allocators::allocators::{ours, system};
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::Effect;
@@ -52,7 +52,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let runtime = runtimes::of(&looked.runs);
     candidates::add_runtime(&mut described, runtime.as_ref());
     let own = candidates::own_like(&looked);
-    let default = if file.cores.is_some() { own.unwrap_or("system") } else { "own" };
+    let default = if file.cores.is_some() { own.unwrap_or(system::NAME) } else { "own" };
     let present = present(flags, default)?;
     if file.cores.is_some() && flags.present.is_none() {
         terminal::tell(format_args!("only preloads see --cores: {present} is taken for what you have (--present)"));
@@ -117,12 +117,11 @@ fn allocators(
 ) -> Result<Vec<String>> {
     let asked = flags.allocators.clone();
     let Some(reason) = &looked.cannot else {
-        let preloads = KNOWN.iter().filter(|known| described.iter().any(|one| one.allocator == known.name));
+        let preloads =
+            ours().map(|(one, _)| one.name).filter(|name| described.iter().any(|one| one.allocator == *name));
         // Settings of its runtime are those of `own`.
         let own = runtime.map(|_| "own".to_string());
-        return Ok(
-            asked.unwrap_or_else(|| own.into_iter().chain(preloads.map(|known| known.name.to_string())).collect())
-        );
+        return Ok(asked.unwrap_or_else(|| own.into_iter().chain(preloads.map(str::to_string)).collect()));
     };
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
         return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));

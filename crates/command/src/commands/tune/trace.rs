@@ -6,6 +6,7 @@ use super::subject::{Subject, on_cores, one_size, present};
 use super::workload::cells_of;
 use crate::args::TuneFlags;
 use crate::commands::replay;
+use allocanary_allocators::allocators::system;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
@@ -22,11 +23,11 @@ const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a pro
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace, &Metrics::default())?;
-    let present = present(flags, "system")?;
+    let present = present(flags, system::NAME)?;
     let asked = one_size(flags.measure.file())?;
     let needs_python_malloc = Trace::open(path)?.header.python_malloc;
     let read = replay::study(path, &flags.how)?;
-    let candidates = Some(vec!["system".to_string()]);
+    let candidates = Some(vec![system::NAME.to_string()]);
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
     // A program starts its own threads: emulated cores are for the allocator alone.
     let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };

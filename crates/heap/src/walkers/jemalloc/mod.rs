@@ -13,15 +13,21 @@ use caches::Caches;
 use extents::Extents;
 use rtree::Tree;
 
+use super::Known;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+use allocanary_allocators::allocators::jemalloc::NAME;
 
 /// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
-pub const WALKER: Walker = Walker { name: "jemalloc", about: "5.3.0 and 5.3.1, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker { name: NAME, about: "5.3.0 and 5.3.1, with symbols or stripped", walk };
+
+/// By what it is known where it was not walked.
+pub(super) const KNOWN: Known =
+    Known { name: NAME, libraries: &["libjemalloc"], text: Some(b">collamej<"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let trees = rtree::find(memory);
     if trees.is_empty() {
-        return super::named::unknown(memory, WALKER.name, "jemalloc", "5.3");
+        return super::named::unknown(memory, WALKER.name, NAME, "5.3");
     }
     Some(take_apart(memory, &trees).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
@@ -41,8 +47,8 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
         let file =
             memory.mapping(tree.globals.start).map(|mapping| mapping.name.rsplit('/').next().unwrap_or_default());
         let name = match file {
-            Some(file) if trees.len() > 1 => format!("jemalloc of {file}"),
-            _ => "jemalloc".into(),
+            Some(file) if trees.len() > 1 => format!("{NAME} of {file}"),
+            _ => NAME.into(),
         };
         let totals = fill::fill(memory, &extents, &caches, &blocks, &arenas, &name, &mut walk);
         purge += totals.free;

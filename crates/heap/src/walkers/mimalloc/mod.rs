@@ -10,15 +10,21 @@ mod tests;
 
 use map::Map;
 
+use super::Known;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+use allocanary_allocators::allocators::mimalloc::NAME;
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
-pub const WALKER: Walker = Walker { name: "mimalloc", about: "3.3, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker { name: NAME, about: "3.3, with symbols or stripped", walk };
+
+/// By what it is known where it was not walked.
+pub(super) const KNOWN: Known =
+    Known { name: NAME, libraries: &["libmimalloc"], text: Some(b" :rorre :collamim"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
     if maps.is_empty() {
-        return super::named::unknown(memory, WALKER.name, "mimalloc", "3.3");
+        return super::named::unknown(memory, WALKER.name, NAME, "3.3");
     }
     Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }

@@ -33,7 +33,9 @@ use memories::Memories;
 use structures::Structures;
 pub(crate) use version::of_file as release_of_file;
 
+use super::Known;
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
+use allocanary_allocators::allocators::system;
 
 /// The walker.
 pub const WALKER: Walker = Walker {
@@ -42,7 +44,11 @@ pub const WALKER: Walker = Walker {
     walk: |memory| read(memory).map(|heap| heap.map(|heap| heap.walk)),
 };
 
-const NAME: &str = "glibc";
+/// By what it is known where it was not walked. Its text is not looked for: it is in each program that is linked statically.
+pub(super) const KNOWN: Known =
+    Known { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
+
+const NAME: &str = system::HEAP;
 
 /// A heap, with what glibc's own functions would report of it.
 #[derive(Debug)]

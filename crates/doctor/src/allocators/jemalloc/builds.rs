@@ -1,17 +1,36 @@
 //! Which build of jemalloc reads which variable and which link: the builds differ in the prefix of their names. In: a
 //! name and, if known, a program's allocators. Out: whether it has an effect there, and a sentence with the reason.
 
-use super::links::{A_FILE, LINKS, readers};
-use super::{Effect, Flavour};
+use allocanary_allocators::allocators::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
+
+use super::VARIABLES;
+use super::links::{A_FILE, LINKS, readers, variable_of};
+use crate::environment::not_here;
+use crate::{Effect, Flavour};
+
+/// Who reads a variable or a link; `None` if it is none of jemalloc's.
+pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+    if VARIABLES.contains(&variable) {
+        return Some(match subject {
+            None => jemalloc_reader(variable),
+            Some(flavours) => jemalloc_reader_of(variable, flavours),
+        });
+    }
+    if variable.starts_with("JEMALLOC_SYS_") {
+        let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
+        return Some((Effect::Ignored, text.into()));
+    }
+    variable_of(variable).map(|later| link_reader(variable, later, value, subject))
+}
 
 /// Which programs that are started from here read a variable of jemalloc.
-pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
+fn jemalloc_reader(variable: &str) -> (Effect, String) {
     let (verdict, text) = match variable {
-        "_RJEM_MALLOC_CONF" => (
+        RUST_VARIABLE => (
             Effect::Read,
             "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
         ),
-        "MALLOC_CONF" => (
+        PLAIN_VARIABLE => (
             Effect::Depends,
             "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
              _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
@@ -27,7 +46,7 @@ pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
 
 /// Whether a program that has `flavours` reads a variable of jemalloc. It may have two builds: its own, and a preloaded one
 /// that serves its C code.
-pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
+fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
     let jemallocs = || flavours.iter().copied().filter(|flavour| flavour.is_jemalloc());
     let is_mains = |main: &&Flavour| main.is_jemalloc() && own_variable(**main) == variable;
     if flavours.first().filter(is_mains).is_some() {
@@ -66,14 +85,14 @@ fn of_c_alone(jemalloc: Flavour, flavours: &[Flavour]) -> Option<String> {
 /// The variable that a build of jemalloc reads by itself.
 pub fn own_variable(jemalloc: Flavour) -> &'static str {
     match jemalloc {
-        Flavour::PlainJemalloc => "MALLOC_CONF",
-        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
-        _ => "_RJEM_MALLOC_CONF",
+        Flavour::PlainJemalloc => PLAIN_VARIABLE,
+        Flavour::PrefixedJemalloc => PREFIXED_VARIABLE,
+        _ => RUST_VARIABLE,
     }
 }
 
 /// Who reads a link of jemalloc. `later` is the variable that takes precedence over it.
-pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
+fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
     let all = || subject.into_iter().flatten().copied().filter(|flavour| flavour.is_jemalloc());
     let jemalloc = all().find(|jemalloc| own_variable(*jemalloc) == later).or(all().next());
     match (subject, jemalloc) {
@@ -105,10 +124,4 @@ pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavo
 pub fn own_link(jemalloc: Flavour) -> &'static str {
     let own = own_variable(jemalloc);
     LINKS.into_iter().find(|(_, variable)| *variable == own).map_or("", |(link, _)| link)
-}
-
-/// The remark about a variable that is for none of a program's allocators.
-pub fn not_here(flavours: &[Flavour]) -> (Effect, String) {
-    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
-    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
 }

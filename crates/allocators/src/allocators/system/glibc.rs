@@ -7,73 +7,27 @@ mod loader_table;
 mod own_arena;
 mod table;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use super::effect::{no_pool_pages, unless_thp_is, without_effect};
+use super::PER_CORE;
 use crate::allocator::{Counters, PerCore};
+use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
 use crate::request::{Decimal, Request, Value};
-use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
-
-const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
 pub use keeping::{keep, stop as stop_keeping};
 pub use own_arena::give_back;
-pub use table::{also, settings};
+use table::MALLOPT;
+pub use table::{SETTABLE, VARIABLES, also, name_in_c, settings};
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
 /// threshold is glibc's own first value: set, it does not rise with the blocks that a program frees.
 pub const TUNED: &[(&str, Value)] = &[("arena_max", Value::PerCpu(1)), ("trim_threshold", Value::Text("131072"))];
-
-/// The settings that `mallopt` takes, which a program's own code can set; the others need GLIBC_TUNABLES.
-pub const SETTABLE: &[Setting] = &[
-    Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
-    Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
-    Setting::new("trim_threshold", INT_SIZE, ""),
-    Setting::new("mmap_threshold", Kind::Size { min: 0, max: 32 << 20 }, ""),
-    Setting::new("top_pad", INT_SIZE, ""),
-    Setting::new("mmap_max", COUNT, ""),
-    Setting::new("mxfast", Kind::Size { min: 0, max: 160 }, ""),
-    Setting::new("perturb", Kind::Number { min: 0, max: 255 }, ""),
-];
-
-/// `mallopt` takes an `int`.
-const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
-
-/// `mallopt`'s name for each of [`SETTABLE`], and the older variable that sets it.
-const MALLOPT: [(c_int, &CStr); 8] = [
-    (libc::M_ARENA_MAX, c"MALLOC_ARENA_MAX"),
-    (libc::M_ARENA_TEST, c"MALLOC_ARENA_TEST"),
-    (libc::M_TRIM_THRESHOLD, c"MALLOC_TRIM_THRESHOLD_"),
-    (libc::M_MMAP_THRESHOLD, c"MALLOC_MMAP_THRESHOLD_"),
-    (libc::M_TOP_PAD, c"MALLOC_TOP_PAD_"),
-    (libc::M_MMAP_MAX, c"MALLOC_MMAP_MAX_"),
-    (libc::M_MXFAST, c""),
-    (libc::M_PERTURB, c"MALLOC_PERTURB_"),
-];
-
-/// The older variables, which the loader reads as tunables; GLIBC_TUNABLES wins over them.
-pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[
-    (Cow::Borrowed("MALLOC_ARENA_MAX"), Cow::Borrowed("arena_max")),
-    (Cow::Borrowed("MALLOC_ARENA_TEST"), Cow::Borrowed("arena_test")),
-    (Cow::Borrowed("MALLOC_TRIM_THRESHOLD_"), Cow::Borrowed("trim_threshold")),
-    (Cow::Borrowed("MALLOC_MMAP_THRESHOLD_"), Cow::Borrowed("mmap_threshold")),
-    (Cow::Borrowed("MALLOC_TOP_PAD_"), Cow::Borrowed("top_pad")),
-    (Cow::Borrowed("MALLOC_MMAP_MAX_"), Cow::Borrowed("mmap_max")),
-    (Cow::Borrowed("MALLOC_PERTURB_"), Cow::Borrowed("perturb")),
-];
-
-const PER_CORE: PerCore = PerCore {
-    setting: Cow::Borrowed("arena_max"),
-    ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
-    on_one: None,
-};
 
 /// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is none. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];

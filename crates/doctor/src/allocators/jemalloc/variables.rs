@@ -1,34 +1,44 @@
 //! jemalloc's settings in a variable. In: its text, and the release that will read it. Out: assignments, with problems
 //! and clipped values.
 
-use super::{Assignment, Family, JEMALLOC_ALSO, JEMALLOC_SETTINGS, number, perhaps, refused};
+use allocanary_allocators::allocators::jemalloc::settings::ROWS;
+use allocanary_allocators::allocators::jemalloc::{ALSO, NAME};
+use allocanary_allocators::setting::{Kind, Setting, also, c_number as number};
+
+use super::links::{A_FILE, LINKS};
+use crate::Variables;
 use crate::seen::Libraries;
-use allocanary_allocators::setting::{Kind, Setting, also};
+use crate::variables::{Assignment, perhaps, refused, settings};
 
-/// Settings that jemalloc 5.3.1 has and 5.3.0 does not have.
-const SINCE_5_3_1: [&str; 3] = ["experimental_tcache_gc", "process_madvise_max_batch", "tcache_ncached_max"];
+/// The settings in its variables and links.
+pub(super) fn add(variables: &Variables, libraries: &Libraries, found: &mut Vec<Assignment>) {
+    // A link is read right before the variable of the same build.
+    for name in LINKS.into_iter().flat_map(|(link, variable)| [link, variable]) {
+        if let Some(text) = variables.get(name).filter(|text| *text != A_FILE) {
+            read(name, text, libraries, found);
+        }
+    }
+}
 
-/// Settings whose values jemalloc clips to its range. For other settings it refuses values out of range.
-const CLIPPED: [&str; 8] = [
-    "lg_tcache_flush_large_div",
-    "lg_tcache_flush_small_div",
-    "max_background_threads",
-    "narenas",
-    "tcache_gc_incr_bytes",
-    "tcache_nslots_large",
-    "tcache_nslots_small_max",
-    "tcache_nslots_small_min",
-];
+/// Whether jemalloc ends a program at its start because of a problem in `variable`. `abort_conf` in any variable
+/// enables this. A clipped value is not a problem for jemalloc.
+pub(super) fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
+    let read: Vec<Assignment> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
+    let asked = settings(&read, NAME).get("abort_conf").is_some_and(|value| value == "true");
+    let wrong = |one: &Assignment| one.allocator == NAME && one.variable == variable && one.becomes.is_none();
+    (asked && read.iter().any(wrong))
+        .then(|| "abort_conf:true makes jemalloc end the program at its start because of this".to_string())
+}
 
 /// jemalloc stops at the first text that is not `name:value`, and skips unknown names.
-pub(super) fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assignment>) {
+fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assignment>) {
     let mut add = |key: &str, value: &str, problem: Option<Problem>| {
-        let (family, variable) = (Family::Jemalloc, variable.to_string());
+        let variable = variable.to_string();
         let (problem, becomes) = match problem {
             Some(Problem { text, becomes }) => (Some(text), becomes),
             None => (None, Some(value.to_string())),
         };
-        found.push(Assignment { family, variable, key: key.into(), value: value.into(), becomes, problem });
+        found.push(Assignment { allocator: NAME, variable, key: key.into(), value: value.into(), becomes, problem });
     };
     for pair in text.split(',') {
         let name = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -57,16 +67,13 @@ impl From<String> for Problem {
 
 fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Problem> {
     let release = libraries.jemalloc_release();
-    let Some(setting) = JEMALLOC_SETTINGS.iter().find(|setting| setting.name == key) else {
-        if JEMALLOC_SETTINGS.is_empty() {
-            return None;
-        }
-        return match also(JEMALLOC_ALSO, key, value) {
+    let Some(row) = ROWS.iter().find(|row| row.setting.name == key) else {
+        return match also(ALSO, key, value) {
             Some(Ok(())) => None,
             Some(Err(wanted)) => Some(format!("{key}: {wanted}, found `{value}`: jemalloc keeps its default").into()),
             None => {
-                let others = JEMALLOC_ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
-                let names = JEMALLOC_SETTINGS.iter().map(|setting| setting.name.as_ref()).chain(others);
+                let others = ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
+                let names = ROWS.iter().map(|row| row.setting.name.as_ref()).chain(others);
                 let near = perhaps(key, names);
                 // Our table is for the newest release.
                 let of = match libraries.jemalloc.as_deref() {
@@ -78,10 +85,15 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
             }
         };
     };
-    if SINCE_5_3_1.contains(&key) && release.is_some_and(|release| release < [5, 3, 1]) {
-        let version = libraries.jemalloc.as_deref().unwrap_or_default();
-        return Some(format!("this program's jemalloc, {version}, has no setting `{key}`: it came with 5.3.1").into());
+    if release.is_some_and(|release| release < row.since) {
+        let (version, since) =
+            (libraries.jemalloc.as_deref().unwrap_or_default(), row.since.map(|part| part.to_string()));
+        let since = since.join(".");
+        return Some(
+            format!("this program's jemalloc, {version}, has no setting `{key}`: it came with {since}").into(),
+        );
     }
+    let setting = &row.setting;
     let taken = match setting.kind {
         Kind::Flag => matches!(value, "true" | "false"),
         Kind::Number { .. } if key == "narenas" && value == "default" => return None,
@@ -97,7 +109,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
     {
         return tcache_max_problem(bytes, value, release);
     }
-    if CLIPPED.contains(&key)
+    if row.is_clipped
         && let Some(bound) = number(value).and_then(|number| clipped(setting, number))
     {
         let text = format!("{key}: {value} becomes {bound}: jemalloc clips it");

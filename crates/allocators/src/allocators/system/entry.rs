@@ -14,12 +14,7 @@ use crate::idle::Thread;
 use crate::request::Request;
 use crate::setting::Setting;
 
-#[cfg(target_env = "gnu")]
-use super::glibc as libc_malloc;
-#[cfg(not(target_env = "gnu"))]
-use super::other_libc as libc_malloc;
-
-pub use libc_malloc::{SETTABLE, TUNED, settings};
+use super::{ENVIRONMENT, NAME, libc_malloc};
 
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +25,7 @@ impl sealed::Sealed for System {}
 impl Allocator for System {
     #[inline]
     fn name(&self) -> &'static str {
-        "system"
+        NAME
     }
 
     #[inline]
@@ -50,7 +45,7 @@ impl Allocator for System {
 
     #[inline]
     fn environment(&self) -> Environment {
-        super::known::SYSTEM.environment
+        ENVIRONMENT
     }
 
     /// Including the block's header, in glibc and in musl.

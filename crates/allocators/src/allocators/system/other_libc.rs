@@ -9,7 +9,13 @@ use crate::error;
 use crate::request::{Request, Value};
 use crate::setting::Setting;
 
+/// None.
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
+
+/// None.
+pub fn name_in_c(_setting: &str) -> Option<&'static str> {
+    None
+}
 
 /// None.
 #[inline]

@@ -1,0 +1,11 @@
+//! Mesh: a library of others, without settings.
+
+use crate::descriptor::Descriptor;
+use crate::library::Library;
+
+/// Its name.
+pub const NAME: &str = "mesh";
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor =
+    Descriptor { libraries: &[Library::plain(NAME, &["libmesh"])], ..Descriptor::named(NAME) };

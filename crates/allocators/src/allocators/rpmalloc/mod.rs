@@ -1,0 +1,11 @@
+//! rpmalloc: a library of others, without settings.
+
+use crate::descriptor::Descriptor;
+use crate::library::Library;
+
+/// Its name.
+pub const NAME: &str = "rpmalloc";
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor =
+    Descriptor { libraries: &[Library::plain(NAME, &["librpmalloc", "librpmallocwrap"])], ..Descriptor::named(NAME) };

@@ -1,0 +1,13 @@
+//! snmalloc of Microsoft: a library of others, without settings.
+
+use crate::descriptor::Descriptor;
+use crate::library::Library;
+
+/// Its name.
+pub const NAME: &str = "snmalloc";
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    libraries: &[Library::plain(NAME, &["libsnmallocshim", "libsnmallocshim-checks"])],
+    ..Descriptor::named(NAME)
+};

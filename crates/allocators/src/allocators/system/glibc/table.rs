@@ -1,0 +1,338 @@
+//! glibc's settings, by the version of the running library: one row says all of a setting. In: `gnu_get_libc_version`. Out: names with
+//! the values that they take, and what `mallopt` and the older variables are called.
+//!
+//! Each value beyond a bound is ignored by glibc without a word: `do_set_tcache_max` and the other `do_set_...` in malloc/malloc.c.
+//! Bounds and names of versions: malloc/malloc.c and elf/dl-tunables.list of glibc 2.36, 2.42, 2.43 and 2.44.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_int};
+use std::mem::{ManuallyDrop, replace};
+
+use crate::setting::{Kind, Setting};
+
+/// A tunable.
+struct Row {
+    /// Its name, its values, its meaning.
+    setting: Setting,
+    /// The first release with it, and the first without it.
+    since: Release,
+    until: Release,
+    /// How a program's own code sets it, if it can.
+    mallopt: Option<Mallopt>,
+}
+
+/// `mallopt` for a setting.
+struct Mallopt {
+    option: c_int,
+    /// The option's name in C.
+    name: &'static str,
+    /// The values that it takes: an `int`.
+    kind: Kind,
+    /// The older variable, which the loader reads as the tunable; empty if there is none.
+    variable: &'static CStr,
+}
+
+type Release = (u32, u32);
+
+const FIRST: Release = (2, 0);
+const NEVER: Release = (u32::MAX, 0);
+
+const fn row(name: &'static str, kind: Kind, about: &'static str, mallopt: Option<Mallopt>) -> Row {
+    versioned(FIRST, NEVER, name, kind, about, mallopt)
+}
+
+const fn versioned(
+    since: Release,
+    until: Release,
+    name: &'static str,
+    kind: Kind,
+    about: &'static str,
+    mallopt: Option<Mallopt>,
+) -> Row {
+    Row { setting: Setting::new(name, kind, about), since, until, mallopt }
+}
+
+const fn mallopt(option: c_int, name: &'static str, kind: Kind, variable: &'static CStr) -> Option<Mallopt> {
+    Some(Mallopt { option, name, kind, variable })
+}
+
+const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
+const ARENAS: Kind = Kind::Number { min: 1, max: i32::MAX as i64 };
+const BYTE: Kind = Kind::Number { min: 0, max: 255 };
+const MAPPED: Kind = Kind::Size { min: 0, max: 32 << 20 };
+const FAST: Kind = Kind::Size { min: 0, max: 160 };
+const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
+/// `MAX_TCACHE_SIZE`: 64 sizes of 16 bytes each, less a header.
+const CACHED: Kind = Kind::Size { min: 0, max: 1032 };
+/// Since 2.42 twelve more sizes are powers of two, up to `MAX_TCACHE_LARGE_SIZE`; by default a thread cache still ends at 1032 bytes.
+const CACHED_SINCE_2_42: Kind = Kind::Size { min: 0, max: 4 << 20 };
+
+const LARGEST: &str = "largest block that a thread cache holds";
+
+/// Every tunable of malloc.
+const ROWS: &[Row] = &[
+    row(
+        "arena_max",
+        ARENAS,
+        "most arenas; default 8 per core up to glibc 2.43",
+        mallopt(libc::M_ARENA_MAX, "M_ARENA_MAX", ARENAS, c"MALLOC_ARENA_MAX"),
+    ),
+    row(
+        "arena_test",
+        ARENAS,
+        "arenas before the cores are counted",
+        mallopt(libc::M_ARENA_TEST, "M_ARENA_TEST", ARENAS, c"MALLOC_ARENA_TEST"),
+    ),
+    row("tcache_count", Kind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds", None),
+    versioned(FIRST, (2, 42), "tcache_max", CACHED, LARGEST, None),
+    versioned((2, 42), NEVER, "tcache_max", CACHED_SINCE_2_42, LARGEST, None),
+    row(
+        "trim_threshold",
+        Kind::SIZE,
+        "free bytes at the top before they go back; ends adaptation",
+        mallopt(libc::M_TRIM_THRESHOLD, "M_TRIM_THRESHOLD", INT_SIZE, c"MALLOC_TRIM_THRESHOLD_"),
+    ),
+    row(
+        "mmap_threshold",
+        MAPPED,
+        "blocks from this size are mapped; ends adaptation",
+        mallopt(libc::M_MMAP_THRESHOLD, "M_MMAP_THRESHOLD", MAPPED, c"MALLOC_MMAP_THRESHOLD_"),
+    ),
+    row(
+        "top_pad",
+        Kind::SIZE,
+        "bytes asked of the system beyond need; ends adaptation",
+        mallopt(libc::M_TOP_PAD, "M_TOP_PAD", INT_SIZE, c"MALLOC_TOP_PAD_"),
+    ),
+    row(
+        "mmap_max",
+        COUNT,
+        "most mapped blocks at a time; ends adaptation",
+        mallopt(libc::M_MMAP_MAX, "M_MMAP_MAX", COUNT, c"MALLOC_MMAP_MAX_"),
+    ),
+    row("hugetlb", Kind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool", None),
+    row(
+        "perturb",
+        BYTE,
+        "byte that freed memory is filled with; 0 off",
+        mallopt(libc::M_PERTURB, "M_PERTURB", BYTE, c"MALLOC_PERTURB_"),
+    ),
+    // From 2.44 on a thread cache is filled without a look at unsorted blocks.
+    versioned(
+        FIRST,
+        (2, 44),
+        "tcache_unsorted_limit",
+        COUNT,
+        "unsorted blocks looked at to fill a thread cache; 0 no limit",
+        None,
+    ),
+    // From 2.43 on there are no fast bins: it is taken and sets nothing.
+    versioned(
+        FIRST,
+        (2, 43),
+        "mxfast",
+        FAST,
+        "largest block in the fast bins; up to glibc 2.42",
+        mallopt(libc::M_MXFAST, "M_MXFAST", FAST, c""),
+    ),
+];
+
+/// The settings that `mallopt` takes, which a program's own code can set; the others need GLIBC_TUNABLES. `mallopt` refuses none by the
+/// version, so all stand here; what they mean is in the table.
+pub const SETTABLE: &[Setting] = &{
+    let mut all = [const { Setting::NONE }; COUNT_SETTABLE];
+    let (mut at, mut next) = (0, 0);
+    while at < ROWS.len() {
+        if let Some(mallopt) = &ROWS[at].mallopt {
+            let setting = Setting::new(ROWS[at].setting.name_const(), mallopt.kind.copied(), "");
+            let _ = ManuallyDrop::new(replace(&mut all[next], setting));
+            next += 1;
+        }
+        at += 1;
+    }
+    all
+};
+
+/// `mallopt`'s option for each of [`SETTABLE`], in the same order, and the older variable that sets it.
+pub(super) const MALLOPT: [(c_int, &CStr); COUNT_SETTABLE] = {
+    let mut all = [(0, c""); COUNT_SETTABLE];
+    let (mut at, mut next) = (0, 0);
+    while at < ROWS.len() {
+        if let Some(mallopt) = &ROWS[at].mallopt {
+            all[next] = (mallopt.option, mallopt.variable);
+            next += 1;
+        }
+        at += 1;
+    }
+    all
+};
+
+const COUNT_SETTABLE: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < ROWS.len() {
+        count += ROWS[at].mallopt.is_some() as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The older variables, which the loader reads as tunables, and the setting of each; GLIBC_TUNABLES wins over them.
+pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &{
+    let mut all = [const { (Cow::Borrowed(""), Cow::Borrowed("")) }; COUNT_VARIABLES];
+    let (mut at, mut next) = (0, 0);
+    while at < COUNT_SETTABLE {
+        let (_, variable) = MALLOPT[at];
+        if let (Ok(variable), false) = (variable.to_str(), variable.is_empty()) {
+            let pair = (Cow::Borrowed(variable), Cow::Borrowed(SETTABLE[at].name_const()));
+            let _ = ManuallyDrop::new(replace(&mut all[next], pair));
+            next += 1;
+        }
+        at += 1;
+    }
+    all
+};
+
+const COUNT_VARIABLES: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < COUNT_SETTABLE {
+        count += !MALLOPT[at].1.is_empty() as usize;
+        at += 1;
+    }
+    count
+};
+
+/// What `mallopt`'s option of a setting is called in C.
+pub fn name_in_c(setting: &str) -> Option<&'static str> {
+    ROWS.iter().find(|row| row.setting.name == setting)?.mallopt.as_ref().map(|mallopt| mallopt.name)
+}
+
+/// The settings of each release that changed them, from its predecessor on.
+static TO_2_41: [Setting; count(FIRST)] = settings_of(FIRST);
+static IN_2_42: [Setting; count((2, 42))] = settings_of((2, 42));
+static IN_2_43: [Setting; count((2, 43))] = settings_of((2, 43));
+static FROM_2_44: [Setting; count((2, 44))] = settings_of((2, 44));
+
+const fn is_before(one: Release, other: Release) -> bool {
+    one.0 < other.0 || one.0 == other.0 && one.1 < other.1
+}
+
+const fn has(row: &Row, release: Release) -> bool {
+    !is_before(release, row.since) && is_before(release, row.until)
+}
+
+const fn count(release: Release) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < ROWS.len() {
+        count += has(&ROWS[at], release) as usize;
+        at += 1;
+    }
+    count
+}
+
+const fn settings_of<const N: usize>(release: Release) -> [Setting; N] {
+    let mut all = [const { Setting::NONE }; N];
+    let (mut at, mut next) = (0, 0);
+    while at < ROWS.len() {
+        if has(&ROWS[at], release) {
+            let _ = ManuallyDrop::new(replace(&mut all[next], ROWS[at].setting.copied()));
+            next += 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+/// The settings of the running library.
+#[inline]
+pub fn settings() -> &'static [Setting] {
+    of(release(super::version()))
+}
+
+/// Names that are no mistake in a variable, and have no effect here: `check` is read only where libc_malloc_debug.so is preloaded.
+#[inline]
+pub fn also() -> &'static str {
+    if release(super::version()) < (2, 43) { "check=number" } else { "check=number mxfast=number" }
+}
+
+/// `2.36` as 2 and 36. What cannot be read is taken for the oldest: its bounds hold in all.
+fn release(version: &str) -> Release {
+    let mut numbers = version.split('.').map(|part| part.parse().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor),
+        _ => FIRST,
+    }
+}
+
+fn of(release: Release) -> &'static [Setting] {
+    match release {
+        (..=1, _) | (2, ..=41) => &TO_2_41,
+        (2, 42) => &IN_2_42,
+        (2, 43) => &IN_2_43,
+        _ => &FROM_2_44,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(version: &str, name: &str) -> Option<String> {
+        of(release(version)).iter().find(|setting| setting.name == name).map(|setting| setting.kind.wanted())
+    }
+
+    #[test]
+    fn each_version_has_its_own_bounds_and_names() {
+        for (version, tcache_max) in [("2.36", "0 to 1032"), ("2.41", "0 to 1032"), ("2.42", "0 to 4194304")] {
+            assert_eq!(bound(version, "tcache_max"), Some(format!("a size from {tcache_max} bytes")), "{version}");
+        }
+        assert!(bound("2.42", "mxfast").is_some() && bound("2.43", "mxfast").is_none());
+        assert!(bound("2.43", "tcache_unsorted_limit").is_some() && bound("2.44", "tcache_unsorted_limit").is_none());
+        assert_eq!(bound("2.44.9000", "mxfast"), None);
+        assert_eq!(of(release("unknown")).len(), of((2, 42)).len());
+    }
+
+    #[test]
+    fn what_code_can_set_has_the_columns_of_its_row() {
+        let at = |name: &str| SETTABLE.iter().position(|setting| setting.name == name).expect(name);
+        assert_eq!(MALLOPT[at("trim_threshold")], (libc::M_TRIM_THRESHOLD, c"MALLOC_TRIM_THRESHOLD_"));
+        assert_eq!(MALLOPT[at("mxfast")], (libc::M_MXFAST, c""));
+        assert_eq!(SETTABLE[at("top_pad")].kind, INT_SIZE);
+        assert_eq!((SETTABLE.len(), VARIABLES.len()), (8, 7));
+        assert!(VARIABLES.contains(&("MALLOC_PERTURB_".into(), "perturb".into())));
+        assert_eq!((name_in_c("mmap_max"), name_in_c("tcache_count")), (Some("M_MMAP_MAX"), None));
+    }
+
+    /// glibc's own list of the running version: `ld.so --list-tunables`.
+    #[test]
+    fn the_table_is_that_of_the_running_library() {
+        let loader = super::super::loader().expect("this process has a loader");
+        let output = std::process::Command::new(loader).arg("--list-tunables").output().expect("the loader runs");
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = listed.lines().filter_map(|line| line.strip_prefix("glibc.malloc."));
+        let names: Vec<&str> = lines.clone().filter_map(|line| line.split(':').next()).collect();
+        for name in &names {
+            let is_known = settings().iter().any(|setting| setting.name == *name)
+                || also().split(' ').any(|row| row.split('=').next() == Some(name));
+            assert!(is_known, "glibc {} has a tunable {name} that the table lacks", super::super::version());
+        }
+        for setting in settings() {
+            assert!(names.contains(&&*setting.name), "glibc {} has no {}", super::super::version(), setting.name);
+        }
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => text.parse().unwrap(),
+        };
+        for line in lines {
+            let Some((name, rest)) = line.split_once(": ") else { continue };
+            let Some(setting) = settings().iter().find(|setting| setting.name == name) else { continue };
+            let (_, bounds) = rest.split_once("(min: ").unwrap();
+            let (least, most) = bounds.trim_end_matches(')').split_once(", max: ").unwrap();
+            let (min, max) = match setting.kind {
+                Kind::Number { min, max } => (min as u64, max as u64),
+                Kind::Size { min, max } => (min, max),
+                _ => panic!("{name}: a tunable is a number"),
+            };
+            assert!(number(least) <= min && max <= number(most), "{line}: the table has {min} to {max}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! tcmalloc of gperftools: a library of others.
+
+use std::borrow::Cow;
+
+use crate::descriptor::Descriptor;
+use crate::environment::Environment;
+use crate::library::{Library, Row, after, always};
+use crate::remedy::{Does, Remedy, call};
+use crate::setting::Kind;
+
+/// Its name.
+pub const NAME: &str = "tcmalloc";
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    libraries: &[library(NAME, &["libtcmalloc"]), library("tcmalloc_minimal", &["libtcmalloc_minimal"])],
+    remedy: Some(Remedy {
+        allocator: NAME,
+        // It has no answer, and what is taken for one is left over.
+        function: "MallocExtension_ReleaseFreeMemory",
+        prefixes: &[""],
+        calls: || vec![call("MallocExtension_ReleaseFreeMemory()", Vec::new(), false)],
+        zero_is_good: false,
+        does: Does::Maps,
+        one_lock_at_a_time: false,
+    }),
+    ..Descriptor::named(NAME)
+};
+
+/// The beginning of its variables' names.
+pub const PREFIX: &str = "TCMALLOC_";
+
+const fn library(name: &'static str, files: &'static [&'static str]) -> Library {
+    Library {
+        name,
+        files,
+        version: |bytes| after(bytes, "gperftools "),
+        rows: ROWS,
+        environment: Environment::Each { prefix: Cow::Borrowed(PREFIX) },
+        capitals_after: Some(PREFIX),
+        reader: NAME,
+    }
+}
+
+const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
+
+/// https://gperftools.github.io/gperftools/tcmalloc.html, "Modifying Runtime Behavior".
+const ROWS: &[Row] = &[
+    // `ThreadCache::set_overall_thread_cache_size` raises less than 512 KiB and cuts more than 1 GiB.
+    always("max_total_thread_cache_bytes", Kind::Size { min: 512 << 10, max: 1 << 30 }, "bound of all thread caches"),
+    always("release_rate", Kind::Number { min: 0, max: 10 }, "how fast freed pages go back; 0 never"),
+    always("aggressive_decommit", Kind::Flag, "freed pages go back at once"),
+    always("heap_limit_mb", COUNT, "most MiB of the heap; 0 no limit"),
+    // 0 ends the process at its first division by it.
+    always(
+        "transfer_num_obj",
+        Kind::Number { min: 1, max: i64::MAX },
+        "most blocks that move to the central list at once",
+    ),
+    always("disable_memory_release", Kind::Flag, "freed pages never go back"),
+    always("skip_sbrk", Kind::Flag, "take memory by mmap alone"),
+    always("skip_mmap", Kind::Flag, "take memory by sbrk alone"),
+];

@@ -1,0 +1,130 @@
+//! Libraries of an allocator that others build, and the settings of each by version. In: a version. Out: settings with their values.
+
+use std::borrow::Cow;
+
+use crate::environment::Environment;
+use crate::setting::{Kind, Setting};
+
+/// A kind of library.
+#[derive(Debug)]
+pub struct Library {
+    /// The name that candidates use: `tcmalloc_minimal`.
+    pub name: &'static str,
+    /// The beginnings of its file's name, up to the first dot.
+    pub files: &'static [&'static str],
+    /// The version that the library's bytes say, if they say one.
+    pub version: fn(&[u8]) -> Option<String>,
+    /// The settings of its versions.
+    pub rows: &'static [Row],
+    /// How it reads them.
+    pub environment: Environment,
+    /// Where the names of settings stand in the file in capital letters, the text before each.
+    pub capitals_after: Option<&'static str>,
+    /// How our library asks it: the name of a reader of `preload-prove`.
+    pub reader: &'static str,
+}
+
+/// A setting of the versions from `since` on, before `until`.
+#[derive(Debug)]
+pub struct Row {
+    since: Version,
+    until: Version,
+    setting: Setting,
+}
+
+pub(crate) type Version = [u32; 3];
+
+pub(crate) const FIRST: Version = [0; 3];
+pub(crate) const NEVER: Version = [u32::MAX; 3];
+
+/// A setting of the versions from `since` on, before `until`.
+pub(crate) const fn row(since: Version, until: Version, name: &'static str, kind: Kind, about: &'static str) -> Row {
+    Row { since, until, setting: Setting::new(name, kind, about) }
+}
+
+/// A setting of all versions.
+pub(crate) const fn always(name: &'static str, kind: Kind, about: &'static str) -> Row {
+    row(FIRST, NEVER, name, kind, about)
+}
+
+impl Library {
+    /// A library without settings, which says no version.
+    pub(crate) const fn plain(name: &'static str, files: &'static [&'static str]) -> Library {
+        let environment = Environment::Each { prefix: Cow::Borrowed("ALLOCANARY_NO_SETTINGS_") };
+        Library { name, files, version: |_| None, rows: &[], environment, capitals_after: None, reader: "none" }
+    }
+
+    /// The settings of a version. Each name once, if it is no version.
+    pub fn settings(&self, version: &str) -> impl Iterator<Item = &'static Setting> {
+        let (version, all) = (numbers(version), self.rows);
+        let is_of = move |(at, row): &(usize, &Row)| match version {
+            Some(version) => (row.since..row.until).contains(&version),
+            None => all[..*at].iter().all(|before| before.setting.name != row.setting.name),
+        };
+        all.iter().enumerate().filter(is_of).map(|(_, row)| &row.setting)
+    }
+
+    /// The word by which a setting stands in the library.
+    pub fn word(&self, setting: &Setting) -> String {
+        match self.capitals_after {
+            Some(before) => format!("{before}{}", setting.name.to_uppercase()),
+            None => setting.name.to_string(),
+        }
+    }
+}
+
+/// `2.0` as 2, 0, 0; `None` if it does not begin with two numbers.
+fn numbers(version: &str) -> Option<Version> {
+    let mut all = version.split('.').map(|part| part.parse().ok());
+    let (major, minor) = (all.next()??, all.next()??);
+    Some([major, minor, all.next().flatten().unwrap_or(0)])
+}
+
+/// The number after a text: `2.10` of `gperftools 2.10`.
+pub(crate) fn after(bytes: &[u8], before: &str) -> Option<String> {
+    let start = bytes.windows(before.len()).position(|window| window == before.as_bytes())? + before.len();
+    let rest = &bytes[start..];
+    let end = rest.iter().position(|byte| !(byte.is_ascii_digit() || *byte == b'.'))?;
+    Some(String::from_utf8_lossy(&rest[..end]).into_owned()).filter(|version| !version.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocators::ALL;
+
+    #[test]
+    fn a_version_has_its_own_settings() {
+        let of = |name: &str, version: &str| {
+            let mut all = ALL.iter().flat_map(|one| one.libraries);
+            let library = all.find(|library| library.name == name).unwrap();
+            library.settings(version).map(|setting| setting.name.to_string()).collect::<Vec<_>>()
+        };
+        let has = |allocator: &str, version: &str, name: &str| of(allocator, version).iter().any(|one| one == name);
+        assert!(has("jemalloc", "5.2.1", "lg_tcache_max") && !has("jemalloc", "5.2.1", "tcache_max"));
+        assert!(has("jemalloc", "5.3.0", "tcache_max") && !has("jemalloc", "5.3.0", "experimental_tcache_gc"));
+        assert!(has("mimalloc", "2.0", "decommit_delay") && !has("mimalloc", "2.0", "purge_delay"));
+        assert!(has("mimalloc", "3.3.2", "purge_delay") && !has("mimalloc", "3.3.2", "eager_commit"));
+        let mut unknown = of("jemalloc", "libjemalloc.so");
+        assert!(
+            unknown.contains(&"tcache_max".into()) && unknown.contains(&"lg_tcache_max".into()),
+            "the file decides"
+        );
+        unknown.sort();
+        assert!(unknown.windows(2).all(|pair| pair[0] != pair[1]), "{unknown:?}");
+    }
+
+    #[test]
+    fn no_version_has_a_setting_twice() {
+        for library in ALL.iter().flat_map(|one| one.libraries) {
+            for (at, row) in library.rows.iter().enumerate() {
+                let same = |other: &&Row| other.setting.name == row.setting.name;
+                let before = library.rows[..at]
+                    .iter()
+                    .filter(same)
+                    .all(|other| other.until <= row.since || row.until <= other.since);
+                assert!(before && row.since < row.until, "{}: {}", library.name, row.setting.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The calls that make a running process give back memory: what an allocator is asked from outside. In: nothing. Out: names and
+//! arguments. Who makes the calls is the crate `give_back`.
+
+/// A call of one function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+    /// What a person calls it: `malloc_trim(0)`.
+    pub name: String,
+    /// Its failure does not matter: the thread has no cache, for example.
+    pub may_fail: bool,
+    /// Whether it starts a thread, for which a filter of system calls has to allow more.
+    pub starts_thread: bool,
+}
+
+/// An argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// A number, or a null pointer.
+    Number(u64),
+    /// A pointer to a text with a zero byte at its end.
+    Text(String),
+    /// A pointer to these bytes.
+    Bytes(Vec<u8>),
+}
+
+/// What an allocator's call does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// It only tells the kernel that pages are free, and moves the program break.
+    Advises,
+    /// It maps, unmaps and protects memory as well.
+    Maps,
+}
+
+/// What an allocator is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Remedy {
+    /// The allocator's name in readings of a heap: `glibc`.
+    pub allocator: &'static str,
+    /// The function.
+    pub function: &'static str,
+    /// What may stand before its name: a build of jemalloc chooses one.
+    pub prefixes: &'static [&'static str],
+    /// What to call.
+    pub calls: fn() -> Vec<Call>,
+    /// Whether an answer of the function other than 0 is an error.
+    pub zero_is_good: bool,
+    /// What its calls do to memory.
+    pub does: Does,
+    /// Whether the first lock that the call waits for is the only one that it may hold, so that it can be taken back there.
+    pub one_lock_at_a_time: bool,
+}
+
+impl Remedy {
+    /// The names that its function may have.
+    pub fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.prefixes.iter().map(|prefix| format!("{prefix}{}", self.function))
+    }
+}
+
+/// A call that needs no thread.
+pub(crate) fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> Call {
+    Call { arguments, name: name.into(), may_fail, starts_thread: false }
+}
+
+/// `mallctl`, with a new value or without.
+pub fn mallctl(name: &str, value: Option<Vec<u8>>, may_fail: bool) -> Call {
+    let null = Argument::Number(0);
+    let bytes = value.as_ref().map_or(0, Vec::len) as u64;
+    let value = value.map_or(null.clone(), Argument::Bytes);
+    call(name, vec![Argument::Text(name.into()), null.clone(), null, value, Argument::Number(bytes)], may_fail)
+}

@@ -1,0 +1,95 @@
+//! What to change for jemalloc. In: surroundings, an environment, and what the program shows. Out: the reasons, and the variable.
+
+use allocanary_allocators::allocators::jemalloc::{NAME, PLAIN_VARIABLE};
+use allocanary_allocators::paste;
+
+use super::builds::{own_link, own_variable};
+use super::defaults::arenas;
+use super::links::variable_of;
+use crate::advice::Advice;
+use crate::allocators::Case;
+use crate::environment::{Remark, examine};
+use crate::variables::{assignments, settings};
+use crate::{Effect, Flavour, Variables};
+
+/// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
+const PROVEN: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
+                               threads that do little but allocate, as in `small`, need more than twice the \
+                               processor time. `allocanary study winners` shows both here";
+
+pub(super) fn advice(&Case { at, variables, flavour, subject, seen }: &Case) -> Option<Advice> {
+    let (variable, link) = (own_variable(flavour), own_link(flavour));
+    let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
+    // What the jemalloc of the program's C code reads is meant for that one.
+    let of_another = |name: &str| {
+        let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
+        // One of `install!` or of a preload takes the settings of all these variables.
+        let takes =
+            |other: &Flavour| own_variable(*other) == name || matches!(other, Flavour::RustJemalloc { installs: true });
+        !handed_on && name != variable && others.into_iter().any(takes)
+    };
+    // A link of another build is for other programs.
+    let meant_here = |(name, _): &(&String, &String)| match variable_of(name) {
+        Some(_) => *name == link,
+        None => !of_another(name),
+    };
+    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
+    let mut meant = seen.code.clone();
+    meant.extend(settings(&all, NAME));
+    let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
+    let mut in_force = seen.code.clone();
+    in_force.extend(settings(&assignments(&own, &seen.libraries), NAME));
+    // What the program reads holds, whatever a variable says that it ignores.
+    meant.extend(in_force.clone());
+    let mut wanted = meant.clone();
+    let mut install = Vec::new();
+    let mut reasons = Vec::new();
+    // The settings in a variable that this program ignores are moved to the variable that it reads.
+    let ignored = |remark: &Remark| remark.verdict != Effect::Read && remark.variable.ends_with(PLAIN_VARIABLE);
+    let remarks = examine(variables, subject, &seen.libraries);
+    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
+    if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {
+        reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
+    }
+    let (default, usable) = (arenas(at.cpus.affinity), at.cpus.count());
+    // A ratio is also a choice of the user.
+    let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
+    // One thread uses only one arena.
+    if !chosen && default > usable && !seen.is_single() {
+        wanted.insert("narenas".into(), usable.to_string());
+        install.push("narenas = per_cpu(1)".to_string());
+        reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
+    }
+    let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
+    // jemalloc has them since 5.0, and tikv-jemalloc-sys builds them in for glibc, but not for musl.
+    let is_built_in = at.has_glibc() || !matches!(flavour, Flavour::RustJemalloc { .. });
+    let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
+    // A program may enable them itself, as Redis does.
+    let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
+    if has_them && decays && !run_already {
+        wanted.insert("background_thread".into(), "true".into());
+        install.push("background_thread = true".to_string());
+        reasons
+            .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
+    }
+    // A preload's own setting is none of the allocator.
+    install.extend(meant.iter().filter(|(key, _)| *key != "idle").map(|(key, value)| paste::assigned(key, value)));
+    if wanted == in_force || (handed_on && wanted == meant) {
+        return None;
+    }
+    // What code sets stays where it is.
+    let by_variable = wanted.iter().filter(|(key, value)| seen.code.get(*key) != Some(value));
+    let value = by_variable.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
+    let install = Some(paste::install(NAME, &install));
+    let fewer_arenas = !chosen && wanted.contains_key("narenas");
+    // A program that does not run yet may have either build.
+    let also = subject.is_none().then_some(PLAIN_VARIABLE);
+    let is_chosen = ["narenas", "narenas_ratio", "tcache", "tcache_max"].iter().any(|name| meant.contains_key(*name));
+    let proven = (!is_chosen && !seen.is_single()).then_some(PROVEN);
+    let variable = (variable.into(), value);
+    Some(Advice { allocator: NAME, reasons, variable, also, install, fewer_arenas, proven })
+}
+
+fn owned((name, value): (&String, &String)) -> (String, String) {
+    (name.clone(), value.clone())
+}

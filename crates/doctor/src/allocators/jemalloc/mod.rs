@@ -1,0 +1,62 @@
+//! jemalloc, in the builds that read different variables.
+
+mod advice;
+pub(crate) mod builds;
+mod defaults;
+pub mod links;
+mod variables;
+
+use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME, PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
+
+use super::{Marks, Part, Reads};
+use crate::Flavour;
+
+const RUST: Flavour = Flavour::RustJemalloc { installs: false };
+/// What a preload of ours has: it honours the variables that `install!` honours.
+const PRELOADED: Flavour = Flavour::RustJemalloc { installs: true };
+
+pub(super) const PART: Part = Part {
+    of: &DESCRIPTOR,
+    usual: RUST,
+    marks: Marks {
+        symbols: &[
+            ("_rjem_mallctl", |installs| Flavour::RustJemalloc { installs }),
+            ("je_mallctl", |_| Flavour::PrefixedJemalloc),
+            ("mallctl", |_| Flavour::PlainJemalloc),
+        ],
+        texts: &[(RJEM, b"FNOC_COLLAM_MEJR_"), (PLAIN, b"fnoc.collam/cte/"), (INSTALL, b"\0FNOC_COLLAM_EJ")],
+        by_texts: |texts| {
+            let has = |name: &str| texts.contains(name);
+            match (has(NAME), has(RJEM), has(PLAIN)) {
+                (false, ..) => None,
+                (_, true, _) => Some((
+                    Flavour::RustJemalloc { installs: has(INSTALL) },
+                    "jemalloc's messages and the prefix _rjem_",
+                )),
+                (_, _, true) => Some((Flavour::PlainJemalloc, "jemalloc's messages")),
+                _ => Some((Flavour::PrefixedJemalloc, "jemalloc's messages")),
+            }
+        },
+        library: Some((NAME, Flavour::PlainJemalloc)),
+        preload: Some(PRELOADED),
+        ..Marks::NONE
+    },
+    variables: Reads {
+        reader: builds::reader,
+        assignments: variables::add,
+        problem: variables::aborts,
+        overruled_in: "in a program with install!, ",
+        names: || VARIABLES.to_vec(),
+        suspects: &["JE_MALLOC", "JEMALLOC", "RJEM", "_RJEM"],
+    },
+    defaults: Some(defaults::defaults),
+    advice: Some(advice::advice),
+};
+
+/// Texts of the build with the prefix `_rjem_`, of one under C's own names, and of a program with `install!`.
+const RJEM: &str = "rjem";
+const PLAIN: &str = "plain";
+pub(crate) const INSTALL: &str = "install";
+
+/// Its variables, in the order in which a program with `install!` reads them.
+pub(crate) const VARIABLES: [&str; 3] = [PREFIXED_VARIABLE, PLAIN_VARIABLE, RUST_VARIABLE];

@@ -1,0 +1,50 @@
+//! mimalloc's variables. In: an environment. Out: who reads each, and the settings in them.
+
+use allocanary_allocators::allocators::mimalloc::{NAME, OLD, SETTINGS};
+
+use crate::environment::not_here;
+use crate::seen::Libraries;
+use crate::variables::{Assignment, assignment, perhaps, refused};
+use crate::{Effect, Flavour, Variables};
+
+/// The beginning of their names, which mimalloc looks up in any case.
+const PREFIX: &str = "mimalloc_";
+
+/// Who reads one.
+pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+    if !variable.to_ascii_lowercase().starts_with(PREFIX) {
+        return None;
+    }
+    Some(match subject {
+        Some(flavours) if !flavours.contains(&super::FLAVOUR) => not_here(flavours),
+        _ => (Effect::Read, "by mimalloc".into()),
+    })
+}
+
+/// The settings in them.
+pub(super) fn add(variables: &Variables, libraries: &Libraries, found: &mut Vec<Assignment>) {
+    for (name, value) in variables {
+        if let Some(key) = name.to_ascii_lowercase().strip_prefix(PREFIX) {
+            found.push(assigned(name, key, value, libraries));
+        }
+    }
+}
+
+fn assigned(variable: &str, key: &str, value: &str, libraries: &Libraries) -> Assignment {
+    let key = OLD.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
+    let problem = match SETTINGS.iter().find(|setting| setting.name == key) {
+        Some(_) if libraries.has_option(key) == Some(false) => {
+            Some(format!("this program's mimalloc has no option `{key}`; it ignores it without a word"))
+        }
+        // An option of another version, which is not in our table.
+        None if libraries.has_option(key) == Some(true) => None,
+        None => {
+            let near = perhaps(key, SETTINGS.iter().map(|setting| setting.name.as_ref()));
+            Some(format!("mimalloc v3 has no option `{key}`{near}; it ignores it without a word"))
+        }
+        // Its parser accepts these words as 1 and 0 for any number, and an empty text as 1.
+        Some(_) if ["", "true", "yes", "on", "false", "no", "off"].contains(&&*value.to_ascii_lowercase()) => None,
+        Some(setting) => refused(setting, value, true),
+    };
+    assignment(NAME, variable, key, value, problem)
+}

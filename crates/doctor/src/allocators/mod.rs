@@ -1,0 +1,143 @@
+//! What this crate knows of each allocator, a folder each by its name: by what it is found in a file or a process, who reads its
+//! variables, what it does without settings, and what to advise. In: nothing. Out: functions that the rest of the crate loops over.
+
+pub mod jemalloc;
+mod mimalloc;
+mod musl;
+mod snmalloc;
+mod system;
+mod tcmalloc;
+
+use std::collections::BTreeSet;
+
+use allocanary_allocators::descriptor::Descriptor;
+
+use crate::advice::Advice;
+use crate::defaults::Default;
+use crate::host::Surroundings;
+use crate::seen::{Libraries, Seen};
+use crate::variables::Assignment;
+use crate::{Effect, Flavour, Variables};
+
+/// What is known of one allocator.
+pub(crate) struct Part {
+    /// What the crate of allocators knows of it.
+    pub of: &'static Descriptor,
+    /// The flavour that a program has if no more is known: its usual build.
+    pub usual: Flavour,
+    /// By what it is found.
+    pub marks: Marks,
+    /// How its variables are read.
+    pub variables: Reads,
+    /// What it does without settings; `None` if that does not depend on the host.
+    pub defaults: Option<fn(&Surroundings) -> Default>,
+    /// What to change; `None` if no setting is judged.
+    pub advice: Option<fn(&Case) -> Option<Advice>>,
+}
+
+/// By what an allocator is found in a file.
+pub(crate) struct Marks {
+    /// Symbols that only it defines, and the flavour that each shows: of a program that calls the hook of `install!`, or not. The first
+    /// one is in each usual build.
+    pub symbols: &'static [(&'static str, fn(bool) -> Flavour)],
+    /// Texts that survive stripping, besides the one by which `heap` knows it, each with a name. They are reversed, so that this command
+    /// does not contain the texts that it searches.
+    pub texts: &'static [(&'static str, &'static [u8])],
+    /// The flavour that a stripped file with these texts shows, and what it is known by.
+    pub by_texts: fn(&BTreeSet<&'static str>) -> Option<(Flavour, &'static str)>,
+    /// A word of its library's name, and what the library has.
+    pub library: Option<(&'static str, Flavour)>,
+    /// What our preload of it has; `None` if there is none.
+    pub preload: Option<Flavour>,
+    /// The beginnings of its file's name, if it is a C library.
+    pub c_library: &'static [&'static str],
+    /// Whether it leaves `malloc` to the C library where it is linked into a program.
+    pub leaves_malloc: bool,
+}
+
+impl Marks {
+    /// Whether it is a C library's.
+    pub fn is_c_library(&self) -> bool {
+        !self.c_library.is_empty()
+    }
+
+    const NONE: Marks = Marks {
+        symbols: &[],
+        texts: &[],
+        by_texts: |_| None,
+        library: None,
+        preload: None,
+        c_library: &[],
+        leaves_malloc: false,
+    };
+}
+
+/// How an allocator's variables are read.
+pub(crate) struct Reads {
+    /// Who reads a variable with this value; `None` if it is none of this allocator's.
+    pub reader: fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>,
+    /// Adds every setting in its variables, in the order in which they are read.
+    pub assignments: fn(&Variables, &Libraries, &mut Vec<Assignment>),
+    /// A further problem of the settings in a variable, of which `read` says whether the program reads it.
+    pub problem: fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>,
+    /// In which programs one of its variables overrules another; empty for all.
+    pub overruled_in: &'static str,
+    /// Its variables, to which a name that nobody reads may be near.
+    pub names: fn() -> Vec<&'static str>,
+    /// The beginnings of names that were meant for it.
+    pub suspects: &'static [&'static str],
+}
+
+impl Reads {
+    const NONE: Reads = Reads {
+        reader: |_, _, _| None,
+        assignments: |_, _, _| {},
+        problem: |_, _, _| None,
+        overruled_in: "",
+        names: Vec::new,
+        suspects: &[],
+    };
+}
+
+/// What advice depends on.
+pub(crate) struct Case<'a> {
+    pub at: &'a Surroundings,
+    pub variables: &'a Variables,
+    pub flavour: Flavour,
+    pub subject: Option<&'a [Flavour]>,
+    pub seen: &'a Seen,
+}
+
+/// All of them, in the order of pages.
+pub(crate) const ALL: &[&Part] =
+    &[&jemalloc::PART, &system::PART, &mimalloc::PART, &tcmalloc::PART, &snmalloc::PART, &musl::PART];
+
+/// What is known of the allocator with this name.
+pub(crate) fn part(name: &str) -> Option<&'static Part> {
+    ALL.iter().copied().find(|part| part.of.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_allocators::allocators::ours;
+
+    #[test]
+    fn each_of_ours_is_known_by_its_preload_and_has_defaults_and_advice() {
+        for (one, _) in ours() {
+            let part =
+                part(one.name).unwrap_or_else(|| panic!("{}: wanted a folder here, and a line of ALL", one.name));
+            assert!(part.marks.preload.is_some() && part.defaults.is_some() && part.advice.is_some(), "{}", one.name);
+            assert_eq!(part.usual.allocator().map(|of| of.name), Some(one.name));
+        }
+    }
+
+    #[test]
+    fn a_symbol_belongs_to_one_allocator() {
+        let mut symbols: Vec<&str> = ALL.iter().flat_map(|part| part.marks.symbols).map(|(name, _)| *name).collect();
+        let count = symbols.len();
+        symbols.sort();
+        symbols.dedup();
+        assert_eq!(symbols.len(), count);
+    }
+}

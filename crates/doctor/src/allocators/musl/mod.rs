@@ -1,0 +1,15 @@
+//! musl's malloc, and that of any C library that is not glibc.
+
+use allocanary_allocators::allocators::musl::DESCRIPTOR;
+
+use super::{Marks, Part, Reads};
+use crate::Flavour;
+
+pub(super) const PART: Part = Part {
+    of: &DESCRIPTOR,
+    usual: Flavour::OtherLibc,
+    marks: Marks { c_library: &["ld-musl", "libc.musl", "libc.so"], ..Marks::NONE },
+    variables: Reads::NONE,
+    defaults: None,
+    advice: None,
+};

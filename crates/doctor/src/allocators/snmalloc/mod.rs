@@ -1,0 +1,22 @@
+//! snmalloc.
+
+use allocanary_allocators::allocators::snmalloc::{DESCRIPTOR, NAME};
+
+use super::{Marks, Part, Reads};
+use crate::Flavour;
+
+const FLAVOUR: Flavour = Flavour::Named(NAME);
+
+pub(super) const PART: Part = Part {
+    of: &DESCRIPTOR,
+    usual: FLAVOUR,
+    marks: Marks {
+        symbols: &[("sn_rust_alloc", |_| FLAVOUR)],
+        library: Some((NAME, FLAVOUR)),
+        leaves_malloc: true,
+        ..Marks::NONE
+    },
+    variables: Reads::NONE,
+    defaults: None,
+    advice: None,
+};

@@ -1,0 +1,33 @@
+//! tcmalloc, of gperftools or of Google.
+
+use allocanary_allocators::allocators::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
+
+use super::{Marks, Part, Reads};
+use crate::environment::not_here;
+use crate::{Effect, Flavour};
+
+const FLAVOUR: Flavour = Flavour::Named(NAME);
+
+pub(super) const PART: Part = Part {
+    of: &DESCRIPTOR,
+    usual: FLAVOUR,
+    marks: Marks {
+        symbols: &[("tc_version", |_| FLAVOUR), ("tc_malloc", |_| FLAVOUR), ("TCMallocInternalMalloc", |_| FLAVOUR)],
+        by_texts: |texts| texts.contains(NAME).then_some((FLAVOUR, "tcmalloc's messages")),
+        library: Some((NAME, FLAVOUR)),
+        ..Marks::NONE
+    },
+    variables: Reads { reader, ..Reads::NONE },
+    defaults: None,
+    advice: None,
+};
+
+fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+    if !variable.starts_with(PREFIX) {
+        return None;
+    }
+    Some(match subject {
+        Some(flavours) if !flavours.contains(&FLAVOUR) => not_here(flavours),
+        _ => (Effect::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
+    })
+}

@@ -1,0 +1,13 @@
+//! snmalloc: its heap is not divided.
+
+use super::Known;
+use allocanary_allocators::allocators::snmalloc::DESCRIPTOR;
+
+/// By what it is known.
+pub(super) const KNOWN: Known = Known {
+    name: DESCRIPTOR.heap,
+    libraries: &["libsnmalloc"],
+    // Its constants have no text.
+    text: None,
+    is_below_others: false,
+};
