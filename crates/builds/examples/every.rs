@@ -5,14 +5,18 @@ use std::process::ExitCode;
 
 use allocanary_builds::cache::Cache;
 use allocanary_builds::make::Source;
-use allocanary_builds::releases::{RELEASES, find};
+use allocanary_builds::releases::{find, releases};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().unwrap_or_else(|| "builds".into());
     let cache = Cache::at(folder.as_ref());
     let named: Vec<String> = arguments.collect();
-    let releases = if named.is_empty() { Ok(RELEASES.to_vec()) } else { named.iter().map(|name| find(name)).collect() };
+    let releases = if named.is_empty() {
+        Ok(releases().copied().collect())
+    } else {
+        named.iter().map(|name| find(name)).collect()
+    };
     let releases = releases.expect("each name is a release");
     let mut failed = 0;
     for release in releases {

@@ -1,5 +1,6 @@
 //! What can be built. In: a name. Out: the crate that has the sources.
 
+use crate::allocators::ALL;
 use crate::error::{Error, Result};
 
 /// A version of an allocator, and the crate that bundles it.
@@ -23,79 +24,10 @@ pub struct Release {
     pub cpp: bool,
 }
 
-/// mimalloc exports malloc itself with the feature `override`.
-const fn mimalloc(version: &'static str, package_version: &'static str, features: &'static [&'static str]) -> Release {
-    Release {
-        allocator: "mimalloc",
-        version,
-        package: "libmimalloc-sys",
-        package_version,
-        features,
-        cflags: "",
-        shim: None,
-        cpp: false,
-    }
+/// All releases, the newest of each allocator first.
+pub fn releases() -> impl Iterator<Item = &'static Release> {
+    ALL.iter().flat_map(|part| part.releases)
 }
-
-/// jemalloc exports malloc itself if its names have no prefix.
-const fn jemalloc(version: &'static str, package_version: &'static str) -> Release {
-    let features = &["background_threads_runtime_support", "stats", "unprefixed_malloc_on_supported_platforms"];
-    Release {
-        allocator: "jemalloc",
-        version,
-        package: "tikv-jemalloc-sys",
-        package_version,
-        features,
-        cflags: "",
-        shim: None,
-        cpp: false,
-    }
-}
-
-/// All releases, the newest of each allocator first. The crates' own sources are the source of each version: `MI_MALLOC_VERSION`
-/// of mimalloc, the `VERSION` of jemalloc.
-pub const RELEASES: &[Release] = &[
-    mimalloc("3.3.2", "0.1.49", &["extended", "override"]),
-    mimalloc("3.3.1", "0.1.47", &["extended", "override"]),
-    mimalloc("3.3.0", "0.1.46", &["extended", "override"]),
-    mimalloc("3.1.5", "0.1.44", &["extended", "override", "v3"]),
-    mimalloc("2.3.2", "0.1.49", &["extended", "override", "v2"]),
-    mimalloc("2.3.1", "0.1.47", &["extended", "override", "v2"]),
-    mimalloc("2.3.0", "0.1.46", &["extended", "override", "v2"]),
-    mimalloc("2.2.5", "0.1.43", &["extended", "override"]),
-    mimalloc("2.2.4", "0.1.44", &["extended", "override"]),
-    mimalloc("2.2.3", "0.1.42", &["extended", "override"]),
-    mimalloc("2.1.7", "0.1.39", &["extended", "override"]),
-    mimalloc("2.1.6", "0.1.38", &["extended", "override"]),
-    mimalloc("2.1.2", "0.1.35", &["extended", "override"]),
-    mimalloc("2.0.9", "0.1.30", &["extended", "override"]),
-    mimalloc("2.0.6", "0.1.25", &["extended", "override"]),
-    mimalloc("1.7.5", "0.1.24", &["extended", "override"]),
-    jemalloc("5.3.1", "0.7.1"),
-    jemalloc("5.3.0", "0.6.1"),
-    jemalloc("5.2.1", "0.4.3"),
-    Release {
-        allocator: "snmalloc",
-        version: "0.7.6",
-        package: "snmalloc-sys",
-        package_version: "0.7.6",
-        features: &["build_cc", "libc-api"],
-        cflags: "",
-        shim: Some(include_str!("shims/snmalloc.c")),
-        cpp: true,
-    },
-    Release {
-        allocator: "rpmalloc",
-        // The crate bundles a commit after it. The library has no function that tells.
-        version: "1.4.3",
-        package: "rpmalloc-sys",
-        package_version: "0.2.3",
-        features: &["preload", "thread_cache", "global_cache", "adaptive_thread_cache"],
-        cflags: "-DENABLE_OVERRIDE=1",
-        shim: None,
-        cpp: false,
-    },
-];
 
 impl Release {
     /// Its name as a candidate, such as `jemalloc@5.3.0`.
@@ -107,10 +39,9 @@ impl Release {
 /// The release that a name means: `mimalloc@2.2` is the newest of 2.2, `mimalloc` the newest of all.
 pub fn find(name: &str) -> Result<Release> {
     let (allocator, version) = name.split_once('@').unwrap_or((name, ""));
-    let of: Vec<&Release> = RELEASES.iter().filter(|release| release.allocator == allocator).collect();
+    let of: Vec<&Release> = releases().filter(|release| release.allocator == allocator).collect();
     if of.is_empty() {
-        let mut known: Vec<&str> = RELEASES.iter().map(|release| release.allocator).collect();
-        known.dedup();
+        let known: Vec<&str> = ALL.iter().map(|part| part.name).collect();
         return Err(Error::Allocator { name: name.into(), allocator: allocator.into(), known: known.join(", ") });
     }
     let begins = |release: &&&Release| {
@@ -164,7 +95,7 @@ mod tests {
 
     #[test]
     fn each_release_stands_once_and_the_newest_first() {
-        for pair in RELEASES.windows(2).filter(|pair| pair[0].allocator == pair[1].allocator) {
+        for pair in ALL.iter().flat_map(|part| part.releases.windows(2)) {
             let numbers = |release: &Release| {
                 release.version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>()
             };

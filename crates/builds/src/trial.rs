@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::allocators::ALL;
 use crate::error::{Error, Result, file};
 use crate::releases::Release;
 use crate::step;
@@ -39,12 +40,7 @@ pub fn run(release: &Release, library: &Path, folder: &Path, log: &Path) -> Resu
 /// `mimalloc 225` is 2.2.5, `mimalloc 20302` is 2.3.2; `jemalloc 5.3.0-0-g...` is 5.3.0.
 fn reported(told: &str) -> Option<String> {
     let (allocator, version) = told.trim().split_once(' ')?;
-    if allocator == "mimalloc" {
-        let number: u32 = version.parse().ok()?;
-        let step = if number < 1000 { 10 } else { 100 };
-        return Some(format!("{}.{}.{}", number / (step * step), number / step % step, number % step));
-    }
-    Some(version.split('-').next().unwrap_or(version).into())
+    (ALL.iter().find(|part| part.name == allocator)?.version)(version)
 }
 
 #[cfg(test)]

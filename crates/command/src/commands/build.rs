@@ -6,8 +6,11 @@ use std::process::ExitCode;
 
 use allocanary_builds::cache::{Built, Cache};
 use allocanary_builds::make::Source;
-use allocanary_builds::releases::{RELEASES, Release, find};
-use allocanary_error::{Error, Result};
+use allocanary_builds::releases::Release;
+use allocanary_builds::releases::find;
+use allocanary_error::Error;
+use allocanary_error::Result;
+use allocanary_builds::releases::releases;
 use allocanary_kernel::units::Unit;
 
 use super::terminal;
@@ -87,7 +90,7 @@ fn size(bytes: u64) -> String {
 /// What can be built, what has been, and how much room that takes.
 fn list(built: &[Built], folder: &Path) -> String {
     let mut out = format!("{:<18}{:<28}{:>9}\n", "allocator", "from the crate", "built");
-    for release in RELEASES {
+    for release in releases() {
         let there = built.iter().find(|built| built.name() == release.name());
         let there = there.map_or("-".into(), |built| size(built.bytes));
         let from = format!("{} {}", release.package, release.package_version);
@@ -133,7 +136,7 @@ mod tests {
     #[test]
     fn the_list_has_every_release_and_the_size_of_what_is_built() {
         let text = list(&[built("jemalloc@5.3.0", 2 << 20)], Path::new("/cache"));
-        for release in RELEASES {
+        for release in releases() {
             assert!(text.contains(&release.name()), "{} is missing:\n{text}", release.name());
         }
         let line = text.lines().find(|line| line.starts_with("jemalloc@5.3.0")).unwrap_or_default();

@@ -10,7 +10,7 @@ use allocanary_allocators::allocators::{our, ours, suggested};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_builds::cache::Cache;
-use allocanary_builds::releases::{RELEASES, Release, find};
+use allocanary_builds::releases::{Release, find, releases};
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
@@ -83,7 +83,7 @@ pub fn whole(candidate: &str, installed: &[Installed]) -> String {
     if version.is_empty() {
         return candidate.into();
     }
-    let there = RELEASES.iter().filter(begins).map(Release::name).find(|name| is_there(name));
+    let there = releases().filter(begins).map(Release::name).find(|name| is_there(name));
     let whole = there.or_else(|| find(name).ok().map(|release| release.name()));
     format!("{}{settings}", whole.as_deref().unwrap_or(name))
 }

@@ -1,0 +1,20 @@
+//! rpmalloc.
+
+use allocanary_allocators::allocators::rpmalloc::NAME;
+
+use super::{Part, as_told};
+use crate::releases::Release;
+
+pub(super) const PART: Part = Part { name: NAME, releases: &[RELEASE], version: as_told };
+
+const RELEASE: Release = Release {
+    allocator: NAME,
+    // The crate bundles a commit after it. The library has no function that tells.
+    version: "1.4.3",
+    package: "rpmalloc-sys",
+    package_version: "0.2.3",
+    features: &["preload", "thread_cache", "global_cache", "adaptive_thread_cache"],
+    cflags: "-DENABLE_OVERRIDE=1",
+    shim: None,
+    cpp: false,
+};
