@@ -1,20 +1,16 @@
-//! An arena: slices of 64 KiB. In: the pages. Out: the arenas, which of their slices are free, and in which a page begins.
+//! An arena: slices of 64 KiB. In: the pages, and the release. Out: the arenas, which of their slices are free, and in which a page begins.
 //!
-//! Releases 3.3.x (`include/mimalloc/types.h`). `mi_subproc_t` has `arena_count` at 24 and the addresses of up to 160 `arenas` from 32 on.
-//! An arena names it; so does `mi_tld_t` at 24, to which `mi_theap_t` points first. `mi_arena_t` has `subproc` at 24, `slice_count` at 40, `info_slices` at 48, the bitmaps `slices_free` at
-//! 104, `slices_committed` at 112, and the main heap's `pages` at 144. They lie one behind the other in the slices that the arena keeps
-//! for itself. A bitmap has its count of chunks first; its chunks of 64 bytes are its end, or begin at 128 (`src/bitmap.h`).
+//! The process lists its arenas. An arena names the process, and so does each thread. The bitmaps lie one behind the other in the slices
+//! that the arena keeps for itself. A bitmap has its count of chunks first; its chunks of 64 bytes are its end, or begin at a distance.
 
 use std::collections::BTreeSet;
 
 use super::page::{Page, SLICE};
+use super::release::Release;
 use crate::Memory;
 
 /// 512 chunks of 512 bits: the longest bitmap.
 const LONGEST: u64 = 512;
-
-/// `MI_MAX_ARENAS`.
-const MOST: u64 = 160;
 
 /// An arena.
 #[derive(Debug)]
@@ -30,29 +26,32 @@ pub struct Arena {
 }
 
 /// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
-pub fn all(memory: &dyn Memory, pages: &[Page]) -> (Vec<Arena>, u64) {
+pub fn all(memory: &dyn Memory, pages: &[Page], release: &Release) -> (Vec<Arena>, u64) {
+    let fields = &release.process;
     let named: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
     let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
     let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
-    let mut processes: BTreeSet<u64> = named.iter().filter_map(|arena| after(*arena, 24)).collect();
-    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, 0)?, 24)));
+    let mut processes: BTreeSet<u64> = named.iter().filter_map(|arena| after(*arena, release.arena.subproc)).collect();
+    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, 0)?, fields.of_thread)));
     let mut listed = BTreeSet::new();
     for process in processes {
-        let count = after(process, 24).filter(|count| *count <= MOST).unwrap_or(0);
-        listed.extend((0..count).filter_map(|index| after(process, 32 + 8 * index)));
+        let count = after(process, fields.arena_count).filter(|count| *count <= fields.most).unwrap_or(0);
+        listed.extend((0..count).filter_map(|index| after(process, fields.arenas + 8 * index)));
     }
     let all: Vec<u64> = listed.union(&named).copied().collect();
-    let arenas: Vec<Arena> = all.iter().filter_map(|at| Arena::read(memory, *at)).collect();
+    let arenas: Vec<Arena> = all.iter().filter_map(|at| Arena::read(memory, *at, release)).collect();
     let unsure = all.len() - arenas.len() + named.difference(&listed).count();
     (arenas, unsure as u64)
 }
 
 impl Arena {
     /// Reads an arena. `None` if it cannot be one.
-    fn read(memory: &dyn Memory, at: u64) -> Option<Arena> {
+    fn read(memory: &dyn Memory, at: u64, release: &Release) -> Option<Arena> {
+        let fields = &release.arena;
         let word = |offset: u64| memory.word(at.checked_add(offset)?);
-        let (slices, own) = (word(40)?, word(48)?);
-        let (free, committed, pages) = (word(104)?, word(112)?, word(144)?);
+        let (slices, own) = (word(fields.slice_count)?, word(fields.info_slices)?);
+        let (free, committed) = (word(fields.slices_free)?, word(fields.slices_committed)?);
+        let pages = word(fields.pages)?;
         let keeps = at..at.checked_add(own.checked_mul(SLICE)?)?;
         let fits = at.is_multiple_of(SLICE) && own < slices && slices <= LONGEST * 512;
         if !fits || ![free, committed, pages].iter().all(|bitmap| keeps.contains(bitmap)) {
@@ -67,7 +66,7 @@ impl Arena {
             memory.read(from, &mut bytes).then_some(bytes)
         };
         let free = bytes(committed.checked_sub(64 * chunks)?)?;
-        Some(Arena { at, slices, own, free, pages: bytes(pages + 128)? })
+        Some(Arena { at, slices, own, free, pages: bytes(pages + fields.pages_chunks)? })
     }
 
     /// The first address after it.

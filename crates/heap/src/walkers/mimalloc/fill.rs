@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::arena::Arena;
 use super::blocks::{self, Blocks};
 use super::map::{Found, Map};
-use super::page::{BYTES, Origin, Page, SLICE};
+use super::page::{Origin, Page, SLICE};
 use crate::walkers::{bits::each_run, sums::Sums};
 use crate::{Kind, Memory, State, Walk};
 
@@ -73,8 +73,8 @@ fn moved(before: &[u64], after: &[u64]) -> u64 {
 
 /// Reads a page's counts again. `None` if it has become another page.
 pub(super) fn again(memory: &dyn Memory, page: &Page) -> Option<Page> {
-    let mut bytes = [0; BYTES];
-    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes)).flatten()?;
+    let mut bytes = vec![0; page.release.page.bytes];
+    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes, page.release)).flatten()?;
     (now.start == page.start && now.block == page.block).then_some(now)
 }
 
@@ -139,7 +139,7 @@ fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
         walk.skipped += blocks.wrong * page.block;
     }
     if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
-        walk.layout.block(page.at, BYTES as u64, Kind::Structure);
+        walk.layout.block(page.at, page.release.page.bytes as u64, Kind::Structure);
     }
     let mut left = u64::from(page.capacity);
     let taken: Vec<u64> = blocks

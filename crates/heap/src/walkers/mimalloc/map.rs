@@ -2,11 +2,12 @@
 //!
 //! A global variable points to the root, a table in memory of its own. The root's entry `i` points to a table of 2^13 entries (64 KiB),
 //! and its entry `j` to the page of the slice `i << 13 | j`. The page says where its blocks begin, and that is in this slice
-//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.3.x).
+//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.3).
 
 use std::collections::HashSet;
 
-use super::page::{BYTES, Page, SLICE};
+use super::page::{Page, SLICE};
+use super::release::{self, Release};
 use crate::walkers::globals::{each_word, globals};
 use crate::{Memory, PAGE, Window};
 
@@ -26,6 +27,8 @@ pub struct Map {
     pub root: u64,
     /// The first address after the root.
     pub end: u64,
+    /// The release by which it proves itself.
+    pub release: &'static Release,
 }
 
 /// The pages of a map.
@@ -46,7 +49,8 @@ pub fn find(memory: &dyn Memory) -> Vec<Map> {
     for range in globals(memory) {
         each_word(memory, &range, |_, word| {
             if word % PAGE == 0 && is_heap(memory, word) && seen.insert(word) {
-                found.extend(map(memory, word).filter(|map| map.is_proven(memory)));
+                let mut maps = release::ALL.iter().filter_map(|release| map(memory, word, release));
+                found.extend(maps.find(|map| map.is_proven(memory)));
             }
         });
     }
@@ -58,11 +62,11 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
 }
 
 /// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
-fn map(memory: &dyn Memory, root: u64) -> Option<Map> {
+fn map(memory: &dyn Memory, root: u64, release: &'static Release) -> Option<Map> {
     // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
     let end = memory.word(root)?;
     let entries = end.checked_sub(root)? / 8;
-    (entries.is_power_of_two() && (16..=ROOT).contains(&entries.ilog2())).then_some(Map { root, end })
+    (entries.is_power_of_two() && (16..=ROOT).contains(&entries.ilog2())).then_some(Map { root, end, release })
 }
 
 impl Map {
@@ -71,7 +75,7 @@ impl Map {
         let (mut good, mut bad) = (0, 0);
         self.entries(memory, |slice, at| {
             if good + bad < PROOF {
-                match starts_in(memory, at, slice) {
+                match starts_in(memory, at, slice, self.release) {
                     true => good += 1,
                     false => bad += 1,
                 }
@@ -123,7 +127,7 @@ impl Map {
         let mut found = Found { pages: Vec::new(), tables, breaks };
         let mut window = Window::new(memory);
         for (at, first, _) in spans {
-            let page = window.bytes(at, BYTES).and_then(|bytes| Page::parse(at, bytes));
+            let page = window.bytes(at, self.release.page.bytes).and_then(|bytes| Page::parse(at, bytes, self.release));
             match page.filter(|page| page.start / SLICE == first) {
                 Some(page) => found.pages.push(page),
                 None => found.breaks += 1,
@@ -135,9 +139,9 @@ impl Map {
 }
 
 /// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.
-fn starts_in(memory: &dyn Memory, at: u64, slice: u64) -> bool {
-    let mut bytes = [0; BYTES];
-    let page = memory.read(at, &mut bytes).then(|| Page::parse(at, &bytes)).flatten();
+fn starts_in(memory: &dyn Memory, at: u64, slice: u64, release: &'static Release) -> bool {
+    let mut bytes = vec![0; release.page.bytes];
+    let page = memory.read(at, &mut bytes).then(|| Page::parse(at, &bytes, release)).flatten();
     page.is_some_and(|page| {
         (page.start / SLICE..page.end().div_ceil(SLICE).max(page.start / SLICE + 1)).contains(&slice)
     })

@@ -5,6 +5,7 @@ mod blocks;
 mod fill;
 mod map;
 mod page;
+mod release;
 #[cfg(test)]
 mod tests;
 
@@ -24,26 +25,30 @@ pub(super) const KNOWN: Known =
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
     if maps.is_empty() {
-        return super::named::unknown(memory, WALKER.name, NAME, "3.3");
+        return super::named::unknown(memory, WALKER.name, NAME, release::KNOWN);
     }
     Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
 
 fn take_apart(memory: &dyn Memory, maps: &[Map]) -> Result<Walk, String> {
-    let mut walk = super::empty(WALKER.name, "3.3");
+    let mut walk = super::empty(WALKER.name, maps[0].release.name);
     let (mut wanted, mut found, mut collected) = (0, 0, 0);
     for map in maps {
         let pages = map.pages(memory);
         if pages.breaks > pages.pages.len() as u64 {
             return Err(format!(
-                "layout unknown: wanted that of the releases 3.3; {} pages can be read, {} cannot",
+                "layout unknown: wanted that of the releases {}; {} pages can be read, {} cannot",
+                release::KNOWN,
                 pages.pages.len(),
                 pages.breaks
             ));
         }
-        let (arenas, unsure) = arena::all(memory, &pages.pages);
+        let (arenas, unsure) = arena::all(memory, &pages.pages, map.release);
         if arenas.is_empty() && pages.pages.iter().any(|page| page.arena().is_some()) {
-            return Err("layout unknown: wanted that of the releases 3.3; none of its arenas can be read".into());
+            return Err(format!(
+                "layout unknown: wanted that of the releases {}; none of its arenas can be read",
+                release::KNOWN
+            ));
         }
         walk.breaks += unsure;
         let totals = fill::fill(memory, map, &pages, &arenas, &mut walk);

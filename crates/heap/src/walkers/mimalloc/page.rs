@@ -1,20 +1,6 @@
 //! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
-//!
-//! As in the releases 3.3.x (`include/mimalloc/types.h`), without `MI_SECURE` and `MI_DEBUG`:
-//!
-//! | offset | field | |
-//! |---|---|---|
-//! | 0 | `xthread_id` | the owner; 0 or 4 if it is abandoned. The low two bits are flags |
-//! | 8 | `free` | the first free block |
-//! | 16, 18, 20 | `used`, `capacity`, `reserved` | blocks in use, blocks that were ever made, blocks that there is room for |
-//! | 24 | `local_free` | the first block that the owner has freed, not yet in `free` |
-//! | 32 | `xthread_free` | the first block that another thread has freed. The low bit is a flag. `used` counts these |
-//! | 40, 48 | `block_size`, `page_start` | |
-//! | 56 | `theap` | the owner's heap |
-//! | 96 | `memid` | an arena with slice and count, or base and size; at 112 the kind |
 
-/// The bytes of a `mi_page_t`.
-pub const BYTES: usize = 120;
+use super::release::Release;
 
 /// The bytes of a slice.
 pub const SLICE: u64 = 1 << 16;
@@ -43,6 +29,8 @@ pub enum Origin {
 /// A page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
+    /// Whose layout it has.
+    pub release: &'static Release,
     /// The address of its `mi_page_t`.
     pub at: u64,
     /// The first block.
@@ -65,28 +53,30 @@ pub struct Page {
 
 impl Page {
     /// Reads the fields. `None` if they cannot be those of a page.
-    pub fn parse(at: u64, bytes: &[u8]) -> Option<Page> {
+    pub fn parse(at: u64, bytes: &[u8], release: &'static Release) -> Option<Page> {
+        let fields = &release.page;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-        let (first, second) = (word(96)?, word(104)?);
+        let (first, second) = (word(fields.memid)?, word(fields.memid + 8)?);
         // `mi_memkind_t`: 1 to 3 are memory of others, static memory and memory for structures; 4 to 6 are the kernel's.
-        let origin = match word(112)? as u32 {
+        let origin = match word(fields.memid_kind)? as u32 {
             7 => Origin::Arena { arena: first, slice: second as u32, slices: (second >> 32) as u32 },
             1..=6 => Origin::Kernel { base: first, bytes: second },
             _ => return None,
         };
         let page = Page {
+            release,
             at,
-            start: word(48)?,
-            block: word(40)?,
-            used: half(16)?,
-            capacity: half(18)?,
-            free: [word(8)?, word(24)?],
-            freed_by_others: word(32)? & !1,
-            owner: word(56)?,
+            start: word(fields.page_start)?,
+            block: word(fields.block_size)?,
+            used: half(fields.used)?,
+            capacity: half(fields.capacity)?,
+            free: [word(fields.free)?, word(fields.local_free)?],
+            freed_by_others: word(fields.xthread_free)? & !1,
+            owner: word(fields.theap)?,
             origin,
         };
-        let reserved = half(20)?;
+        let reserved = half(fields.reserved)?;
         let end = page.start.checked_add(page.block.checked_mul(u64::from(reserved))?)?;
         let room = match origin {
             Origin::Arena { arena, slice, slices } => {

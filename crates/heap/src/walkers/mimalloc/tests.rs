@@ -6,6 +6,7 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::page::SLICE;
+use super::release::ALL;
 use crate::fake::{Fake, damage, walk_damaged};
 use crate::{Mapping, Memory, PAGE, Pages, Part, Thread, Walk};
 
@@ -125,7 +126,7 @@ fn the_parts_add_up_to_the_resident_pages() {
 
 #[test]
 fn the_counts_are_read_together_with_the_lists() {
-    let page = super::page::Page::parse(META + 120, &bytes(&heap(), META + 120)).unwrap();
+    let page = super::page::Page::parse(META + 120, &bytes(&heap(), META + 120), &ALL[0]).unwrap();
     let mut fake = heap();
     list(&mut fake, META + 120 + 8, ARENA + SLICE, &[3, 1, 2, 4], 0);
     fake.put(META + 120 + 16, &[14 | 20 << 16 | 32 << 32]);
@@ -187,8 +188,8 @@ fn blocks_that_move_while_they_are_counted_are_right_within_two_percent_or_not_k
     assert!(off > 0, "at no read of {all} was a block missed or counted twice without a break");
 }
 
-fn bytes(fake: &Fake, at: u64) -> [u8; super::page::BYTES] {
-    let mut bytes = [0; super::page::BYTES];
+fn bytes(fake: &Fake, at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; ALL[0].page.bytes];
     assert!(fake.read(at, &mut bytes));
     bytes
 }
