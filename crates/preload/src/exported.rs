@@ -125,6 +125,19 @@ macro_rules! started_by_hand {
     };
 }
 
+/// Exported functions, one a line: name, arguments, answer, and what is called.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __functions {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)? = $call:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $answer)? {
+            // SAFETY: the caller keeps C's contract of that name, which is passed on as it is.
+            unsafe { $call }
+        }
+    )*};
+}
+
 /// glibc's second names of its malloc family. Programs and other preloads mix them with the first ones: `free` then gets
 /// a block of `__libc_malloc`.
 #[doc(hidden)]
@@ -144,42 +157,14 @@ macro_rules! __family {
     (
         $malloc:ident, $calloc:ident, $realloc:ident, $free:ident, $memalign:ident, $valloc:ident, $pvalloc:ident
     ) => {
-        // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
-
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $malloc(size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { own::malloc(size) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $calloc(count: usize, size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { $crate::family::calloc(own::calloc, count, size) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $realloc(block: *mut c_void, size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { own::realloc(block, size) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $free(block: *mut c_void) {
-            // SAFETY: as above.
-            unsafe { own::free(block) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $memalign(alignment: usize, size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { $crate::family::memalign(own::memalign, alignment, size) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $valloc(size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { $crate::family::valloc(own::memalign, size, false) }
-        }
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $pvalloc(size: usize) -> *mut c_void {
-            // SAFETY: as above.
-            unsafe { $crate::family::valloc(own::memalign, size, true) }
+        $crate::__functions! {
+            fn $malloc(size: usize) -> *mut c_void = own::malloc(size);
+            fn $calloc(count: usize, size: usize) -> *mut c_void = $crate::family::calloc(own::calloc, count, size);
+            fn $realloc(block: *mut c_void, size: usize) -> *mut c_void = own::realloc(block, size);
+            fn $free(block: *mut c_void) = own::free(block);
+            fn $memalign(alignment: usize, size: usize) -> *mut c_void = $crate::family::memalign(own::memalign, alignment, size);
+            fn $valloc(size: usize) -> *mut c_void = $crate::family::valloc(own::memalign, size, false);
+            fn $pvalloc(size: usize) -> *mut c_void = $crate::family::valloc(own::memalign, size, true);
         }
     };
 }
@@ -383,58 +368,28 @@ macro_rules! __preload {
             $crate::__family!(malloc, calloc, realloc, free, memalign, valloc, pvalloc);
             $($second)?
 
-            // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
-
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::reallocarray(own::realloc, block, count, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn cfree(block: *mut c_void) {
-                // SAFETY: as above.
-                unsafe { own::free(block) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
-                // SAFETY: as above.
-                unsafe { own::free(block) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) {
-                // SAFETY: as above.
-                unsafe { own::free(block) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::family::posix_memalign(own::memalign, place, alignment, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
-                // SAFETY: as above.
-                unsafe { usable_size(block) }
+            $crate::__functions! {
+                fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
+                    $crate::family::reallocarray(own::realloc, block, count, size);
+                fn cfree(block: *mut c_void) = own::free(block);
+                fn free_sized(block: *mut c_void, _size: usize) = own::free(block);
+                fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) = own::free(block);
+                fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void = $crate::family::memalign(own::memalign, alignment, size);
+                fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int =
+                    $crate::family::posix_memalign(own::memalign, place, alignment, size);
+                fn malloc_usable_size(block: *mut c_void) -> usize = usable_size(block);
             }
             #[inline(always)]
             unsafe fn usable_size(block: *mut c_void) -> usize {
-                // SAFETY: as above.
+                // SAFETY: the block is null, or one of the allocator's.
                 unsafe { ($usable_size)(block) }
             }
 
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn sched_getaffinity(pid: c_int, size: usize, mask: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::cores::sched_getaffinity(pid, size, mask) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pthread_getaffinity_np(thread: usize, size: usize, mask: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::cores::pthread_getaffinity(thread as _, size, mask) }
+            $crate::__functions! {
+                fn sched_getaffinity(pid: c_int, size: usize, mask: *mut c_void) -> c_int =
+                    $crate::cores::sched_getaffinity(pid, size, mask);
+                fn pthread_getaffinity_np(thread: usize, size: usize, mask: *mut c_void) -> c_int =
+                    $crate::cores::pthread_getaffinity(thread as _, size, mask);
             }
             #[unsafe(no_mangle)]
             pub extern "C" fn sysconf(name: c_int) -> c_long {
@@ -458,101 +413,46 @@ macro_rules! __preload {
                 $crate::end::exit(code)
             }
 
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn epoll_wait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::epoll_wait(file, events.cast(), most, timeout) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn epoll_pwait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int, mask: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::epoll_pwait(file, events.cast(), most, timeout, mask.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn poll(files: *mut c_void, count: usize, timeout: c_int) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::poll(files.cast(), count as _, timeout) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn ppoll(files: *mut c_void, count: usize, timeout: *mut c_void, mask: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::ppoll(files.cast(), count as _, timeout.cast(), mask.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn select(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::select(count, read.cast(), write.cast(), error.cast(), timeout.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pselect(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void, mask: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::pselect(count, read.cast(), write.cast(), error.cast(), timeout.cast(), mask.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn accept(file: c_int, address: *mut c_void, length: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::accept(file, address.cast(), length.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn accept4(file: c_int, address: *mut c_void, length: *mut c_void, flags: c_int) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::fds::accept4(file, address.cast(), length.cast(), flags) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn nanosleep(wanted: *mut c_void, left: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::sleeps::nanosleep(wanted.cast(), left.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn clock_nanosleep(clock: c_int, flags: c_int, wanted: *mut c_void, left: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::sleeps::clock_nanosleep(clock, flags, wanted.cast(), left.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn sem_wait(semaphore: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::counters::sem_wait(semaphore.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn sem_timedwait(semaphore: *mut c_void, end: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::counters::sem_timedwait(semaphore.cast(), end.cast()) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn sem_clockwait(semaphore: *mut c_void, clock: c_int, end: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::counters::sem_clockwait(semaphore.cast(), clock, end.cast()) }
+            $crate::__functions! {
+                fn epoll_wait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int) -> c_int =
+                    $crate::waits::fds::epoll_wait(file, events.cast(), most, timeout);
+                fn epoll_pwait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int, mask: *mut c_void) -> c_int =
+                    $crate::waits::fds::epoll_pwait(file, events.cast(), most, timeout, mask.cast());
+                fn poll(files: *mut c_void, count: usize, timeout: c_int) -> c_int =
+                    $crate::waits::fds::poll(files.cast(), count as _, timeout);
+                fn ppoll(files: *mut c_void, count: usize, timeout: *mut c_void, mask: *mut c_void) -> c_int =
+                    $crate::waits::fds::ppoll(files.cast(), count as _, timeout.cast(), mask.cast());
+                fn select(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void) -> c_int =
+                    $crate::waits::fds::select(count, read.cast(), write.cast(), error.cast(), timeout.cast());
+                fn pselect(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void, mask: *mut c_void) -> c_int =
+                    $crate::waits::fds::pselect(count, read.cast(), write.cast(), error.cast(), timeout.cast(), mask.cast());
+                fn accept(file: c_int, address: *mut c_void, length: *mut c_void) -> c_int =
+                    $crate::waits::fds::accept(file, address.cast(), length.cast());
+                fn accept4(file: c_int, address: *mut c_void, length: *mut c_void, flags: c_int) -> c_int =
+                    $crate::waits::fds::accept4(file, address.cast(), length.cast(), flags);
+                fn nanosleep(wanted: *mut c_void, left: *mut c_void) -> c_int =
+                    $crate::waits::sleeps::nanosleep(wanted.cast(), left.cast());
+                fn clock_nanosleep(clock: c_int, flags: c_int, wanted: *mut c_void, left: *mut c_void) -> c_int =
+                    $crate::waits::sleeps::clock_nanosleep(clock, flags, wanted.cast(), left.cast());
+                fn sem_wait(semaphore: *mut c_void) -> c_int = $crate::waits::counters::sem_wait(semaphore.cast());
+                fn sem_timedwait(semaphore: *mut c_void, end: *mut c_void) -> c_int =
+                    $crate::waits::counters::sem_timedwait(semaphore.cast(), end.cast());
+                fn sem_clockwait(semaphore: *mut c_void, clock: c_int, end: *mut c_void) -> c_int =
+                    $crate::waits::counters::sem_clockwait(semaphore.cast(), clock, end.cast());
             }
             $crate::__syscall!();
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::sandbox::prctl(option, [a, b, c, d]) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::locked::wait(condition, mutex, true) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::locked::timedwait(condition, mutex, end.cast(), true) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __wrap_pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::locked::wait(condition, mutex, false) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __wrap_pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::locked::timedwait(condition, mutex, end.cast(), false) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pthread_cond_clockwait(condition: *mut c_void, mutex: *mut c_void, clock: c_int, end: *mut c_void) -> c_int {
-                // SAFETY: as above.
-                unsafe { $crate::waits::locked::clockwait(condition, mutex, clock, end.cast()) }
+            $crate::__functions! {
+                fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = $crate::sandbox::prctl(option, [a, b, c, d]);
+                fn pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int =
+                    $crate::waits::locked::wait(condition, mutex, true);
+                fn pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int =
+                    $crate::waits::locked::timedwait(condition, mutex, end.cast(), true);
+                fn __wrap_pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int =
+                    $crate::waits::locked::wait(condition, mutex, false);
+                fn __wrap_pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int =
+                    $crate::waits::locked::timedwait(condition, mutex, end.cast(), false);
+                fn pthread_cond_clockwait(condition: *mut c_void, mutex: *mut c_void, clock: c_int, end: *mut c_void) -> c_int =
+                    $crate::waits::locked::clockwait(condition, mutex, clock, end.cast());
             }
         }
     };
