@@ -8,8 +8,8 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
-use super::preloads::{ALLOCATORS, preload};
-use super::support::program;
+use super::preloads::preload;
+use super::support::{ours, program};
 use allocanary_testing::skipped::skipped;
 
 /// The beginnings of each allocator's symbols.
@@ -36,7 +36,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 #[test]
 fn a_cell_holds_the_symbols_of_its_own_allocator_only() {
-    for cell in ["system", "jemalloc", "mimalloc"] {
+    for cell in ours() {
         let binary = fs::read(program(cell)).unwrap();
         assert!(object::File::parse(&*binary).unwrap().symbols().count() > 100, "cell-{cell} has symbols to look at");
         for (allocator, beginnings) in SYMBOLS {
@@ -54,7 +54,7 @@ fn a_cell_holds_the_symbols_of_its_own_allocator_only() {
 #[test]
 fn a_cell_without_symbols_holds_the_texts_of_its_own_allocator_only() {
     let folder = tempdir().unwrap();
-    for cell in ["system", "jemalloc", "mimalloc"] {
+    for cell in ours() {
         let path = folder.path().join("stripped");
         let bytes = match Command::new("strip").arg("-o").arg(&path).arg(program(cell)).status() {
             Ok(status) => {
@@ -99,9 +99,8 @@ fn what_is_searched_without_strip_finds_the_same() {
 /// its own (`libgcc_s`) costs 100 KiB of resident memory. On x86-64 it is linked in: crates/preload/src/exported.rs.
 #[test]
 fn a_preload_needs_the_c_library_alone() {
-    for allocator in ALLOCATORS {
-        let path = preload(allocator);
-        let output = Command::new("ldd").arg(path).finish();
+    for allocator in ours() {
+        let output = Command::new("ldd").arg(preload(allocator)).finish();
         let Ok(output) = output else { return skipped("there is no ldd here") };
         let text = String::from_utf8(output.stdout).unwrap();
         let names = text.lines().filter_map(|line| line.split_whitespace().next()?.rsplit('/').next());

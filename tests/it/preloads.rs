@@ -11,20 +11,13 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use super::bounded::{Bounded, end_of};
-use super::support::{allocanary, described};
+use super::support::{allocanary, built, described, ours};
 use allocanary_cell::provenance::Build;
 use allocanary_testing::skipped::skipped;
 
-pub const ALLOCATORS: [&str; 3] = ["system", "jemalloc", "mimalloc"];
-
 /// A preload's file.
-pub fn preload(allocator: &str) -> &'static Path {
-    Path::new(match allocator {
-        "system" => env!("CARGO_BIN_EXE_preload-system"),
-        "jemalloc" => env!("CARGO_BIN_EXE_preload-jemalloc"),
-        "mimalloc" => env!("CARGO_BIN_EXE_preload-mimalloc"),
-        _ => panic!("no preload for {allocator}"),
-    })
+pub fn preload(allocator: &str) -> PathBuf {
+    built(&format!("preload-{allocator}"))
 }
 
 /// A command in an environment of our own; with a preload if there is one.
@@ -119,7 +112,7 @@ fn programs_answer_as_without() {
         }
         let without = ran(&mut clean(words, folder.path(), None));
         assert!(without.status.success() && !without.stdout.is_empty(), "{words:?}: {without:?}");
-        for allocator in ALLOCATORS {
+        for allocator in ours() {
             for settings in ["", "idle=1ms"] {
                 let mut command = clean(words, folder.path(), Some(allocator));
                 let with = ran(command.env("ALLOCANARY_PRELOAD", settings));
@@ -256,7 +249,7 @@ fn a_program_sees_the_cores_that_it_shall_see() {
         let mut command = clean(&["/usr/bin/nproc"], folder.path(), Some(allocator));
         text(&ran(command.env("ALLOCANARY_CORES", cores).env("ALLOCANARY_PROOF", &path)).stdout)
     };
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         assert_eq!([nproc(allocator, "40"), nproc(allocator, "1")], ["40\n", "1\n"]);
     }
     // By jemalloc's own rule, and by ours.
@@ -282,7 +275,7 @@ fn a_program_sees_the_cores_that_it_shall_see() {
 fn every_function_of_the_family_is_there_and_blocks_cross_between_them() {
     let folder = tempdir().unwrap();
     let Some(family) = compiled(folder.path(), "family.c", &[]) else { return };
-    for allocator in ALLOCATORS.map(Some).into_iter().chain([None]) {
+    for allocator in ours().into_iter().map(Some).chain([None]) {
         let output = ran(&mut clean(&[family.to_str().unwrap()], folder.path(), allocator));
         assert_eq!(
             (output.status.code(), text(&output.stdout).as_str()),
@@ -298,7 +291,7 @@ fn threads_exceptions_forks_and_opened_libraries_work() {
     let Some(threads) = compiled(folder.path(), "threads.cpp", &[]) else { return };
     let without = ran(&mut clean(&[threads.to_str().unwrap()], folder.path(), None));
     assert!(without.status.success());
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         for settings in ["", "idle=1ms"] {
             let mut command = clean(&[threads.to_str().unwrap()], folder.path(), Some(allocator));
             let with = ran(command.env("ALLOCANARY_PRELOAD", settings));
@@ -309,7 +302,7 @@ fn threads_exceptions_forks_and_opened_libraries_work() {
 
 #[test]
 fn started_by_hand_a_preload_says_what_it_is() {
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let output = ran(Command::new(preload(allocator)).env_clear());
         let said = text(&output.stdout);
         assert!(
@@ -393,7 +386,7 @@ fn a_preload_exports_the_family_and_has_one_allocator() {
         .filter(|name| !name.is_empty())
         .collect();
     assert!(wanted.contains("pvalloc") && wanted.contains("epoll_wait"), "{wanted:?}");
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let binary = fs::read(preload(allocator)).unwrap();
         let file = object::File::parse(&*binary).unwrap();
         let exported =
@@ -448,7 +441,7 @@ fn redis_answers_as_without_and_its_malloc_is_the_preloads() {
     };
     let without = answers(None, 0);
     assert_eq!(without[1], "20000\n");
-    for (number, allocator) in ALLOCATORS.into_iter().enumerate() {
+    for (number, allocator) in ours().into_iter().enumerate() {
         let _ = fs::remove_file(&path);
         assert_eq!(answers(Some(allocator), number + 1), without, "{allocator}");
         let lines = proof(&path);

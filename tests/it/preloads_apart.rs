@@ -6,13 +6,14 @@ use std::process::Output;
 
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, clean, compiled, ran, text};
+use super::preloads::{clean, compiled, ran, text};
+use super::support::ours;
 
 /// The answer without a preload, and with each of them and these settings.
 fn same_with_each(folder: &Path, words: &[&str], settings: &[&str]) {
     let without = ran(&mut clean(words, folder, None));
     assert!(without.status.success(), "without a preload: {}", said(&without));
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         for setting in settings {
             let with = ran(clean(words, folder, Some(allocator)).env("ALLOCANARY_PRELOAD", setting));
             assert!(with == without, "{allocator} {setting}: {:?}: {}", with.status, said(&with));

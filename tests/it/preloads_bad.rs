@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, clean, compiled, is_here, preload, ran, text};
+use super::preloads::{clean, compiled, is_here, preload, ran, text};
+use super::support::ours;
 use allocanary_testing::skipped::skipped;
 
 /// Compiles one of `preloads_c` and exports its functions, so that libraries find them before the C library's.
@@ -75,7 +76,7 @@ fn a_program_that_must_have_one_thread_has_one_with_the_tuned_set() {
     if !without.status.success() {
         return skipped(format_args!("user namespaces are not allowed here: {}", text(&without.stderr)));
     }
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let with = ran(clean(&words, folder.path(), Some(allocator)).env("ALLOCANARY_PRELOAD", "tuned"));
         assert!(with == without, "{allocator}: {with:?}");
     }
@@ -86,7 +87,7 @@ fn the_recorder_answers_as_the_allocator_behind_it() {
     let folder = tempdir().unwrap();
     let Some(family) = compiled(folder.path(), "family.c", &[]) else { return };
     let recorder = env!("CARGO_BIN_EXE_preload-record");
-    for allocator in ALLOCATORS.map(Some).into_iter().chain([None]) {
+    for allocator in ours().into_iter().map(Some).chain([None]) {
         let behind = allocator.map_or(String::new(), |allocator| format!(":{}", preload(allocator).display()));
         let mut command: Command = clean(&[family.to_str().unwrap()], folder.path(), None);
         command.env("LD_PRELOAD", format!("{recorder}{behind}")).env("ALLOCANARY_RECORD", folder.path());

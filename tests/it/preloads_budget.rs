@@ -6,7 +6,8 @@ use std::fs;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, at, clean, compiled, proof, ran, text};
+use super::preloads::{at, clean, compiled, proof, ran, text};
+use super::support::ours;
 
 /// The program's lines at its end, and what it said on standard error.
 struct Ended {
@@ -31,7 +32,7 @@ fn each(words: &[&str], settings: &str, mut check: impl FnMut(&str, Ended)) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("proof.jsonl");
     let Some(program) = compiled(folder.path(), "budget.c", &[]) else { return };
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let _ = fs::remove_file(&path);
         let words = [&[program.to_str().unwrap()], words].concat();
         let mut command = clean(&words, folder.path(), Some(allocator));

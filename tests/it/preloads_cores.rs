@@ -4,7 +4,8 @@ use std::fs;
 
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, clean, compiled, ran, text};
+use super::preloads::{clean, compiled, ran, text};
+use super::support::ours;
 
 /// The largest number of a processor that this host can ever have: the end of `0-3`.
 fn last_processor() -> usize {
@@ -24,7 +25,7 @@ fn a_program_cannot_move_to_a_processor_that_is_only_emulated() {
     };
     let wanted = "there: Invalid argument\na thread there: Invalid argument\nboth: moved\nhere: moved\nruns here: 1\n";
     assert_eq!(answers(None, ""), format!("{wanted}sees 1\n"), "the kernel's own answers");
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         assert_eq!(answers(Some(allocator), &cores.to_string()), format!("{wanted}sees {cores}\n"), "{allocator}");
     }
 }

@@ -7,7 +7,8 @@ use std::process::Stdio;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
-use super::preloads::{ALLOCATORS, at, clean, compiled, proof, ran, text};
+use super::preloads::{at, clean, compiled, proof, ran, text};
+use super::support::ours;
 
 #[test]
 fn waits_answer_as_without_in_both_parts() {
@@ -31,7 +32,7 @@ fn waits_answer_as_without_in_both_parts() {
 fn threads_that_come_go_fork_and_wait_never_hang() {
     let folder = tempdir().unwrap();
     let Some(torture) = compiled(folder.path(), "torture.c", &[]) else { return };
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let mut command = clean(&[torture.to_str().unwrap(), "1"], folder.path(), Some(allocator));
         let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
         assert!(output.status.success(), "{allocator}: {}{}", text(&output.stdout), text(&output.stderr));
@@ -42,7 +43,7 @@ fn threads_that_come_go_fork_and_wait_never_hang() {
 fn a_thread_that_may_be_cancelled_at_any_instruction_leaves_no_lock_held() {
     let folder = tempdir().unwrap();
     let Some(cancelled) = compiled(folder.path(), "cancelled.c", &[]) else { return };
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let mut command = clean(&[cancelled.to_str().unwrap()], folder.path(), Some(allocator));
         let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
         assert_eq!(text(&output.stdout), "ok\n", "{allocator}: {:?}{}", output.status, text(&output.stderr));
@@ -63,7 +64,7 @@ fn each_wait_in_which_nothing_comes_gives_back_once_and_is_counted() {
         let exits: Vec<u64> = at(&lines, "exit").iter().map(|line| line["gave_back"].as_u64().unwrap()).collect();
         (text(&output.stdout), exits)
     };
-    for allocator in ALLOCATORS {
+    for allocator in ours() {
         let (answer, kept) = gave_back(allocator, "");
         assert_eq!(kept, [0, 0], "{allocator}: nobody asked for it");
         // Eight threads with four waits each, and one wait of the child, which has the first line.

@@ -2,14 +2,15 @@
 
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, clean, compiled, ran, text};
+use super::preloads::{clean, compiled, ran, text};
+use super::support::ours;
 
 #[test]
 fn a_program_in_a_sandbox_answers_as_without() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "sandbox.c", &[]) else { return };
     for way in ["prctl", "seccomp", "syscall"] {
-        for allocator in ALLOCATORS {
+        for allocator in ours() {
             let proof = folder.path().join(format!("{way}-{allocator}"));
             let mut command = clean(&[program.to_str().unwrap(), way], folder.path(), Some(allocator));
             let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms").env("ALLOCANARY_PROOF", &proof));

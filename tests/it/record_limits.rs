@@ -12,9 +12,9 @@ use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
-use super::preloads::{ALLOCATORS, preload};
+use super::preloads::preload;
 use super::record::{compiled, traces};
-use super::support::{Ran, allocanary, command};
+use super::support::{Ran, allocanary, command, ours};
 
 const RECORDER: &str = env!("CARGO_BIN_EXE_preload-record");
 
@@ -98,7 +98,7 @@ fn a_line_that_cannot_be_written_hurts_nobody() {
     };
     let record = |blocks, folder| limited(blocks, Path::new(RECORDER), "ALLOCANARY_RECORD", folder, &program);
     let proves = |allocator, blocks| {
-        let mut command = limited(blocks, preload(allocator), "ALLOCANARY_PRELOAD", Path::new("wrong=1"), &program);
+        let mut command = limited(blocks, &preload(allocator), "ALLOCANARY_PRELOAD", Path::new("wrong=1"), &program);
         command.env("ALLOCANARY_PROOF", folder.path().join("proof"));
         command
     };
@@ -119,11 +119,11 @@ fn a_proof_that_may_not_grow_is_left_as_it_is() {
     let Some(program) = compiled(folder.path(), "limited") else { return };
     // No file; one that is longer than 1 KiB; one whose last line would be cut by a limit of 1 or 2 KiB.
     for (blocks, length) in [(0, 0), (1, 4000), (2, 1000), (2, 2000)] {
-        for allocator in ALLOCATORS {
+        for allocator in ours() {
             let proof = folder.path().join("proof");
             let before = if length == 0 { String::new() } else { "x".repeat(length - 1) + "\n" };
             fs::write(&proof, &before).unwrap();
-            let ran = ran(&mut limited(blocks, preload(allocator), "ALLOCANARY_PROOF", &proof, &program));
+            let ran = ran(&mut limited(blocks, &preload(allocator), "ALLOCANARY_PROOF", &proof, &program));
             assert_eq!((ran.code, ran.out.as_str()), (Some(0), LIMITED), "{allocator}, {blocks} blocks: {}", ran.err);
             let after = fs::read_to_string(&proof).unwrap();
             let added = after.strip_prefix(&before).unwrap();

@@ -8,7 +8,7 @@ use allocanary_cell::sample::FailureKind;
 use allocanary_cell::workload::Phase;
 use tempfile::tempdir;
 
-use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};
+use super::support::{TINY, cell, cell_with, described, ours, run_cell, samples, study};
 use allocanary_testing::skipped::skipped;
 
 /// Values that are in the table's range and still cannot be had, each with what the cell must say of it. Should one
@@ -84,21 +84,17 @@ fn assert_all_read_back(allocator: &str) {
 }
 
 #[test]
-fn every_setting_of_system_is_read_back() {
-    if described("system").settings.is_empty() {
-        return skipped("this C library's malloc has no settings");
-    }
-    assert_all_read_back("system");
-}
-
-#[test]
-fn every_setting_of_jemalloc_is_read_back() {
-    assert_all_read_back("jemalloc");
-}
-
-#[test]
-fn every_setting_of_mimalloc_is_read_back() {
-    assert_all_read_back("mimalloc");
+fn every_setting_is_read_back() {
+    // Of each allocator at the same time: most of a cell is the start of a process.
+    std::thread::scope(|scope| {
+        for allocator in ours() {
+            if described(allocator).settings.is_empty() {
+                skipped(format_args!("{allocator} has no settings here"));
+                continue;
+            }
+            scope.spawn(move || assert_all_read_back(allocator));
+        }
+    });
 }
 
 #[test]
@@ -123,7 +119,7 @@ fn a_clipped_setting_is_an_error_row_and_an_honoured_one_is_not() {
 #[test]
 fn a_setting_that_the_allocator_does_not_know_is_no_success() {
     let wanted = BTreeMap::from([("no_such_option".to_string(), "1".to_string())]);
-    for allocator in ["system", "jemalloc", "mimalloc"] {
+    for allocator in ours() {
         let sample = run_cell(&cell_with(allocator, TINY, &wanted)).unwrap();
         let failure = sample.error.unwrap();
         assert!(failure.text.contains("no_such_option: wanted 1"), "{allocator}: {failure:?}");

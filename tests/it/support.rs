@@ -73,12 +73,19 @@ pub fn samples(path: &Path) -> Vec<Sample> {
 
 /// A cell's executable.
 pub fn program(allocator: &str) -> PathBuf {
-    match allocator {
-        "system" => env!("CARGO_BIN_EXE_cell-system").into(),
-        "jemalloc" => env!("CARGO_BIN_EXE_cell-jemalloc").into(),
-        "mimalloc" => env!("CARGO_BIN_EXE_cell-mimalloc").into(),
-        _ => panic!("no cell for {allocator}"),
-    }
+    built(&format!("cell-{allocator}"))
+}
+
+/// A binary of ours: all of them are built for these tests, and are where the first one is.
+pub fn built(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_cell-system")).with_file_name(name);
+    assert!(path.exists(), "{}: wanted a binary of this package, found no such file: Cargo.toml", path.display());
+    path
+}
+
+/// The allocators that have an `install!`, a cell and a preload.
+pub fn ours() -> Vec<&'static str> {
+    allocanary_allocators::allocators::ours().map(|(one, _)| one.name).collect()
 }
 
 /// What a cell says of itself.

@@ -15,7 +15,7 @@ use tempfile::tempdir;
 
 use super::bounded::Bounded;
 use super::fake;
-use super::support::{TINY, allocanary, answer, cell, cell_with, command, program, reading, samples, words};
+use super::support::{TINY, allocanary, answer, cell, cell_with, command, ours, program, reading, samples, words};
 
 const SMALL_SERVER: &str = "server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
 
@@ -102,7 +102,7 @@ fn every_cell_checks_its_data() {
         let short = short(workload.name);
         let parameters = short.parameters.replace("TRACE", trace.to_str().unwrap());
         let workload = format!("{}:{parameters},idle=1", workload.name);
-        for allocator in ["system", "jemalloc", "mimalloc"] {
+        for allocator in ours() {
             let answer = answer(&cell(allocator, &workload, 3));
             assert!(answer.verified >= short.checks, "{allocator} {workload}: {}", answer.verified);
             assert!(reading(&answer, "rss_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
