@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let folder = arguments.next().unwrap_or_else(|| "builds".into());
     let cache = Cache::at(folder.as_ref());
     let named: Vec<String> = arguments.collect();
-    let releases = if named.is_empty() {
+    let releases: Result<Vec<_>, _> = if named.is_empty() {
         Ok(releases().copied().collect())
     } else {
         named.iter().map(|name| find(name)).collect()

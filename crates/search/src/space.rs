@@ -17,12 +17,12 @@ use allocanary_cell::description::Description;
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_kernel::sys;
+use allocanary_program::THREAD_IDLE;
 use allocanary_program::runtimes;
 use allocanary_spec::Candidate;
 use allocanary_spec::PROCESS_THP;
 use allocanary_spec::Spec;
 use allocanary_spec::perhaps;
-use allocanary_study::run::program::THREAD_IDLE;
 
 /// The setting that only a preload has. What it does is no part of what the other settings limit, and doubling all candidates for it
 /// would take twice as long.

@@ -38,6 +38,6 @@ pub use scripted::{Line, Scripted};
 pub use session::{Ending, Session};
 pub use store::{Left, Store, Target};
 pub use study::{
-    CASES, Full, MOST_CELLS, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, program_candidates, expected_seconds,
-    expected_time, find_shipped, memory_at_hand, plan, too_many,
+    CASES, Full, MOST_CELLS, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds, expected_time,
+    find_shipped, memory_at_hand, plan, program_candidates, too_many,
 };

@@ -8,9 +8,9 @@ use allocanary_builds::cache::{Built, Cache};
 use allocanary_builds::make::Source;
 use allocanary_builds::releases::Release;
 use allocanary_builds::releases::find;
+use allocanary_builds::releases::releases;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_builds::releases::releases;
 use allocanary_kernel::units::Unit;
 
 use super::terminal;

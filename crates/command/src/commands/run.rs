@@ -25,8 +25,8 @@ use allocanary_session::Studies;
 use allocanary_session::StudyFile;
 use allocanary_session::Target;
 use allocanary_session::plan;
-use allocanary_spec::PROCESS_THP;
 use allocanary_session::program_candidates;
+use allocanary_spec::PROCESS_THP;
 use started::Started;
 
 /// Runs what the flags say.
