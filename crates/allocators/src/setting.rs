@@ -42,6 +42,7 @@ impl Setting {
 }
 
 /// A text of a table, at compile time: it is never owned.
+#[expect(clippy::ptr_arg, reason = "as a reference to a text it would not be static")]
 const fn static_of(text: &Cow<'static, str>) -> &'static str {
     match text {
         Cow::Borrowed(text) => text,

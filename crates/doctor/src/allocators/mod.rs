@@ -35,11 +35,13 @@ pub(crate) struct Part {
     pub advice: Option<fn(&Case) -> Option<Advice>>,
 }
 
+/// A symbol, and the flavour that it shows in a program that calls the hook of `install!`, or not.
+pub(crate) type Symbol = (&'static str, fn(bool) -> Flavour);
+
 /// By what an allocator is found in a file.
 pub(crate) struct Marks {
-    /// Symbols that only it defines, and the flavour that each shows: of a program that calls the hook of `install!`, or not. The first
-    /// one is in each usual build.
-    pub symbols: &'static [(&'static str, fn(bool) -> Flavour)],
+    /// Symbols that only it defines. The first one is in each usual build.
+    pub symbols: &'static [Symbol],
     /// Texts that survive stripping, besides the one by which `heap` knows it, each with a name. They are reversed, so that this command
     /// does not contain the texts that it searches.
     pub texts: &'static [(&'static str, &'static [u8])],
@@ -72,14 +74,19 @@ impl Marks {
     };
 }
 
+/// Who reads a variable with a value, in a program with these allocators.
+pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
+/// A problem of all settings together in a variable, of which the function says whether the program reads it.
+pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>;
+
 /// How an allocator's variables are read.
 pub(crate) struct Reads {
-    /// Who reads a variable with this value; `None` if it is none of this allocator's.
-    pub reader: fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>,
+    /// Who reads a variable; `None` if it is none of this allocator's.
+    pub reader: Reader,
     /// Adds every setting in its variables, in the order in which they are read.
     pub assignments: fn(&Variables, &Libraries, &mut Vec<Assignment>),
-    /// A further problem of the settings in a variable, of which `read` says whether the program reads it.
-    pub problem: fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>,
+    /// A further problem of the settings in a variable.
+    pub problem: Problem,
     /// In which programs one of its variables overrules another; empty for all.
     pub overruled_in: &'static str,
     /// Its variables, to which a name that nobody reads may be near.
