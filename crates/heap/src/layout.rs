@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PAGE, PARTS, Pages, Part, Parts, State};
+use crate::{Memory, PAGE, PARTS, Pages, Part, Parts, State};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,17 @@ pub struct Layout {
     last: usize,
     /// Bytes of blocks that lie in no region.
     astray: u64,
+    /// Each live block, if that is wanted.
+    live: Option<Vec<Block>>,
+}
+
+/// A live block, as the program has it: from the address that `malloc` returned, as many bytes as the program may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Block {
+    /// Its address.
+    pub at: u64,
+    /// Its usable bytes.
+    pub bytes: u64,
 }
 
 impl Layout {
@@ -169,6 +180,23 @@ impl Layout {
             region.put(at, stop, kind);
             at = stop;
         }
+    }
+
+    /// A layout that lists each live block if the memory wants that.
+    pub fn of(memory: &dyn Memory) -> Layout {
+        Layout { live: memory.wants_blocks().then(Vec::new), ..Layout::default() }
+    }
+
+    /// Lists `count` live blocks that follow one another, if that is wanted. They are put on their pages by [`Layout::block`].
+    pub fn list(&mut self, at: u64, bytes: u64, count: u64) {
+        if let Some(live) = &mut self.live {
+            live.extend((0..count).map(|index| Block { at: at.wrapping_add(index.wrapping_mul(bytes)), bytes }));
+        }
+    }
+
+    /// The live blocks in the order in which they were met; none unless the memory wanted them.
+    pub fn live(&self) -> &[Block] {
+        self.live.as_deref().unwrap_or_default()
     }
 
     fn find(&mut self, at: u64) -> Option<&mut Region> {

@@ -56,7 +56,7 @@ pub use core_file::CoreFile;
 pub use difference::{Change, Difference, signed};
 pub use files::{Fact, FileId};
 pub use freeze::Frozen;
-pub use layout::{Kind, Layout, Stretch};
+pub use layout::{Block, Kind, Layout, Stretch};
 pub use live::{Live, Trouble, file_of};
 pub use mapping::{Mapping, parse_maps};
 pub use memory::{Memory, Thread};

@@ -32,6 +32,11 @@ pub trait Memory {
         None
     }
 
+    /// Whether the walkers also list each live block ([`Layout::live`](crate::Layout::live)): 16 bytes a block, for who looks into them.
+    fn wants_blocks(&self) -> bool {
+        false
+    }
+
     /// Whether something was not read because the time for reading is over. From then on nothing is read, and what tries one address after
     /// the other gives up.
     fn is_late(&self) -> bool {

@@ -12,7 +12,7 @@ mod sums;
 pub mod system;
 mod tcmalloc;
 
-use crate::{Layout, Walk, Walker};
+use crate::{Layout, Memory, Walk, Walker};
 
 /// Every walker.
 pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER];
@@ -40,11 +40,11 @@ pub fn texts() -> impl Iterator<Item = (&'static str, &'static [u8])> {
 }
 
 /// A walk that has found nothing yet.
-fn empty(allocator: &'static str, version: impl Into<String>) -> Walk {
+fn empty(memory: &dyn Memory, allocator: &'static str, version: impl Into<String>) -> Walk {
     Walk {
         allocator,
         version: version.into(),
-        layout: Layout::default(),
+        layout: Layout::of(memory),
         arenas: Vec::new(),
         live: 0,
         blocks: 0,

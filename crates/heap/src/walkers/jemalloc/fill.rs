@@ -148,6 +148,8 @@ fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
     walk.blocks += count;
     let mut sums = Sums::new(&mut walk.layout, Kind::Live);
     each_run(&taken, |from, count| sums.add(extent.at + from * size, count * size));
+    drop(sums);
+    each_run(&taken, |from, count| walk.layout.list(extent.at + from * size, size, count));
 }
 
 fn large(extent: &Extent, size: u64, caches: &Caches, walk: &mut Walk) {
@@ -160,5 +162,6 @@ fn large(extent: &Extent, size: u64, caches: &Caches, walk: &mut Walk) {
         walk.live += size;
         walk.blocks += 1;
         walk.layout.block(extent.at, size, Kind::Live);
+        walk.layout.list(extent.at, size, 1);
     }
 }

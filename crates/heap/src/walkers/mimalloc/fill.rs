@@ -156,4 +156,5 @@ fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
         let mut sums = Sums::new(&mut walk.layout, kind);
         each_run(bits, |from, count| sums.add(page.start + from * page.block, count * page.block));
     }
+    each_run(&taken, |from, count| walk.layout.list(page.start + from * page.block, page.block, count));
 }

@@ -31,7 +31,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 }
 
 fn take_apart(memory: &dyn Memory, maps: &[Map]) -> Result<Walk, String> {
-    let mut walk = super::empty(WALKER.name, maps[0].release.name);
+    let mut walk = super::empty(memory, WALKER.name, maps[0].release.name);
     let (mut wanted, mut found, mut collected) = (0, 0, 0);
     for map in maps {
         let pages = map.pages(memory);

@@ -85,7 +85,7 @@ impl<'a> Chunks<'a> {
             cached: found.caches.listed.marks.cursor(),
             caches: found.caches.own.cursor(),
             fast: found.fast.marks.cursor(),
-            layout: Layout::default(),
+            layout: Layout::of(memory),
             trim: Trim::new(memory.pages(), found.params.trim_unit),
             sums: Sums::default(),
         }
@@ -159,6 +159,8 @@ impl<'a> Chunks<'a> {
         } else {
             self.sums.live += size;
             self.sums.blocks += 1;
+            // Behind the header, and with the next block's first word.
+            self.layout.list(at + FENCE, size - 8, 1);
             Kind::Live
         };
         self.layout.block(at, size, kind);

@@ -149,6 +149,7 @@ fn own_pages(memory: &dyn Memory, chunks: &mut Chunks, at: u64, bytes: u64, aren
     chunks.sums.blocks += 1;
     chunks.layout.region(memory.pages(), at, at + bytes, arena);
     chunks.layout.block(at, bytes, Kind::Live);
+    chunks.layout.list(at + 16, bytes.saturating_sub(16), 1);
 }
 
 /// The arenas as reports have them, with the mmapped blocks as the last one.
