@@ -1,0 +1,127 @@
+//! What a heap contains, as numbers and names: for every view, and for a file.
+
+use allocanary_heap::Subject;
+use serde::{Deserialize, Serialize};
+
+/// The form of saved contents. A reader refuses later ones.
+pub const SCHEMA: u32 = 1;
+
+/// What a heap contains. All sizes are bytes that the program may use, without the allocator's headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// [`SCHEMA`].
+    pub contents: u32,
+    /// When it was read, in milliseconds since 1970.
+    pub taken: u64,
+    /// The process.
+    pub process: Subject,
+    /// How long it was stopped, in microseconds; `None` if it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<u64>,
+    /// How many readings had to agree on the leaks.
+    pub readings: u32,
+    /// The allocators whose blocks are counted, with their releases.
+    pub allocators: Vec<String>,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The kinds, the largest first.
+    pub kinds: Vec<Row>,
+    /// Texts that are there more than once.
+    pub copies: Copies,
+    /// The holders, the largest first.
+    pub holders: Vec<Holder>,
+    /// The leaks. `None` if they cannot be told; then the reason is among the problems.
+    pub leaked: Option<Leaked>,
+    /// What could not be read or told, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Blocks of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The kind.
+    pub kind: String,
+    /// Whether it is likely only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub likely: bool,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Texts that are there more than once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copies {
+    /// Blocks whose text another block has as well, without one of each.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// Who holds blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its name.
+    pub name: String,
+    /// Blocks whose shortest path begins here.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Blocks that nothing else leads to.
+    pub alone_blocks: u64,
+    /// Bytes of them.
+    pub alone_bytes: u64,
+    /// What it holds, as a tree, in the order in which it is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<Inside>,
+}
+
+/// Blocks of a kind that a holder leads to in one way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inside {
+    /// How deep it is: 0 for what the holder points to.
+    pub depth: u32,
+    /// Where the pointer to the first of them is, from the beginning of what is above.
+    pub offset: u64,
+    /// The kind.
+    pub kind: String,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes of them and of all below.
+    pub with_all: u64,
+}
+
+/// What nothing reaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaked {
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Of them, those that no other leaked block leads to.
+    pub direct_blocks: u64,
+    /// Bytes of those.
+    pub direct_bytes: u64,
+    /// By kind and size, the largest first.
+    pub rows: Vec<Lost>,
+}
+
+/// Leaked blocks of one kind and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The kind.
+    pub kind: String,
+    /// The bytes of each block.
+    pub each: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Of them, those that no other leaked block leads to.
+    pub direct: u64,
+    /// Bytes.
+    pub bytes: u64,
+}

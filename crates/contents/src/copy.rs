@@ -1,0 +1,227 @@
+//! A copy of a process's memory at one moment. In: a memory. Out: the bytes of its pages that can be written or were relocated, and a
+//! [`Memory`], so that the walkers run on what was copied.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use allocanary_heap::{Fact, Mapping, Memory, PAGE, Pages, Thread};
+
+/// The most that is copied in one read.
+const PIECE: u64 = 4 << 20;
+
+/// A stretch of addresses, and where its bytes are in the copy.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from: u64,
+    to: u64,
+    place: usize,
+}
+
+/// The copy. What it does not have, such as the constants of a program, is read from the memory itself.
+pub struct Copy<'a> {
+    memory: &'a dyn Memory,
+    runs: Vec<Run>,
+    bytes: Vec<u8>,
+    /// The run of the last read.
+    last: Cell<usize>,
+    /// Bytes that were to be copied and could not be.
+    pub missing: u64,
+}
+
+/// Where the copied bytes go. It is made before a process is stopped, so that the stop is short.
+pub struct Room(Vec<u8>);
+
+impl Room {
+    /// Room for as many bytes as a memory has to be copied, and an eighth more: it may grow until then.
+    pub fn for_all_of(memory: &dyn Memory) -> Room {
+        let bytes: u64 = wanted(memory).iter().map(|range| range.end - range.start).sum();
+        let mut room = vec![0_u8; (bytes + bytes / 8) as usize];
+        // The kernel gives each page now, and not during the stop.
+        room.iter_mut().step_by(PAGE as usize).for_each(|byte| *std::hint::black_box(byte) = 0);
+        room.clear();
+        Room(room)
+    }
+}
+
+/// The bytes that would be copied.
+pub fn bytes_of(memory: &dyn Memory) -> u64 {
+    wanted(memory).iter().map(|range| range.end - range.start).sum()
+}
+
+impl<'a> Copy<'a> {
+    /// Copies what can be written, and what was relocated when the program was loaded.
+    pub fn of(memory: &'a dyn Memory, room: Room) -> Copy<'a> {
+        let mut copy = Copy { memory, runs: Vec::new(), bytes: room.0, last: Cell::new(0), missing: 0 };
+        for range in wanted(memory) {
+            let mut at = range.start;
+            while at < range.end {
+                let to = range.end.min(at + PIECE);
+                if !copy.add(at, to) {
+                    // A page of it is gone, or in swap.
+                    (at..to).step_by(PAGE as usize).for_each(|page| {
+                        copy.missing += if copy.add(page, (page + PAGE).min(to)) { 0 } else { PAGE };
+                    });
+                }
+                at = to;
+            }
+        }
+        copy
+    }
+
+    /// The room of its bytes, for the next copy.
+    pub fn into_room(mut self) -> Room {
+        self.bytes.clear();
+        Room(self.bytes)
+    }
+
+    fn add(&mut self, from: u64, to: u64) -> bool {
+        let place = self.bytes.len();
+        self.bytes.resize(place + (to - from) as usize, 0);
+        if !self.memory.read(from, &mut self.bytes[place..]) {
+            self.bytes.truncate(place);
+            return false;
+        }
+        match self.runs.last_mut() {
+            Some(last) if last.to == from => last.to = to,
+            _ => self.runs.push(Run { from, to, place }),
+        }
+        true
+    }
+
+    /// The run that has an address, or the first one behind it.
+    fn run(&self, at: u64) -> Option<Run> {
+        let last = self.last.get();
+        if let Some(run) = self.runs.get(last).filter(|run| run.from <= at && at < run.to) {
+            return Some(*run);
+        }
+        let found = self.runs.partition_point(|run| run.to <= at);
+        self.last.set(found);
+        self.runs.get(found).copied()
+    }
+
+    /// The copied bytes from an address on, at most so many: fewer where the copy ends. `None` if it does not have the address.
+    pub fn bytes(&self, at: u64, most: u64) -> Option<&[u8]> {
+        let run = self.run(at).filter(|run| run.from <= at)?;
+        let place = run.place + (at - run.from) as usize;
+        Some(&self.bytes[place..place + most.min(run.to - at) as usize])
+    }
+
+    /// The next address behind one that the copy does not have, at most `end`.
+    pub fn next(&self, at: u64, end: u64) -> u64 {
+        self.run(at).map_or(end, |run| run.from.max(at).min(end))
+    }
+
+    /// The word at an address in the copy.
+    pub fn copied(&self, at: u64) -> Option<u64> {
+        self.bytes(at, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+    }
+
+    /// Visits the aligned words of a range that were copied: the address, and the word.
+    pub fn each_word(&self, range: Range<u64>, mut visit: impl FnMut(u64, u64)) {
+        let mut at = range.start.next_multiple_of(8);
+        while at < range.end {
+            let Some(run) = self.run(at) else { return };
+            at = at.max(run.from);
+            let to = run.to.min(range.end);
+            if at >= to {
+                return;
+            }
+            let place = run.place + (at - run.from) as usize;
+            let words = self.bytes[place..place + (to - at) as usize].chunks_exact(8);
+            for (at, word) in (at..).step_by(8).zip(words) {
+                visit(at, u64::from_le_bytes(word.try_into().expect("a chunk has eight bytes")));
+            }
+            at = to.next_multiple_of(8);
+        }
+    }
+}
+
+/// The ranges of resident pages that are copied, in the order of their addresses.
+fn wanted(memory: &dyn Memory) -> Vec<Range<u64>> {
+    let mappings = memory.mappings();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for (index, mapping) in mappings.iter().enumerate() {
+        if !mapping.readable
+            || !(mapping.writable && !is_device(mapping) || is_relocated(mapping, mappings.get(index + 1)))
+        {
+            continue;
+        }
+        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
+            match ranges.last_mut() {
+                Some(last) if last.end == run.from => last.end = run.to,
+                _ => ranges.push(run.from..run.to),
+            }
+        }
+    }
+    ranges
+}
+
+/// Whether reading it could do something.
+fn is_device(mapping: &Mapping) -> bool {
+    mapping.name.starts_with("[v")
+        || mapping.name.starts_with("/dev/")
+            && !mapping.name.starts_with("/dev/shm/")
+            && !mapping.name.starts_with("/dev/zero")
+}
+
+/// Whether a mapping has what was relocated and then protected: the bytes of the file are not what is there. It lies before the data of
+/// the same file.
+fn is_relocated(mapping: &Mapping, next: Option<&Mapping>) -> bool {
+    let of_file = mapping.inode != 0 && !mapping.executable && !mapping.shared;
+    of_file
+        && next.is_some_and(|next| {
+            next.from == mapping.to && next.writable && (next.inode == mapping.inode || next.inode == 0)
+        })
+}
+
+impl Memory for Copy<'_> {
+    fn mappings(&self) -> &[Mapping] {
+        self.memory.mappings()
+    }
+
+    fn threads(&self) -> &[Thread] {
+        self.memory.threads()
+    }
+
+    fn pages(&self) -> &Pages {
+        self.memory.pages()
+    }
+
+    fn fact(&self, mapping: &Mapping, fact: Fact) -> Option<Option<u64>> {
+        self.memory.fact(mapping, fact)
+    }
+
+    fn wants_blocks(&self) -> bool {
+        true
+    }
+
+    fn is_late(&self) -> bool {
+        self.memory.is_late()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some(end) = at.checked_add(into.len() as u64) else { return false };
+        let mut from = at;
+        while from < end {
+            let part = &mut into[(from - at) as usize..];
+            let run = self.run(from);
+            match run.filter(|run| run.from <= from) {
+                Some(run) => {
+                    let to = end.min(run.to);
+                    let place = run.place + (from - run.from) as usize;
+                    let count = (to - from) as usize;
+                    part[..count].copy_from_slice(&self.bytes[place..place + count]);
+                    from = to;
+                }
+                None => {
+                    let to = run.map_or(end, |run| run.from.min(end));
+                    if !self.memory.read(from, &mut part[..(to - from) as usize]) {
+                        return false;
+                    }
+                    from = to;
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,148 @@
+//! Adds up. In: kinds, leaks, holders of one reading. Out: the rows of [`Contents`].
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use allocanary_heap::Memory;
+
+use crate::contents::{Copies, Holder, Inside, Leaked, Lost, Row};
+use crate::holders::{Holders, Key};
+use crate::kinds::{Heap, Kinds, content};
+use crate::leaks::Leak;
+use crate::modules::Open;
+use crate::paths::Paths;
+use crate::threads::Thread;
+
+/// The rows of each table. What is beyond is one row.
+const ROWS: usize = 200;
+/// The holders with a tree, its smallest part, and its lines.
+const TREES: usize = 30;
+const PART: u64 = 50;
+const LINES: usize = 24;
+
+/// Sums of blocks and bytes by key, the largest first.
+fn sums<K: Hash + Eq + Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64, u64)> {
+    let mut sums: HashMap<K, (u64, u64)> = HashMap::new();
+    for (key, bytes) in all {
+        let sum = sums.entry(key).or_default();
+        sum.0 += 1;
+        sum.1 += bytes;
+    }
+    let mut sums: Vec<(K, u64, u64)> = sums.into_iter().map(|(key, (blocks, bytes))| (key, blocks, bytes)).collect();
+    sums.sort_by_key(|(key, _, bytes)| (Reverse(*bytes), *key));
+    sums
+}
+
+/// The kinds.
+pub fn kinds(heap: &Heap, kinds: &Kinds) -> Vec<Row> {
+    let sums = sums(heap.blocks.iter().map(|(index, block)| (kinds.number(index), block.bytes)));
+    let row = |(number, blocks, bytes): &(u32, u64, u64)| {
+        let kind = kinds.kind(*number);
+        Row { kind: kind.name.clone(), likely: kind.likely, blocks: *blocks, bytes: *bytes }
+    };
+    let mut rows: Vec<Row> = sums.iter().take(ROWS).map(row).collect();
+    if sums.len() > ROWS {
+        let rest = &sums[ROWS..];
+        let (blocks, bytes) = rest.iter().fold((0, 0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
+        rows.push(Row { kind: format!("of {} other kinds", rest.len()), likely: false, blocks, bytes });
+    }
+    rows
+}
+
+/// Texts that are there more than once.
+pub fn copies(heap: &Heap) -> Copies {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (index, block) in heap.blocks.iter() {
+        if let Some(text) = content::text(heap.words(index).0) {
+            let mut hash = text.len() as u64;
+            text.iter()
+                .for_each(|byte| hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            all.push((hash, block.bytes));
+        }
+    }
+    all.sort_unstable();
+    let again = all.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+    let (blocks, bytes) = again.fold((0, 0), |sum, pair| (sum.0 + 1, sum.1 + pair[1].1));
+    Copies { blocks, bytes }
+}
+
+/// The leaks.
+pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak]) -> Leaked {
+    let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;
+    let direct = || leaks.iter().filter(|leak| leak.direct);
+    let key = |leak: &Leak| (kinds.number(leak.block), bytes(leak));
+    let of_direct: HashMap<(u32, u64), u64> =
+        sums(direct().map(|leak| (key(leak), 0))).into_iter().map(|(key, blocks, _)| (key, blocks)).collect();
+    let sums = sums(leaks.iter().map(|leak| (key(leak), bytes(leak))));
+    let row = |(key, blocks, bytes): &((u32, u64), u64, u64)| Lost {
+        kind: kinds.kind(key.0).name.clone(),
+        each: key.1,
+        blocks: *blocks,
+        direct: of_direct.get(key).copied().unwrap_or(0),
+        bytes: *bytes,
+    };
+    Leaked {
+        blocks: leaks.len() as u64,
+        bytes: leaks.iter().map(bytes).sum(),
+        direct_blocks: direct().count() as u64,
+        direct_bytes: direct().map(bytes).sum(),
+        rows: sums.iter().take(ROWS).map(row).collect(),
+    }
+}
+
+/// The holders with their names.
+pub fn holders(
+    heap: &Heap,
+    kinds: &Kinds,
+    found: &Holders,
+    paths: &Paths,
+    threads: &[Thread],
+    open: &Open,
+) -> Vec<Holder> {
+    let mut order: Vec<u32> = (0..found.all.len() as u32).filter(|at| found.all[*at as usize].1.blocks > 0).collect();
+    order.sort_by_key(|at| (Reverse(found.all[*at as usize].1.bytes), *at));
+    order.truncate(ROWS);
+    let trees = paths.trees(&order[..order.len().min(TREES)], PART, LINES);
+    let mut trees = trees.into_iter();
+    let inside = |line: crate::paths::Line| Inside {
+        depth: line.depth,
+        offset: line.offset,
+        kind: kinds.kind(line.kind).name.clone(),
+        blocks: line.blocks,
+        bytes: line.bytes,
+        with_all: line.with_all,
+    };
+    let one = |at: u32| {
+        let (key, sum) = found.all[at as usize];
+        Holder {
+            name: name(heap, key, threads, open),
+            blocks: sum.blocks,
+            bytes: sum.bytes,
+            alone_blocks: sum.alone_blocks,
+            alone_bytes: sum.alone_bytes,
+            inside: trees.next().unwrap_or_default().into_iter().map(inside).collect(),
+        }
+    };
+    order.into_iter().map(one).collect()
+}
+
+fn name(heap: &Heap, key: Key, threads: &[Thread], open: &Open) -> String {
+    let thread = |index: u32| match threads.get(index as usize) {
+        Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
+        Some(thread) => format!("thread {}", thread.tid),
+        None => "a thread".into(),
+    };
+    match key {
+        Key::Variable(at) => heap.modules.variable(at, open).unwrap_or_else(|| format!("memory at {at:#x}")),
+        Key::ThreadLocal(index) => format!("variables of {}", thread(index)),
+        Key::Stack(index) => format!("stack of {}", thread(index)),
+        Key::Registers(index) => format!("registers of {}", thread(index)),
+        Key::Mapping(index) => match heap.copy.mappings().get(index as usize) {
+            Some(mapping) if !mapping.name.is_empty() => format!("memory of {}", mapping.name),
+            Some(mapping) => format!("other memory at {:#x}", mapping.from),
+            None => "other memory".into(),
+        },
+        Key::Unsure => "moving: reached in another reading only".into(),
+    }
+}

@@ -1,0 +1,178 @@
+//! Who holds the blocks. In: the walk from the roots, and the kinds. Out: for each holder what it reaches first, and what it alone reaches.
+//!
+//! A holder is a global variable, a thread's own variables, its stack, its registers, or other memory. Two questions have different answers:
+//!
+//! - *holds*: the blocks whose shortest path begins at it. Each block has one holder, so that all add up.
+//! - *alone*: the blocks that only it leads to. They would go with it. That is what a tree of dominators says of the first level below all
+//!   roots; here it is a flow of colours: a block has the holder's colour until another one reaches it, and changes at most twice.
+
+use std::collections::HashMap;
+
+use crate::blocks::Blocks;
+use crate::kinds::Heap;
+use crate::modules::{Modules, Open};
+use crate::paths::Paths;
+use crate::reach::{From, Reach, Skips, each_pointer};
+use crate::roots::Place;
+
+/// A holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A variable, by its first address; without a symbol a word of it.
+    Variable(u64),
+    /// Of a thread, by the thread's place.
+    ThreadLocal(u32),
+    /// Of a thread.
+    Stack(u32),
+    /// Of a thread.
+    Registers(u32),
+    /// Other memory, by the mapping's place.
+    Mapping(u32),
+    /// Another reading.
+    Unsure,
+}
+
+/// What a holder has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Blocks that it holds.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Blocks that only it leads to.
+    pub alone_blocks: u64,
+    /// Bytes of them.
+    pub alone_bytes: u64,
+}
+
+/// All holders.
+pub struct Holders {
+    /// In the order in which they were met.
+    pub all: Vec<(Key, Sum)>,
+    known: HashMap<Key, u32>,
+}
+
+/// The colour of a block that nothing or several holders lead to.
+const NONE: u32 = u32::MAX;
+const SEVERAL: u32 = u32::MAX - 1;
+
+impl Holders {
+    /// Finds the holders. Returns with them the paths from each to its blocks.
+    pub fn of(
+        heap: &Heap,
+        reach: &Reach,
+        open: &Open,
+        skips: &dyn Skips,
+        kind: &dyn Fn(u32) -> u32,
+    ) -> (Holders, Paths) {
+        let mut holders = Holders { all: Vec::new(), known: HashMap::new() };
+        let mut paths = Paths::new(heap.blocks.len());
+        for &block in &reach.order {
+            let place = match reach.from(block) {
+                From::Block(parent) => {
+                    paths.below(parent, block, kind(block), || offset(heap, parent, block, skips));
+                    paths.holder(block)
+                }
+                From::Root(root) => {
+                    let (at, root) = reach.roots[root as usize];
+                    let (key, offset) = key(heap.modules, heap.roots[root as usize].place, at, open);
+                    let holder = holders.place(key);
+                    paths.begin(holder, block, kind(block), offset);
+                    holder
+                }
+                From::Unsure | From::Nothing => {
+                    let holder = holders.place(Key::Unsure);
+                    paths.begin(holder, block, kind(block), 0);
+                    holder
+                }
+            };
+            let sum = &mut holders.all[place as usize].1;
+            sum.blocks += 1;
+            sum.bytes += heap.blocks.get(block).bytes;
+            paths.count(block, heap.blocks.get(block).bytes);
+        }
+        holders.colour(heap, open, skips);
+        (holders, paths)
+    }
+
+    fn place(&mut self, key: Key) -> u32 {
+        *self.known.entry(key).or_insert_with(|| {
+            self.all.push((key, Sum::default()));
+            self.all.len() as u32 - 1
+        })
+    }
+
+    /// Fills in what each holder alone leads to.
+    fn colour(&mut self, heap: &Heap, open: &Open, skips: &dyn Skips) {
+        let mut colours = vec![NONE; heap.blocks.len()];
+        let mut queue: Vec<u32> = Vec::new();
+        for root in heap.roots {
+            let mut last: Option<(u64, u64, u32)> = None;
+            heap.copy.each_word(root.from..root.to, |at, word| {
+                let Some(block) = heap.blocks.find(word) else { return };
+                let colour = match (root.place, last) {
+                    (Place::Global(_), Some((from, to, colour))) if from <= at && at < to => colour,
+                    _ => {
+                        let (key, offset) = key(heap.modules, root.place, at, open);
+                        let colour = self.place(key);
+                        last = Some((at - offset, at + 1, colour));
+                        colour
+                    }
+                };
+                join(&mut colours, &mut queue, block, colour);
+            });
+            flow(heap.blocks, heap, &mut colours, &mut queue, skips);
+        }
+        for (index, block) in heap.blocks.iter() {
+            if let Some((_, sum)) = self.all.get_mut(colours[index as usize] as usize) {
+                sum.alone_blocks += 1;
+                sum.alone_bytes += block.bytes;
+            }
+        }
+    }
+}
+
+fn join(colours: &mut [u32], queue: &mut Vec<u32>, block: u32, colour: u32) {
+    let has = &mut colours[block as usize];
+    let next = match *has {
+        NONE => colour,
+        same if same == colour => same,
+        _ => SEVERAL,
+    };
+    if next != *has {
+        *has = next;
+        queue.push(block);
+    }
+}
+
+fn flow(blocks: &Blocks, heap: &Heap, colours: &mut [u32], queue: &mut Vec<u32>, skips: &dyn Skips) {
+    while let Some(block) = queue.pop() {
+        let colour = colours[block as usize];
+        each_pointer(heap.copy, blocks, block, skips, |_, to| join(colours, queue, to, colour));
+    }
+}
+
+/// Who has the root at an address, and how far behind the holder's beginning it is.
+fn key(modules: &Modules, place: Place, at: u64, open: &Open) -> (Key, u64) {
+    match place {
+        Place::Global(_) => match modules.bounds(at, open) {
+            Some((from, _)) => (Key::Variable(from), at.wrapping_sub(from)),
+            None => (Key::Variable(at), 0),
+        },
+        Place::ThreadLocal(thread) => (Key::ThreadLocal(thread), 0),
+        Place::Stack(thread) => (Key::Stack(thread), 0),
+        Place::Registers(thread) => (Key::Registers(thread), 0),
+        Place::Mapping(mapping) => (Key::Mapping(mapping), 0),
+    }
+}
+
+/// Where in a block the first pointer to another one is.
+fn offset(heap: &Heap, parent: u32, block: u32, skips: &dyn Skips) -> u64 {
+    let mut found = None;
+    each_pointer(heap.copy, heap.blocks, parent, skips, |at, to| {
+        if to == block && found.is_none() {
+            found = Some(at);
+        }
+    });
+    found.unwrap_or(0)
+}

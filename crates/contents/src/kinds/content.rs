@@ -1,0 +1,65 @@
+//! What bytes are, without knowing of what. In: bytes. Out: whether they are text, and which.
+
+/// Whether all bytes are of a text.
+pub fn is_text(bytes: &[u8]) -> bool {
+    let fine = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\t' | b'\r') || *byte >= 0x80;
+    if !bytes.iter().all(fine) {
+        return false;
+    }
+    // What is cut at its end may end within a character.
+    match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none() && error.valid_up_to() > 0,
+    }
+}
+
+/// The most bytes of a block that are looked at.
+const MOST: usize = 4096;
+/// The longest header before a text: a length and a capacity.
+const HEADER: usize = 24;
+
+/// The text that fills a block, if one does: from its beginning or behind a header, up to a zero or the end.
+pub fn text(bytes: &[u8]) -> Option<&[u8]> {
+    let bytes = &bytes[..bytes.len().min(MOST)];
+    let at = |from: usize| {
+        let rest = &bytes[from..];
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+        let text = &rest[..end];
+        // The bytes of a pointer can be letters: six of them.
+        let least = if from % 8 == 0 { 7 } else { 4 };
+        let long = text.len() >= least && 2 * text.len() + 16 >= bytes.len();
+        (long && is_text(text)).then_some(text)
+    };
+    let first = bytes.first()?;
+    if *first >= b' '
+        && let Some(text) = at(0)
+    {
+        return Some(text);
+    }
+    // Where a byte of a text follows one of a number.
+    let plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ' || byte >= 0xc0;
+    let begins = |from: &usize| !plain(bytes[from - 1]) && plain(bytes[*from]);
+    (1..bytes.len().min(HEADER + 1)).filter(begins).find_map(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_with_and_without_a_header() {
+        assert_eq!(text(b"hello world\0\0\0\0\0"), Some(b"hello world".as_slice()));
+        assert_eq!(text(b"\x0b\x10\x01hello world\0\0\0"), Some(b"hello world".as_slice()));
+        assert_eq!(text("grüße aus Köln\0".as_bytes()), Some("grüße aus Köln".as_bytes()));
+        assert_eq!(text(b"hello world, to the end"), Some(b"hello world, to the end".as_slice()));
+    }
+
+    #[test]
+    fn numbers_and_pointers_are_no_texts() {
+        assert_eq!(text(&[0; 40]), None);
+        assert_eq!(text(&0x5555_5657_4142_u64.to_le_bytes().repeat(4)), None);
+        assert_eq!(text(&[0xff; 32]), None);
+        assert_eq!(text(b"ab\0"), None);
+        assert_eq!(text(b""), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! What each block is, by what proves itself in it. In: the copy, the blocks, the roots. Out: a kind for each block.
+//!
+//! 1. What has a type's information at its beginning says its name ([`cpp`]).
+//! 2. A container that something holds proves the blocks that it has ([`owners`]), and a node proves itself by its neighbours ([`nodes`]).
+//! 3. The rest is told by its content alone ([`content`]): text, pointers, zeroes. That is no type, and is not called one.
+//!
+//! A shape that other programs use as well, such as a circle of two pointers, is marked as likely.
+
+pub mod content;
+mod cpp;
+mod nodes;
+mod owners;
+mod shapes;
+
+use std::collections::HashMap;
+
+use allocanary_heap::Memory;
+
+use crate::blocks::Blocks;
+use crate::copy::Copy;
+use crate::modules::Modules;
+use crate::roots::Root;
+
+/// A kind of blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// Whether it is likely only.
+    pub likely: bool,
+}
+
+/// The kinds.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    all: Vec<Kind>,
+    known: HashMap<String, u32>,
+    of: Vec<u32>,
+}
+
+/// The number of no kind.
+const NONE: u32 = 0;
+
+/// The kinds of more names than these are one: a hostile program could have a type for each block.
+const MOST: usize = 50_000;
+
+/// What kinds are found in.
+pub struct Heap<'a> {
+    /// The copy.
+    pub copy: &'a Copy<'a>,
+    /// The blocks.
+    pub blocks: &'a Blocks,
+    /// The program and its libraries.
+    pub modules: &'a Modules,
+    /// The roots.
+    pub roots: &'a [Root],
+}
+
+impl Heap<'_> {
+    /// The words of a block.
+    pub fn words(&self, block: u32) -> Words<'_> {
+        let one = self.blocks.get(block);
+        Words(self.copy.bytes(one.at, one.bytes).unwrap_or_default())
+    }
+
+    /// The word at an address, if it was copied.
+    pub fn word(&self, at: u64) -> Option<u64> {
+        self.copy.copied(at)
+    }
+
+    /// A word of what cannot be written, such as a table of functions.
+    pub fn constant(&self, at: u64) -> Option<u64> {
+        self.copy.word(at)
+    }
+}
+
+/// Words in a row.
+#[derive(Clone, Copy)]
+pub struct Words<'a>(pub &'a [u8]);
+
+impl Words<'_> {
+    /// One of them.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        let bytes = self.0.get(8 * index..8 * index + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+}
+
+impl Kinds {
+    /// The kind of each block.
+    pub fn of(heap: &Heap) -> Kinds {
+        let mut kinds = Kinds { all: vec![Kind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
+        cpp::mark(heap, &mut kinds);
+        owners::mark(heap, &mut kinds);
+        nodes::mark(heap, &mut kinds);
+        shapes::mark(heap, &mut kinds);
+        kinds
+    }
+
+    /// The kind of a block.
+    pub fn get(&self, block: u32) -> &Kind {
+        &self.all[self.of[block as usize] as usize]
+    }
+
+    /// Its number.
+    pub fn number(&self, block: u32) -> u32 {
+        self.of[block as usize]
+    }
+
+    /// The kind that has a number.
+    pub fn kind(&self, number: u32) -> &Kind {
+        &self.all[number as usize]
+    }
+
+    /// The number of a name.
+    fn named(&mut self, name: &str, likely: bool) -> u32 {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        if self.all.len() >= MOST {
+            return self.named_other();
+        }
+        self.all.push(Kind { name: name.into(), likely });
+        let number = self.all.len() as u32 - 1;
+        self.known.insert(name.into(), number);
+        number
+    }
+
+    fn named_other(&mut self) -> u32 {
+        const OTHER: &str = "of one of many types";
+        if let Some(known) = self.known.get(OTHER) {
+            return *known;
+        }
+        self.all.push(Kind { name: OTHER.into(), likely: false });
+        self.known.insert(OTHER.into(), self.all.len() as u32 - 1);
+        self.all.len() as u32 - 1
+    }
+
+    /// Whether a block has a kind.
+    fn has(&self, block: u32) -> bool {
+        self.of[block as usize] != NONE
+    }
+
+    /// Gives a block a kind unless it has one.
+    fn set(&mut self, block: u32, kind: u32) {
+        let of = &mut self.of[block as usize];
+        if *of == NONE {
+            *of = kind;
+        }
+    }
+}

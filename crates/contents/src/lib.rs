@@ -1,0 +1,32 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! What the heap of another process contains, who holds it, and what nothing holds. Data flow in one direction:
+//!
+//! 1. A copy of what the process can write. The walkers of `allocanary-heap` run on it and list the live blocks.
+//! 2. The roots: globals, variables and stacks of threads, registers, other memory.
+//! 3. The walk from them: which blocks are reached, and from where first. The others are leaked.
+//! 4. The kinds of blocks, by what proves itself in them.
+//! 5. [`Contents`]: the kinds, the holders and the leaks as numbers and names, for every view and for a file.
+//!
+//! Everything that is read is hostile: no recursion, and no memory but for what blocks there are.
+
+// This crate returns numbers and texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+mod blocks;
+mod contents;
+mod copy;
+mod count;
+mod holders;
+mod kinds;
+mod leaks;
+mod modules;
+mod names;
+mod paths;
+mod reach;
+mod roots;
+mod take;
+mod threads;
+
+pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Row, SCHEMA};
+pub use take::{Wanted, take};

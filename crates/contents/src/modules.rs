@@ -1,0 +1,184 @@
+//! The program and its libraries. In: the mappings and the files behind them. Out: which of them has an address, how much thread-local
+//! storage they have, and which global variable an address is in.
+//!
+//! The files are those of the process, and can say anything: the `object` crate parses them, and what cannot be read has no names.
+
+use std::cell::OnceCell;
+use std::fs::File;
+
+use allocanary_heap::{Mapping, Memory, PAGE};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, ReadCache, SymbolKind, elf};
+
+/// Opens the file of a mapping.
+pub type Open<'a> = dyn Fn(&Mapping) -> Option<File> + 'a;
+
+/// The symbols that are kept of one file. A program of 100 MB has some 100,000 variables.
+const MOST_SYMBOLS: usize = 4_000_000;
+
+/// A program or a library.
+pub struct Module {
+    /// Its file's name, without folders.
+    pub name: String,
+    /// Its mappings: from the first address to behind the last one, with what its headers say of memory behind the file.
+    from: u64,
+    to: u64,
+    /// What is added to the addresses in the file.
+    bias: u64,
+    /// Bytes of thread-local storage.
+    tls: u64,
+    first: Mapping,
+    symbols: OnceCell<Vec<Symbol>>,
+}
+
+struct Symbol {
+    at: u64,
+    bytes: u64,
+    name: String,
+}
+
+/// All of them, in the order of their addresses.
+#[derive(Default)]
+pub struct Modules(Vec<Module>);
+
+impl Modules {
+    /// Those of a memory. `open` opens the file of a mapping.
+    pub fn of(memory: &dyn Memory, open: &Open) -> Modules {
+        let mut all: Vec<Module> = Vec::new();
+        for mapping in memory.mappings().iter().filter(|one| one.inode != 0) {
+            match all.last_mut() {
+                Some(last)
+                    if last.first.name == mapping.name && last.first.inode == mapping.inode && mapping.offset != 0 =>
+                {
+                    last.to = last.to.max(mapping.to);
+                }
+                _ => all.push(Module::new(mapping)),
+            }
+        }
+        // Files of data are mapped as well. Their first mapping has no ELF header.
+        all.retain_mut(|module| module.read_headers(open).is_some());
+        // What a header says must not take another module's addresses.
+        for index in 1..all.len() {
+            let next = all[index].from;
+            all[index - 1].to = all[index - 1].to.min(next);
+        }
+        Modules(all)
+    }
+
+    /// The module that has an address: its number.
+    pub fn find(&self, at: u64) -> Option<u32> {
+        let after = self.0.partition_point(|one| one.from <= at);
+        after.checked_sub(1).filter(|index| at < self.0[*index].to).map(|index| index as u32)
+    }
+
+    /// One of them.
+    pub fn get(&self, index: u32) -> &Module {
+        &self.0[index as usize]
+    }
+
+    /// Those whose file's name begins so.
+    pub fn named<'a>(&'a self, prefixes: &'a [&str]) -> impl Iterator<Item = &'a Module> {
+        self.0.iter().filter(|one| prefixes.iter().any(|prefix| one.name.starts_with(prefix)))
+    }
+
+    /// The thread-local storage below each thread pointer: that of all modules.
+    pub fn tls(&self) -> u64 {
+        self.0.iter().map(|one| one.tls.next_multiple_of(64)).fold(0, u64::saturating_add).min(1 << 20)
+    }
+
+    /// The global variable that has an address, by its symbol; without one the module and the distance from its beginning.
+    pub fn variable(&self, at: u64, open: &Open) -> Option<String> {
+        let module = self.get(self.find(at)?);
+        let symbol = module.symbol(at, open);
+        Some(symbol.map_or_else(
+            || format!("{}+{:#x}", module.name, at - module.from),
+            |name| format!("`{name}` in {}", module.name),
+        ))
+    }
+
+    /// The bounds of the variable that has an address, in the memory.
+    pub fn bounds(&self, at: u64, open: &Open) -> Option<(u64, u64)> {
+        let module = self.get(self.find(at)?);
+        let found = module.find(at, open)?;
+        let from = found.at.wrapping_add(module.bias);
+        Some((from, from.wrapping_add(found.bytes)))
+    }
+}
+
+impl Module {
+    fn new(mapping: &Mapping) -> Module {
+        let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
+        Module {
+            name: path.rsplit('/').next().unwrap_or_default().to_string(),
+            from: mapping.from,
+            to: mapping.to,
+            bias: 0,
+            tls: 0,
+            first: mapping.clone(),
+            symbols: OnceCell::new(),
+        }
+    }
+
+    /// Its addresses.
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.from..self.to
+    }
+
+    fn read_headers(&mut self, open: &Open) -> Option<()> {
+        let file = open(&self.first)?;
+        let cache = ReadCache::new(file);
+        let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        let (mut first, mut end) = (u64::MAX, 0);
+        for segment in header.program_headers(endian, &cache).ok()? {
+            let (at, bytes) = (segment.p_vaddr(endian), segment.p_memsz(endian));
+            match segment.p_type(endian) {
+                elf::PT_LOAD => {
+                    first = first.min(at / PAGE * PAGE);
+                    end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
+                }
+                elf::PT_TLS => self.tls = bytes,
+                _ => {}
+            }
+        }
+        if first >= end {
+            return None;
+        }
+        self.bias = self.from.wrapping_sub(first);
+        self.to = self.to.max(self.from.checked_add(end - first)?);
+        Some(())
+    }
+
+    fn find(&self, at: u64, open: &Open) -> Option<&Symbol> {
+        let all = self.symbols.get_or_init(|| symbols(&self.first, open).unwrap_or_default());
+        let at = at.wrapping_sub(self.bias);
+        let after = all.partition_point(|one| one.at <= at);
+        all[..after].last().filter(|one| at - one.at < one.bytes)
+    }
+
+    fn symbol(&self, at: u64, open: &Open) -> Option<String> {
+        self.find(at, open).map(|symbol| crate::names::of_symbol(&symbol.name))
+    }
+
+    /// The address of a symbol in the memory.
+    pub fn address_of(&self, name: &str, open: &Open) -> Option<u64> {
+        let all = self.symbols.get_or_init(|| symbols(&self.first, open).unwrap_or_default());
+        all.iter().find(|one| one.name == name).map(|one| one.at.wrapping_add(self.bias))
+    }
+}
+
+/// The variables of a file, in the order of their addresses: of its table of symbols, or of those that it exports.
+fn symbols(mapping: &Mapping, open: &Open) -> Option<Vec<Symbol>> {
+    let cache = ReadCache::new(open(mapping)?);
+    let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let one = |symbol: object::read::elf::ElfSymbol<'_, '_, elf::FileHeader64<Endianness>, _>| {
+        let is_variable = symbol.kind() == SymbolKind::Data && symbol.size() > 0 && symbol.is_definition();
+        let name = symbol.name().ok().filter(|_| is_variable)?;
+        Some(Symbol { at: symbol.address(), bytes: symbol.size(), name: name.to_string() })
+    };
+    let mut all: Vec<Symbol> =
+        file.symbols().chain(file.dynamic_symbols()).filter_map(one).take(MOST_SYMBOLS).collect();
+    all.sort_by(|one, other| one.at.cmp(&other.at).then(one.name.cmp(&other.name)));
+    all.dedup_by_key(|one| one.at);
+    Some(all)
+}

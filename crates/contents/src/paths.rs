@@ -1,0 +1,183 @@
+//! The paths from holders to blocks, by kind. In: each block with what leads to it, in the order of the walk. Out: a tree for each holder,
+//! whose nodes are kinds: `server` → pointer array → struct → text.
+//!
+//! A kind that is in the path already is not entered again: a list of a million nodes is one node of the tree.
+
+use std::collections::HashMap;
+
+/// The depth of the tree, and the nodes of all trees. What is deeper counts for the node above.
+const DEEPEST: u32 = 10;
+const MOST: usize = 1 << 18;
+const NONE: u32 = u32::MAX;
+
+/// A node of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    /// The node above; none of a holder.
+    above: u32,
+    /// The holder's place in the list.
+    pub holder: u32,
+    /// The kind; of a holder none.
+    kind: u32,
+    /// How deep it is: 1 for what the holder points to.
+    depth: u32,
+    /// Where the pointer to the first of its blocks is.
+    offset: u64,
+    /// Its blocks.
+    blocks: u64,
+    /// Bytes of them.
+    bytes: u64,
+}
+
+/// The trees of all holders.
+pub struct Paths {
+    nodes: Vec<Node>,
+    known: HashMap<(u32, u32), u32>,
+    /// The first node of each holder.
+    holders: HashMap<u32, u32>,
+    of: Vec<u32>,
+}
+
+/// A line of a tree that is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How deep it is: 0 for what the holder points to.
+    pub depth: u32,
+    /// Where the pointer to the first of its blocks is, from the beginning of what is above.
+    pub offset: u64,
+    /// The number of the kind.
+    pub kind: u32,
+    /// The blocks of it here.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes of them and of all below.
+    pub with_all: u64,
+}
+
+impl Paths {
+    /// For so many blocks.
+    pub fn new(blocks: usize) -> Paths {
+        Paths { nodes: Vec::new(), known: HashMap::new(), holders: HashMap::new(), of: vec![NONE; blocks] }
+    }
+
+    /// A block that a holder points to.
+    pub fn begin(&mut self, holder: u32, block: u32, kind: u32, offset: u64) {
+        let first = *self.holders.entry(holder).or_insert_with(|| {
+            self.nodes.push(Node { above: NONE, holder, kind: NONE, depth: 0, offset: 0, blocks: 0, bytes: 0 });
+            self.nodes.len() as u32 - 1
+        });
+        self.of[block as usize] = self.child(first, kind, || offset);
+    }
+
+    /// A block that another one points to, which has its place.
+    pub fn below(&mut self, parent: u32, block: u32, kind: u32, offset: impl FnOnce() -> u64) {
+        let above = self.of[parent as usize];
+        self.of[block as usize] = self.child(above, kind, offset);
+    }
+
+    fn child(&mut self, above: u32, kind: u32, offset: impl FnOnce() -> u64) -> u32 {
+        let mut at = above;
+        while let Some(node) = self.nodes.get(at as usize) {
+            if node.kind == kind {
+                return at;
+            }
+            at = node.above;
+        }
+        let Node { holder, depth, .. } = self.nodes[above as usize];
+        if let Some(known) = self.known.get(&(above, kind)) {
+            return *known;
+        }
+        if depth >= DEEPEST || self.nodes.len() >= MOST && depth > 0 {
+            return above;
+        }
+        let number = self.nodes.len() as u32;
+        self.nodes.push(Node { above, holder, kind, depth: depth + 1, offset: offset(), blocks: 0, bytes: 0 });
+        self.known.insert((above, kind), number);
+        number
+    }
+
+    /// Counts a block that has its place.
+    pub fn count(&mut self, block: u32, bytes: u64) {
+        let node = &mut self.nodes[self.of[block as usize] as usize];
+        node.blocks += 1;
+        node.bytes += bytes;
+    }
+
+    /// The holder of a block that has its place.
+    pub fn holder(&self, block: u32) -> u32 {
+        self.nodes[self.of[block as usize] as usize].holder
+    }
+
+    /// The tree of each holder that is wanted, from the top: what has at least one part in `part` of the holder's bytes, at most `most` lines.
+    pub fn trees(&self, holders: &[u32], part: u64, most: usize) -> Vec<Vec<Line>> {
+        let mut with_all: Vec<u64> = self.nodes.iter().map(|node| node.bytes).collect();
+        // A node comes behind the one above it.
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            if node.above != NONE {
+                with_all[node.above as usize] += with_all[at];
+            }
+        }
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (at, node) in (0..).zip(&self.nodes) {
+            let first = self.holders.get(&node.holder).copied().unwrap_or(NONE);
+            let whole = with_all.get(first as usize).copied().unwrap_or(0);
+            if node.above != NONE && with_all[at as usize].saturating_mul(part) >= whole {
+                children.entry(node.above).or_default().push(at);
+            }
+        }
+        children.values_mut().for_each(|all| all.sort_by_key(|at| (std::cmp::Reverse(with_all[*at as usize]), *at)));
+        let tree = |holder: &u32| {
+            let mut lines = Vec::new();
+            let below = |at: u32| children.get(&at).into_iter().flatten().rev().copied();
+            let mut stack: Vec<u32> = self.holders.get(holder).into_iter().flat_map(|first| below(*first)).collect();
+            while let Some(at) = stack.pop().filter(|_| lines.len() < most) {
+                let node = self.nodes[at as usize];
+                lines.push(Line {
+                    depth: node.depth - 1,
+                    offset: node.offset,
+                    kind: node.kind,
+                    blocks: node.blocks,
+                    bytes: node.bytes,
+                    with_all: with_all[at as usize],
+                });
+                stack.extend(below(at));
+            }
+            lines
+        };
+        holders.iter().map(tree).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_one_node_and_bytes_add_up() {
+        let mut paths = Paths::new(1002);
+        paths.begin(0, 0, 7, 0x40);
+        for block in 1..1000 {
+            paths.below(block - 1, block, 7, || 0);
+        }
+        paths.below(5, 1000, 8, || 16);
+        // Back to the kind of the list: it is the list's.
+        paths.below(1000, 1001, 7, || 0);
+        (0..1002).for_each(|block| paths.count(block, 10));
+        let trees = paths.trees(&[0], 2000, 10);
+        let of = |line: &Line| (line.depth, line.offset, line.kind, line.blocks, line.with_all);
+        assert_eq!(trees[0].iter().map(of).collect::<Vec<_>>(), [(0, 0x40, 7, 1001, 10020), (1, 16, 8, 1, 10)]);
+        assert_eq!(paths.trees(&[0], 2, 10)[0].len(), 1, "what is small is left out");
+        assert_eq!(paths.holder(1001), 0);
+    }
+
+    #[test]
+    fn a_deep_tree_ends() {
+        let mut paths = Paths::new(100);
+        paths.begin(0, 0, 0, 0);
+        (1..100).for_each(|block| paths.below(block - 1, block, block, || 0));
+        (0..100).for_each(|block| paths.count(block, 1));
+        let lines = &paths.trees(&[0], 1000, 1000)[0];
+        assert_eq!((lines.len(), lines[0].with_all, lines.last().unwrap().blocks), (DEEPEST as usize, 100, 91));
+    }
+}

@@ -1,0 +1,178 @@
+//! Where pointers to blocks are kept outside of blocks. In: the memory, its threads, and what the allocators have. Out: ranges of
+//! addresses, each with what it is.
+//!
+//! An allocator's own structures are no roots: a list of free blocks points to blocks next to them, and a thread cache still has pointers
+//! to blocks that it gave away.
+
+use std::ops::Range;
+
+use allocanary_heap::{Mapping, Memory, PAGE, Walk};
+
+use crate::modules::Modules;
+use crate::threads::Thread;
+
+/// What a root is. The order is that in which paths are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A global variable of a program or a library: its number.
+    Global(u32),
+    /// A thread's own variables: the thread's place in the list.
+    ThreadLocal(u32),
+    /// A thread's stack.
+    Stack(u32),
+    /// A thread's registers.
+    Registers(u32),
+    /// Any other memory that can be written: the mapping's place in the list.
+    Mapping(u32),
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// What it is.
+    pub place: Place,
+    /// Its first address.
+    pub from: u64,
+    /// The first address after it.
+    pub to: u64,
+}
+
+/// `malloc_state` of the main arena, which is in the C library's data. It ends so far behind its beginning in all releases from 2.27 on; the
+/// data behind it has the program's standard streams.
+const MAIN_ARENA: u64 = 2200;
+/// What a function may use below its stack pointer.
+const RED_ZONE: u64 = 128;
+/// From the thread pointer to the end of the thread's structure, at most.
+const STRUCTURE: u64 = PAGE;
+
+/// All roots, in the order in which paths are looked for.
+pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, walks: &[&Walk]) -> Vec<Root> {
+    let taken = taken(memory, walks);
+    let mut roots = Vec::new();
+    let mut push = |place: Place, range: Range<u64>| {
+        let mut at = range.start;
+        let first = taken.partition_point(|one| one.end <= range.start);
+        for one in taken[first..].iter().take_while(|one| one.start < range.end) {
+            if at < one.start {
+                roots.push(Root { place, from: at, to: one.start });
+            }
+            at = at.max(one.end);
+        }
+        if at < range.end {
+            roots.push(Root { place, from: at, to: range.end });
+        }
+    };
+    let tls = modules.tls();
+    for (index, mapping) in memory.mappings().iter().enumerate() {
+        if !mapping.readable || !mapping.writable || mapping.name.starts_with("[v") {
+            continue;
+        }
+        let whole = mapping.from..mapping.to;
+        if !mapping.shared
+            && let Some(module) = modules.find(mapping.from).filter(|_| !mapping.name.starts_with('['))
+        {
+            // Memory from the kernel can adjoin.
+            let end = modules.get(module).range().end.min(mapping.to);
+            push(Place::Global(module), mapping.from..end);
+            push(Place::Mapping(index as u32), end..mapping.to);
+            continue;
+        }
+        let mut parts = parts(mapping, threads, tls);
+        if parts.is_empty()
+            && let Some(ended) = ended(memory, mapping, threads)
+        {
+            parts.push((None, ended));
+        }
+        if parts.is_empty() {
+            parts.push((None, whole));
+        }
+        for (place, range) in parts {
+            push(place.unwrap_or(Place::Mapping(index as u32)), range);
+        }
+    }
+    roots.sort_by_key(|root| (root.place, root.from));
+    roots
+}
+
+/// What the allocators have from the kernel, and the main arena of the C library. In the order of the addresses.
+fn taken(memory: &dyn Memory, walks: &[&Walk]) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for walk in walks {
+        all.extend(walk.layout.regions().map(|(from, to, _)| from..to));
+        let of_file =
+            |at: &u64| memory.mapping(*at).is_some_and(|mapping| !mapping.is_heap_like() || mapping.name.is_empty());
+        let arenas = walk.arenas.iter().map(|arena| arena.at).filter(|at| walk.allocator == "glibc" && *at != 0);
+        all.extend(arenas.filter(of_file).map(|at| at..at.saturating_add(MAIN_ARENA)));
+    }
+    all.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in all {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on; that of a thread that
+/// ran when it was asked counts as a whole.
+fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<Place>, Range<u64>)> {
+    let has = |at: &u64| (mapping.from..mapping.to).contains(at);
+    let mut parts = Vec::new();
+    // Variables of threads whose stack is elsewhere, as those of the first one.
+    let mut variables: Vec<(u32, Range<u64>)> = Vec::new();
+    for (index, thread) in (0..).zip(threads) {
+        let pointer = thread.pointer.filter(has);
+        let stack = thread.stack.filter(has);
+        let own =
+            pointer.map(|at| at.saturating_sub(tls).max(mapping.from)..at.saturating_add(STRUCTURE).min(mapping.to));
+        match (pointer, stack) {
+            (Some(_), Some(stack)) => {
+                let own = own.expect("it has a pointer");
+                let from = stack.saturating_sub(RED_ZONE).max(mapping.from);
+                parts.push((Some(Place::Stack(index)), from..own.start.max(from)));
+                parts.push((Some(Place::ThreadLocal(index)), own.start.max(from)..mapping.to));
+            }
+            (None, Some(stack)) if mapping.name.starts_with("[stack") => {
+                parts.push((Some(Place::Stack(index)), stack.saturating_sub(RED_ZONE).max(mapping.from)..mapping.to));
+            }
+            (Some(_), None) => variables.push((index, own.expect("it has a pointer"))),
+            _ => {}
+        }
+    }
+    if parts.is_empty() && mapping.name.starts_with("[stack") {
+        parts.push((Some(Place::Stack(0)), mapping.from..mapping.to));
+    }
+    if parts.is_empty() && !variables.is_empty() {
+        variables.sort_by_key(|(_, range)| range.start);
+        let mut at = mapping.from;
+        for (index, range) in variables {
+            let start = range.start.max(at);
+            // Where the stack of a thread that runs is, its pointer lies at the end of the mapping.
+            let runs = threads[index as usize].stack.is_none();
+            parts.push((runs.then_some(Place::Stack(index)), at..start));
+            parts.push((Some(Place::ThreadLocal(index)), start..range.end.max(start)));
+            at = range.end.max(start);
+        }
+        parts.push((None, at..mapping.to));
+    }
+    parts.retain(|(_, range)| range.start < range.end);
+    parts
+}
+
+/// Of the stack of a thread that has ended, which the C library keeps for the next one: the last page. Its structure proves itself: it
+/// points to itself twice, and no thread has it.
+fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[Thread]) -> Option<Range<u64>> {
+    const FIELDS: u64 = 64;
+    let private = mapping.is_heap_like() && mapping.bytes() >= 4 * PAGE;
+    let before = memory.mapping(mapping.from.wrapping_sub(1)).is_some_and(|guard| !guard.readable && !guard.writable);
+    if !private || !before {
+        return None;
+    }
+    let from = mapping.to - PAGE;
+    let itself = |at: &u64| memory.word(*at) == Some(*at) && memory.word(*at + 16) == Some(*at);
+    let pointer = (from..mapping.to - FIELDS).step_by(64).find(itself)?;
+    let lives = threads.iter().any(|thread| thread.pointer == Some(pointer));
+    (!lives).then_some(from..mapping.to)
+}

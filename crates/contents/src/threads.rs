@@ -1,0 +1,93 @@
+//! The threads of a process, as far as roots need them. In: `/proc`, and registers of a process that is stopped. Out: where each stack
+//! begins, and words that only registers have.
+
+use std::fs;
+
+use allocanary_heap::{Memory, ptrace};
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its thread pointer, if it could be read.
+    pub pointer: Option<u64>,
+    /// Where its stack ends that is in use; `None` for one that ran when it was asked.
+    pub stack: Option<u64>,
+    /// What its registers have: all of them if it is stopped, and otherwise the arguments of the call that it waits in.
+    pub registers: Vec<u64>,
+}
+
+/// The threads of a memory. `pid` is none for a core.
+pub fn of(memory: &dyn Memory, pid: Option<u32>, stopped: bool) -> Vec<Thread> {
+    let one = |thread: &allocanary_heap::Thread| {
+        let mut found = Thread { tid: thread.tid, pointer: thread.pointer, ..Thread::default() };
+        let Some(pid) = pid else { return found };
+        let about = |file: &str| fs::read(format!("/proc/{pid}/task/{}/{file}", thread.tid)).unwrap_or_default();
+        found.name = String::from_utf8_lossy(about("comm").trim_ascii()).into_owned();
+        if stopped {
+            (found.stack, found.registers) = registers(thread.tid);
+        } else {
+            (found.stack, found.registers) = parse_call(&String::from_utf8_lossy(&about("syscall")));
+        }
+        found
+    };
+    memory.threads().iter().map(one).collect()
+}
+
+/// The stack pointer and all registers of a thread that is stopped.
+fn registers(tid: u32) -> (Option<u64>, Vec<u64>) {
+    let Ok(all) = ptrace::registers(tid) else { return (None, Vec::new()) };
+    let mut words = vec![
+        all.r15,
+        all.r14,
+        all.r13,
+        all.r12,
+        all.rbp,
+        all.rbx,
+        all.r11,
+        all.r10,
+        all.r9,
+        all.r8,
+        all.rax,
+        all.rcx,
+        all.rdx,
+        all.rsi,
+        all.rdi,
+        all.orig_rax,
+    ];
+    let extended = ptrace::extended(tid).unwrap_or_default();
+    words.extend(
+        extended.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("a chunk has eight bytes"))),
+    );
+    (Some(all.rsp), words)
+}
+
+/// The text of `/proc/PID/task/TID/syscall`: the call's number, six arguments, the stack pointer, the program counter. A thread that waits
+/// outside of a call has `-1` and the last two, and one that runs has only a word.
+fn parse_call(text: &str) -> (Option<u64>, Vec<u64>) {
+    let words: Option<Vec<u64>> = text
+        .split_whitespace()
+        .skip(1)
+        .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok())
+        .collect();
+    let words = words.unwrap_or_default();
+    let stack = words.len().checked_sub(2).map(|at| words[at]);
+    (stack, words[..words.len().saturating_sub(2)].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_tells_its_arguments_and_the_stack() {
+        let (stack, registers) = parse_call("7 0x7ffd10 0x1 0xffffffffffffffff 0x0 0x8 0x0 0x7ffd00 0x7f11\n");
+        assert_eq!((stack, registers), (Some(0x7ffd00), vec![0x7ffd10, 1, u64::MAX, 0, 8, 0]));
+        assert_eq!(parse_call("running\n"), (None, vec![]));
+        assert_eq!(parse_call("-1 0x7ffd00 0x7f11"), (Some(0x7ffd00), vec![]));
+        assert_eq!(parse_call(""), (None, vec![]));
+    }
+}
