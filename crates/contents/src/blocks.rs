@@ -28,10 +28,11 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Those of all walks. They are taken out of nothing: each walk keeps its own.
-    pub fn of<'a>(walks: impl Iterator<Item = &'a Walk>) -> Blocks {
-        let mut all: Vec<Block> = Vec::new();
-        walks.for_each(|walk| all.extend_from_slice(walk.layout.live()));
+    /// Those of all walks, which have none afterwards.
+    pub fn of(walks: &mut [Walk]) -> Blocks {
+        let mut lists = walks.iter_mut().map(|walk| walk.layout.take_live());
+        let mut all = lists.next().unwrap_or_default();
+        lists.for_each(|list| all.extend(list));
         Blocks::new(all)
     }
 

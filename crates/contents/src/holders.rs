@@ -3,7 +3,8 @@
 //! A holder is a global variable, a thread's own variables, its stack, its registers, or other memory. Two questions have different answers:
 //!
 //! - *holds*: the blocks whose shortest path begins at it. Each block has one holder, so that all add up.
-//! - *alone*: the blocks that only it leads to. They would go with it. That is what a tree of dominators says of the first level below all
+//! - *alone*: the blocks that no other variable leads to. They would go with it. Stacks and registers do not count: what they have is
+//!   soon something else. That is what a tree of dominators says of the first level below all
 //!   roots; here it is a flow of colours: a block has the holder's colour until another one reaches it, and changes at most twice.
 
 use std::collections::HashMap;
@@ -106,7 +107,8 @@ impl Holders {
     fn colour(&mut self, heap: &Heap, open: &Open, skips: &dyn Skips) {
         let mut colours = vec![NONE; heap.blocks.len()];
         let mut queue: Vec<u32> = Vec::new();
-        for root in heap.roots {
+        let fleeting = |place: &Place| matches!(place, Place::Stack(_) | Place::Registers(_));
+        for root in heap.roots.iter().filter(|root| !fleeting(&root.place)) {
             let mut last: Option<(u64, u64, u32)> = None;
             heap.copy.each_word(root.from..root.to, |at, word| {
                 let Some(block) = heap.blocks.find(word) else { return };

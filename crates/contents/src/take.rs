@@ -143,8 +143,7 @@ impl<'a> Reading<'a> {
                 unread.div_ceil(PAGE)
             ));
         }
-        let blocks = Blocks::of(walks.iter());
-        // The list of each walk is in `blocks` now.
+        let blocks = Blocks::of(&mut walks);
         Reading { copy, threads, modules, walks, blocks, roots, registers, problems, doubts }
     }
 

@@ -194,9 +194,9 @@ impl Layout {
         }
     }
 
-    /// The live blocks in the order in which they were met; none unless the memory wanted them.
-    pub fn live(&self) -> &[Block] {
-        self.live.as_deref().unwrap_or_default()
+    /// Takes the live blocks out, in the order in which they were met; none unless the memory wanted them.
+    pub fn take_live(&mut self) -> Vec<Block> {
+        self.live.take().unwrap_or_default()
     }
 
     fn find(&mut self, at: u64) -> Option<&mut Region> {

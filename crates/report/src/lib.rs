@@ -9,6 +9,7 @@
 pub mod anatomies;
 pub mod answer;
 pub mod comparison;
+pub mod contents;
 mod csv;
 mod figures;
 mod format;

@@ -181,6 +181,7 @@ Examples:
   allocanary heap 4242 --save before.json        save a reading, and compare with a later one
   allocanary heap diff before.json after.json    what grew is live, or kept
   allocanary heap show before.json               show a saved reading
+  allocanary heap 4242 --contents                kinds of objects, who holds them, what is leaked
   allocanary heap 4242 --tree                    with all its children; shared pages count once
   sudo allocanary heap --all                     every process, one line each
   allocanary heap 4242 --json | jq '.heaps[0].parts'

@@ -31,6 +31,13 @@ pub struct HeapFlags {
     /// up to 0.4 s for each GiB that is resident [default: not read; --tree as root reads how many have a page, without such a wait].
     #[arg(long, conflicts_with = "core")]
     pub exact_shares: bool,
+    /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
+    /// [default: the parts].
+    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "html", "short", "core", "exact_shares"])]
+    pub contents: bool,
+    /// Memory of the process that --contents may copy: a process that has more is refused [default: 2GiB].
+    #[arg(long, value_name = "SIZE", requires = "contents")]
+    pub limit: Option<String>,
     /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,

@@ -1,6 +1,7 @@
 //! `allocanary heap`: takes the memory of running processes apart. In: a process, a name, or saved readings. Out: a text, JSON,
 //! files of readings, a page.
 
+mod contents;
 mod many;
 mod saved;
 
@@ -46,11 +47,13 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff" | "show", ..] if flags.deadline.is_some() => refused(words[0], "--deadline"),
         ["diff" | "show", ..] if flags.memory.is_some() => refused(words[0], "--memory"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
+        ["diff" | "show", ..] if flags.contents => refused(words[0], "--contents"),
         ["diff", before, after] => difference(Path::new(before), Path::new(after)),
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
         ["show", file] => show(flags, Path::new(file)),
         ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
         [process] if flags.tree => many::below(flags, named::find("heap", process)?),
+        [process] if flags.contents => contents::once(flags, named::find("heap", process)?),
         [process] => match &flags.watch {
             Some(every) => watch(flags, named::find("heap", process)?, every),
             None => once(flags, named::find("heap", process)?),
@@ -139,6 +142,9 @@ fn shown(flags: &HeapFlags, reading: Reading, paste: &[Paste]) -> Result<ExitCod
 }
 
 fn show(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
+    if let Some(found) = contents::load(file)? {
+        return contents::print(flags, &found);
+    }
     print(flags, &load(file)?, &[])
 }
 
@@ -186,6 +192,15 @@ fn difference(before: &Path, after: &Path) -> Result<ExitCode> {
         let none = || Error::NoRows(format!("{}: no reading in it", file.display()));
         load(file)?.pop().ok_or_else(none)
     };
+    match (contents::load(before)?, contents::load(after)?) {
+        (Some(before), Some(after)) => return contents::difference(&before, &after),
+        (None, None) => {}
+        _ => {
+            return Err(Error::Input(
+                "heap diff: wanted two files with --contents, or two without; found one of each".into(),
+            ));
+        }
+    }
     let found = Difference::of(&last(before)?, &last(after)?);
     terminal::print(reports::difference(&found, &terminal::look()).as_bytes())
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{doctor, heap};
-use allocanary_heap::Reading;
+use allocanary_contents::{Contents, Wanted};
 use allocanary_heap::reader::{Cost, Reader, limit_memory, serve, serves};
+use allocanary_heap::{How, Reading};
 use allocanary_kernel::terminal::Look;
 use allocanary_report::heap::Paste;
 
@@ -20,6 +21,8 @@ enum Asked {
     Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>> },
     /// What that advises.
     Advice { pid: u32 },
+    /// What its heap contains.
+    Contents { pid: u32, stopped: bool, limit: u64, time: Duration },
 }
 
 /// The form of a diagnosis.
@@ -49,6 +52,13 @@ fn answer(text: &str) -> String {
             Ok(serde_json::to_string(&heap::advised(pid).into_iter().map(parts).collect::<Vec<_>>())
                 .unwrap_or_default())
         }
+        Ok(Asked::Contents { pid, stopped, limit, time }) => {
+            let how = if stopped { How::Stopped } else { How::Running };
+            let found = allocanary_contents::take(pid, &Wanted { how, limit, holders: true }, time);
+            found
+                .map_err(|error| error.to_string())
+                .and_then(|found| serde_json::to_string(&found).map_err(|error| error.to_string()))
+        }
         Err(error) => Err(error.to_string()),
     };
     serde_json::to_string(&answer).unwrap_or_default()
@@ -76,6 +86,12 @@ pub fn diagnosis(
     time: Duration,
 ) -> Result<String, String> {
     ask(reader, &Asked::Diagnosis { pid, form, reading: reading.map(Box::new) }, time)
+}
+
+/// What the heap of a process contains.
+pub fn contents(reader: &mut Reader, pid: u32, stopped: bool, limit: u64, time: Duration) -> Result<Contents, String> {
+    let text = ask(reader, &Asked::Contents { pid, stopped, limit, time }, time)?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// What the diagnosis of a process advises; nothing if it cannot be made in time.

@@ -33,7 +33,8 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 }
 
 fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
-    let mut walk = super::empty(memory, WALKER.name, format!("5.3, for addresses of {} bits", trees[0].shape.address_bits));
+    let mut walk =
+        super::empty(memory, WALKER.name, format!("5.3, for addresses of {} bits", trees[0].shape.address_bits));
     let mut purge = 0;
     for tree in trees {
         let extents = Extents::read(memory, tree).ok_or(

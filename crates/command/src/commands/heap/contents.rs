@@ -1,0 +1,96 @@
+//! `heap PID --contents`: what the heap contains. In: a process, or saved contents. Out: a text, JSON, a file that only this user can read.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use allocanary_contents::{Contents, SCHEMA};
+use allocanary_heap::Frozen;
+use allocanary_heap::reader::{MEMORY, Reader};
+use allocanary_kernel::private;
+use allocanary_kernel::sys::line_number;
+use allocanary_kernel::terminal::harmless;
+use allocanary_kernel::units::{parse_bytes, show_duration};
+use allocanary_report::contents as reports;
+use allocanary_study::error::{Error, Result};
+
+use super::{memory, time};
+use crate::args::HeapFlags;
+use crate::commands::{reader, terminal};
+
+/// What may be copied of a process unless --limit says another.
+const LIMIT: u64 = 2 << 30;
+/// Blocks of 16 bytes take about four times their bytes to be looked at; larger ones less.
+const TIMES: u64 = 5;
+
+/// Reads a process, and prints what its heap contains.
+pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
+    let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
+    let limit = limit(flags)?;
+    let allowed = match &flags.memory {
+        Some(_) => memory(flags)?,
+        None => MEMORY + TIMES * resident.min(limit),
+    };
+    if flags.freeze {
+        let expected = show_duration(Frozen::expected_pause(resident));
+        terminal::tell(format_args!(
+            "process {pid} stands still while its memory is copied: about {expected} expected"
+        ));
+    }
+    let mut child = Reader::new(allowed);
+    let found = reader::contents(&mut child, pid, flags.freeze, limit, time(flags)?);
+    let found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
+    if let Some(file) = &flags.save {
+        let line = line(&found)?;
+        private::replace(file, line.as_bytes())
+            .map_err(|error| Error::file(file, "writing what a heap contains", error))?;
+    }
+    print(flags, &found)
+}
+
+fn limit(flags: &HeapFlags) -> Result<u64> {
+    let Some(text) = &flags.limit else { return Ok(LIMIT) };
+    parse_bytes(text)
+        .ok_or_else(|| Error::Input(format!("heap: --limit: wanted a size such as 2GiB; found `{}`", harmless(text))))
+}
+
+fn line(found: &Contents) -> Result<String> {
+    let line = serde_json::to_string(found);
+    line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --contents: {error}")))
+}
+
+/// Prints contents. The exit code tells whether leaks could be told.
+pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
+    let text = if flags.json { line(found)? } else { reports::text(found, &terminal::look()) };
+    terminal::print(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(found.leaked.is_none())))
+}
+
+/// What changed between two.
+pub fn difference(before: &Contents, after: &Contents) -> Result<ExitCode> {
+    terminal::print(reports::difference(before, after, &terminal::look()).as_bytes())
+}
+
+/// The contents of a file; none if it has readings of another kind.
+pub fn load(path: &Path) -> Result<Option<Contents>> {
+    const BEGIN: &[u8] = b"{\"contents\":";
+    let wrong = |error| Error::file(path, "reading", error);
+    let mut file = fs::File::open(path).map_err(wrong)?;
+    let mut begin = [0; BEGIN.len()];
+    if file.read_exact(&mut begin).is_err() || begin != BEGIN {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(path).map_err(wrong)?;
+    let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
+    let found: Contents = serde_json::from_str(&text)
+        .map_err(|error| refused(format!("wanted what `allocanary heap PID --contents --save` writes: {error}")))?;
+    if found.contents > SCHEMA {
+        return Err(refused(format!(
+            "contents of schema {}; this command knows up to {SCHEMA}: use a newer one",
+            found.contents
+        )));
+    }
+    Ok(Some(found))
+}

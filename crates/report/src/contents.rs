@@ -1,0 +1,198 @@
+//! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and how
+//! sure that is.
+
+mod answer;
+mod difference;
+
+use allocanary_contents::{Contents, Holder, Leaked, Row};
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::{Bytes, show_duration};
+
+use crate::heap::{bold, columns, item, percent};
+pub use answer::answer;
+pub use difference::difference;
+
+/// The lines of each table, and the holders with a tree.
+const KINDS: usize = 20;
+const HOLDERS: usize = 12;
+const TREES: usize = 6;
+const LINES: usize = 7;
+const LEAKS: usize = 15;
+
+/// The whole text.
+pub fn text(contents: &Contents, look: &Look) -> String {
+    let answer = crate::wrapped(&answer(contents), look.width.into());
+    let mut out = format!("{}\n\n", bold(&answer, look));
+    if contents.blocks > 0 {
+        out.push_str(&kinds(contents, look));
+    }
+    if !contents.holders.is_empty() {
+        out.push_str(&holders(contents, look));
+    }
+    if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0) {
+        out.push_str(&leaks(leaked, look));
+    }
+    out.push_str(&format!("{}\n", bold("How sure it is", look)));
+    sure(contents).iter().for_each(|sentence| out.push_str(&item(sentence, look)));
+    out
+}
+
+fn bytes(number: u64) -> String {
+    Bytes(number).to_string()
+}
+
+/// A number with commas: `11,502`.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn head(names: &[&str]) -> Vec<Vec<String>> {
+    vec![names.iter().map(|name| name.to_string()).collect()]
+}
+
+fn kinds(contents: &Contents, look: &Look) -> String {
+    let process = &contents.process;
+    let mut table = head(&["kind", "bytes", "of all", "blocks"]);
+    let share = |part: u64| format!("{:.1} %", percent(part, contents.bytes));
+    let name = |row: &Row| if row.likely { format!("{} (likely)", row.kind) } else { row.kind.clone() };
+    let shown = contents.kinds.iter().take(KINDS);
+    table.extend(shown.map(|row| vec![name(row), bytes(row.bytes), share(row.bytes), count(row.blocks)]));
+    if let Some(rest) = contents.kinds.get(KINDS..).filter(|rest| !rest.is_empty()) {
+        let (sum, blocks) = rest.iter().fold((0, 0), |sum, row| (sum.0 + row.bytes, sum.1 + row.blocks));
+        table.push(vec![format!("{} more kinds", rest.len()), bytes(sum), share(sum), count(blocks)]);
+    }
+    table.push(vec!["all live blocks".into(), bytes(contents.bytes), "100.0 %".into(), count(contents.blocks)]);
+    let title = format!("Kinds: process {}, {}", process.pid, process.name);
+    format!("{}\n{}\n", bold(&title, look), columns(&table, look))
+}
+
+fn holders(contents: &Contents, look: &Look) -> String {
+    let mut table = head(&["held by", "bytes", "alone", "blocks"]);
+    for (at, holder) in contents.holders.iter().take(HOLDERS).enumerate() {
+        table.push(vec![holder.name.clone(), bytes(holder.bytes), bytes(holder.alone_bytes), count(holder.blocks)]);
+        if at < TREES {
+            table.extend(tree(holder));
+        }
+    }
+    if let Some(rest) = contents.holders.get(HOLDERS..).filter(|rest| !rest.is_empty()) {
+        let sum =
+            rest.iter().fold([0; 3], |sum, one| [sum[0] + one.bytes, sum[1] + one.alone_bytes, sum[2] + one.blocks]);
+        table.push(vec![format!("{} more holders", rest.len()), bytes(sum[0]), bytes(sum[1]), count(sum[2])]);
+    }
+    let note = "Each block counts for the holder with the shortest path to it. Alone: no other variable leads to them. Below a holder: the \
+                way to its blocks, with the place of the first pointer, and bytes with all that is below.";
+    format!(
+        "{}\n{}\n{}\n\n",
+        bold("Who holds it", look),
+        columns(&table, look),
+        crate::wrapped(note, look.width.into())
+    )
+}
+
+/// The largest parts of what a holder has.
+fn tree(holder: &Holder) -> Vec<Vec<String>> {
+    let large = holder.inside.iter().filter(|line| line.with_all.saturating_mul(20) >= holder.bytes && line.depth < 6);
+    let line = |line: &allocanary_contents::Inside| {
+        let indent = "  ".repeat(line.depth as usize + 1);
+        vec![
+            format!("{indent}+{:#x} {}", line.offset, line.kind),
+            bytes(line.with_all),
+            String::new(),
+            count(line.blocks),
+        ]
+    };
+    large.take(LINES).map(line).collect()
+}
+
+fn leaks(leaked: &Leaked, look: &Look) -> String {
+    let mut table = head(&["leaked", "each", "bytes", "blocks", "direct"]);
+    let shown = leaked.rows.iter().take(LEAKS);
+    table
+        .extend(shown.map(|row| {
+            vec![row.kind.clone(), bytes(row.each), bytes(row.bytes), count(row.blocks), count(row.direct)]
+        }));
+    let (sum, blocks, direct) = leaked
+        .rows
+        .iter()
+        .skip(LEAKS)
+        .fold((0, 0, 0), |sum, row| (sum.0 + row.bytes, sum.1 + row.blocks, sum.2 + row.direct));
+    if blocks > 0 {
+        let more = leaked.rows.len() - LEAKS;
+        table.push(vec![
+            format!("{more} more kinds and sizes"),
+            String::new(),
+            bytes(sum),
+            count(blocks),
+            count(direct),
+        ]);
+    }
+    table.push(vec![
+        "all".into(),
+        String::new(),
+        bytes(leaked.bytes),
+        count(leaked.blocks),
+        count(leaked.direct_blocks),
+    ]);
+    let note =
+        "Nothing leads to these blocks. Direct: no other leaked block leads to it either; the others go with those.";
+    format!(
+        "{}\n{}\n{}\n\n",
+        bold("What is leaked", look),
+        columns(&table, look),
+        crate::wrapped(note, look.width.into())
+    )
+}
+
+fn sure(contents: &Contents) -> Vec<String> {
+    let mut all = contents.problems.clone();
+    let how = match (contents.stopped, contents.readings) {
+        (Some(micros), _) => {
+            let time = show_duration(std::time::Duration::from_micros(micros));
+            format!("The process was stopped for {time} while its memory was copied.")
+        }
+        (None, 1) => "The process ran on. One reading found nothing that is leaked.".into(),
+        (None, readings) => format!(
+            "The process ran on. A block counts as leaked if {readings} readings found nothing that leads to it, at the same address, with the same \
+             size and content."
+        ),
+    };
+    all.push(how);
+    if !contents.allocators.is_empty() {
+        all.push(format!(
+            "Live blocks are those of {}; sizes are what the program may use.",
+            contents.allocators.join(" and ")
+        ));
+    }
+    if contents.leaked.is_some() {
+        all.push(hidden(contents));
+    }
+    all.push("A type is named where it proves itself; a likely one may be something else with the same shape.".into());
+    if contents.copies.blocks > 0 {
+        all.push(format!(
+            "{} texts are copies of another one: {}.",
+            count(contents.copies.blocks),
+            bytes(contents.copies.bytes)
+        ));
+    }
+    all
+}
+
+/// What could hold a block that counts as leaked.
+fn hidden(contents: &Contents) -> String {
+    let registers = if contents.stopped.is_some() { "" } else { ", in a register (--freeze reads them)" };
+    format!(
+        "A block counts as leaked although it is held if its only pointer is hidden: combined with another by XOR, shortened to 32 bits, encoded, \
+         not at a multiple of 8 bytes{registers}, or in another process, a device or a file."
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The answer. In: contents. Out: a sentence or two.
+
+use allocanary_contents::{Contents, Leaked};
+
+use super::{bytes, count};
+
+/// What is leaked, and who holds most.
+pub fn answer(contents: &Contents) -> String {
+    let mut sentences = vec![match &contents.leaked {
+        Some(leaked) if leaked.blocks > 0 => lost(leaked),
+        Some(_) if contents.blocks > 0 => {
+            format!("Nothing is leaked: something leads to each of {} live blocks.", count(contents.blocks))
+        }
+        _ => "What is leaked is not known; the reason is below.".into(),
+    }];
+    sentences.extend(most(contents));
+    sentences.join(" ")
+}
+
+fn lost(leaked: &Leaked) -> String {
+    let blocks = if leaked.blocks == 1 { "1 block is".into() } else { format!("{} blocks are", count(leaked.blocks)) };
+    let most = leaked.rows.first().map(|row| format!(", {} of them {}", count(row.blocks), row.kind));
+    format!("{} in {blocks} leaked{}.", bytes(leaked.bytes), most.filter(|_| leaked.blocks > 1).unwrap_or_default())
+}
+
+/// The largest holder, or the largest kind if no holders were looked for.
+fn most(contents: &Contents) -> Option<String> {
+    let Some(holder) = contents.holders.first() else {
+        let kind = contents.kinds.first()?;
+        return Some(format!("Of {} live, {} is {}.", bytes(contents.bytes), bytes(kind.bytes), kind.kind));
+    };
+    let largest = holder.inside.iter().max_by_key(|inside| inside.bytes);
+    let inside =
+        largest.map(|inside| format!(", {} of it in {} x {}", bytes(inside.bytes), count(inside.blocks), inside.kind));
+    Some(format!(
+        "Of {} live, {} holds {} in {} blocks{}.",
+        bytes(contents.bytes),
+        holder.name,
+        bytes(holder.bytes),
+        count(holder.blocks),
+        inside.unwrap_or_default()
+    ))
+}

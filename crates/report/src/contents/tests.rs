@@ -1,0 +1,72 @@
+use super::*;
+use allocanary_contents::{Inside, Lost};
+use allocanary_heap::Subject;
+
+const LOOK: Look = Look { color: false, width: 80 };
+
+fn contents(leaked: u64) -> Contents {
+    let row = |kind: &str, blocks: u64, bytes: u64| Row { kind: kind.into(), likely: false, blocks, bytes };
+    let lost = Lost { kind: "app::Peer".into(), each: 72, blocks: leaked, direct: leaked / 2, bytes: 72 * leaked };
+    let inside =
+        Inside { depth: 0, offset: 16, kind: "app::Circle".into(), blocks: 20_000, bytes: 800_000, with_all: 900_000 };
+    Contents {
+        contents: 1,
+        process: Subject { pid: 42, name: "server".into(), ..Subject::default() },
+        readings: 2,
+        allocators: vec!["glibc 2.36".into()],
+        blocks: 30_000 + leaked,
+        bytes: 2 << 20,
+        kinds: vec![
+            row("app::Circle", 20_000, 800_000),
+            Row { likely: true, ..row("std::list node", 10_000, 240_000) },
+        ],
+        holders: vec![Holder {
+            name: "`g_cache` in server".into(),
+            blocks: 20_000,
+            bytes: 900_000,
+            alone_blocks: 20_000,
+            alone_bytes: 900_000,
+            inside: vec![inside],
+        }],
+        leaked: Some(Leaked {
+            blocks: leaked,
+            bytes: 72 * leaked,
+            direct_blocks: leaked / 2,
+            direct_bytes: 36 * leaked,
+            rows: vec![lost],
+        }),
+        ..Contents::default()
+    }
+}
+
+#[test]
+fn the_answer_comes_first_and_all_fits_the_width() {
+    let text = text(&contents(6000), &LOOK);
+    let first =
+        "422 KiB in 6,000 blocks are leaked, 6,000 of them app::Peer. Of 2.00 MiB live,\n`g_cache` in server holds";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("std::list node (likely)") && text.contains("    +0x10 app::Circle"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("combined with another by XOR"), "{text}");
+}
+
+#[test]
+fn without_leaks_that_is_told_and_what_is_not_known_is_not_called_none() {
+    let none = Contents { leaked: Some(Leaked::default()), ..contents(0) };
+    assert!(answer(&none).starts_with("Nothing is leaked: something leads to each of 30,000 live blocks."));
+    let unknown = Contents { leaked: None, problems: vec!["leaks are not told: why".into()], ..contents(0) };
+    assert!(answer(&unknown).starts_with("What is leaked is not known"));
+    assert!(text(&unknown, &LOOK).contains("leaks are not told: why"));
+}
+
+#[test]
+fn a_difference_names_what_grew() {
+    let (before, mut after) = (contents(6000), contents(7000));
+    after.taken = 600_000;
+    after.bytes += 72_000;
+    after.kinds.push(Row { kind: "app::Peer".into(), likely: false, blocks: 1000, bytes: 72_000 });
+    let text = difference(&before, &after, &LOOK);
+    assert!(text.contains("The kind that grew most: app::Peer (+70.3 KiB)."), "{text}");
+    assert!(text.contains("What is leaked changed by +70.3 KiB"), "{text}");
+    assert!(text.contains("+1,000"), "{text}");
+}
