@@ -11,7 +11,7 @@ const LEAF: u32 = 21;
 const TABLE: u32 = 30;
 const ALL: u32 = 47;
 /// Tags in the upper bits of a pointer are masked.
-const ADDRESS: u64 = (1 << ALL) - 1;
+pub(crate) const ADDRESS: u64 = (1 << ALL) - 1;
 const IN_LEAF: usize = 1 << (LEAF - GRANULE);
 const IN_TABLE: usize = 1 << (TABLE - LEAF);
 
@@ -28,11 +28,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Those of all walks, which have none afterwards.
-    pub fn of(walks: &mut [Walk]) -> Blocks {
+    /// Those of all walks, which have none afterwards, and others.
+    pub fn of(walks: &mut [Walk], others: Vec<Block>) -> Blocks {
         let mut lists = walks.iter_mut().map(|walk| walk.layout.take_live());
         let mut all = lists.next().unwrap_or_default();
         lists.for_each(|list| all.extend(list));
+        all.extend(others);
         Blocks::new(all)
     }
 

@@ -12,6 +12,7 @@ use crate::kinds::{Heap, Kinds, content};
 use crate::leaks::Leak;
 use crate::modules::Open;
 use crate::paths::Paths;
+use crate::python::Variable;
 use crate::threads::Thread;
 
 /// The rows of each table. What is beyond is one row.
@@ -91,15 +92,16 @@ pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak]) -> Leaked {
     }
 }
 
+/// What the names of holders come from.
+pub struct Names<'a> {
+    /// The threads.
+    pub threads: &'a [Thread],
+    /// The variables of Python's modules.
+    pub variables: &'a [Variable],
+}
+
 /// The holders with their names.
-pub fn holders(
-    heap: &Heap,
-    kinds: &Kinds,
-    found: &Holders,
-    paths: &Paths,
-    threads: &[Thread],
-    open: &Open,
-) -> Vec<Holder> {
+pub fn holders(heap: &Heap, kinds: &Kinds, found: &Holders, paths: &Paths, names: &Names, open: &Open) -> Vec<Holder> {
     let mut order: Vec<u32> = (0..found.all.len() as u32).filter(|at| found.all[*at as usize].1.blocks > 0).collect();
     order.sort_by_key(|at| (Reverse(found.all[*at as usize].1.bytes), *at));
     order.truncate(ROWS);
@@ -116,7 +118,7 @@ pub fn holders(
     let one = |at: u32| {
         let (key, sum) = found.all[at as usize];
         Holder {
-            name: name(heap, key, threads, open),
+            name: name(heap, key, names, open),
             blocks: sum.blocks,
             bytes: sum.bytes,
             alone_blocks: sum.alone_blocks,
@@ -127,13 +129,14 @@ pub fn holders(
     order.into_iter().map(one).collect()
 }
 
-fn name(heap: &Heap, key: Key, threads: &[Thread], open: &Open) -> String {
-    let thread = |index: u32| match threads.get(index as usize) {
+fn name(heap: &Heap, key: Key, names: &Names, open: &Open) -> String {
+    let thread = |index: u32| match names.threads.get(index as usize) {
         Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
         Some(thread) => format!("thread {}", thread.tid),
         None => "a thread".into(),
     };
     match key {
+        Key::Python(index) => names.variables.get(index as usize).map(|one| one.name.clone()).unwrap_or_default(),
         Key::Variable(at) => heap.modules.variable(at, open).unwrap_or_else(|| format!("memory at {at:#x}")),
         Key::ThreadLocal(index) => format!("variables of {}", thread(index)),
         Key::Stack(index) => format!("stack of {}", thread(index)),

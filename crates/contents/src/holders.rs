@@ -11,14 +11,17 @@ use std::collections::HashMap;
 
 use crate::blocks::Blocks;
 use crate::kinds::Heap;
+use crate::links::Links;
 use crate::modules::{Modules, Open};
 use crate::paths::Paths;
-use crate::reach::{From, Reach, Skips, each_pointer};
+use crate::reach::{From, Reach, each_pointer};
 use crate::roots::Place;
 
 /// A holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
+    /// A variable of a module of Python, by its place.
+    Python(u32),
     /// A variable, by its first address; without a symbol a word of it.
     Variable(u64),
     /// Of a thread, by the thread's place.
@@ -59,19 +62,13 @@ const SEVERAL: u32 = u32::MAX - 1;
 
 impl Holders {
     /// Finds the holders. Returns with them the paths from each to its blocks.
-    pub fn of(
-        heap: &Heap,
-        reach: &Reach,
-        open: &Open,
-        skips: &dyn Skips,
-        kind: &dyn Fn(u32) -> u32,
-    ) -> (Holders, Paths) {
+    pub fn of(heap: &Heap, reach: &Reach, open: &Open, links: &Links, kind: &dyn Fn(u32) -> u32) -> (Holders, Paths) {
         let mut holders = Holders { all: Vec::new(), known: HashMap::new() };
         let mut paths = Paths::new(heap.blocks.len());
         for &block in &reach.order {
             let place = match reach.from(block) {
                 From::Block(parent) => {
-                    paths.below(parent, block, kind(block), || offset(heap, parent, block, skips));
+                    paths.below(parent, block, kind(block), || offset(heap, parent, block, links));
                     paths.holder(block)
                 }
                 From::Root(root) => {
@@ -92,7 +89,7 @@ impl Holders {
             sum.bytes += heap.blocks.get(block).bytes;
             paths.count(block, heap.blocks.get(block).bytes);
         }
-        holders.colour(heap, open, skips);
+        holders.colour(heap, open, links);
         (holders, paths)
     }
 
@@ -104,14 +101,22 @@ impl Holders {
     }
 
     /// Fills in what each holder alone leads to.
-    fn colour(&mut self, heap: &Heap, open: &Open, skips: &dyn Skips) {
+    fn colour(&mut self, heap: &Heap, open: &Open, links: &Links) {
         let mut colours = vec![NONE; heap.blocks.len()];
         let mut queue: Vec<u32> = Vec::new();
         let fleeting = |place: &Place| matches!(place, Place::Stack(_) | Place::Registers(_));
         for root in heap.roots.iter().filter(|root| !fleeting(&root.place)) {
             let mut last: Option<(u64, u64, u32)> = None;
+            if let Some(word) = root.word
+                && let Some(block) = heap.blocks.find(word)
+            {
+                let colour = self.place(key(heap.modules, root.place, 0, open).0);
+                join(&mut colours, &mut queue, block, colour);
+            }
             heap.copy.each_word(root.from..root.to, |at, word| {
-                let Some(block) = heap.blocks.find(word) else { return };
+                let Some(block) = heap.blocks.find(word).filter(|block| links.counts(heap.blocks, *block, word)) else {
+                    return;
+                };
                 let colour = match (root.place, last) {
                     (Place::Global(_), Some((from, to, colour))) if from <= at && at < to => colour,
                     _ => {
@@ -123,7 +128,7 @@ impl Holders {
                 };
                 join(&mut colours, &mut queue, block, colour);
             });
-            flow(heap.blocks, heap, &mut colours, &mut queue, skips);
+            flow(heap.blocks, heap, &mut colours, &mut queue, links);
         }
         for (index, block) in heap.blocks.iter() {
             if let Some((_, sum)) = self.all.get_mut(colours[index as usize] as usize) {
@@ -147,10 +152,10 @@ fn join(colours: &mut [u32], queue: &mut Vec<u32>, block: u32, colour: u32) {
     }
 }
 
-fn flow(blocks: &Blocks, heap: &Heap, colours: &mut [u32], queue: &mut Vec<u32>, skips: &dyn Skips) {
+fn flow(blocks: &Blocks, heap: &Heap, colours: &mut [u32], queue: &mut Vec<u32>, links: &Links) {
     while let Some(block) = queue.pop() {
         let colour = colours[block as usize];
-        each_pointer(heap.copy, blocks, block, skips, |_, to| join(colours, queue, to, colour));
+        each_pointer(heap.copy, blocks, links, block, |_, to| join(colours, queue, to, colour));
     }
 }
 
@@ -161,6 +166,7 @@ fn key(modules: &Modules, place: Place, at: u64, open: &Open) -> (Key, u64) {
             Some((from, _)) => (Key::Variable(from), at.wrapping_sub(from)),
             None => (Key::Variable(at), 0),
         },
+        Place::Python(index) => (Key::Python(index), 0),
         Place::ThreadLocal(thread) => (Key::ThreadLocal(thread), 0),
         Place::Stack(thread) => (Key::Stack(thread), 0),
         Place::Registers(thread) => (Key::Registers(thread), 0),
@@ -169,9 +175,9 @@ fn key(modules: &Modules, place: Place, at: u64, open: &Open) -> (Key, u64) {
 }
 
 /// Where in a block the first pointer to another one is.
-fn offset(heap: &Heap, parent: u32, block: u32, skips: &dyn Skips) -> u64 {
+fn offset(heap: &Heap, parent: u32, block: u32, links: &Links) -> u64 {
     let mut found = None;
-    each_pointer(heap.copy, heap.blocks, parent, skips, |at, to| {
+    each_pointer(heap.copy, heap.blocks, links, parent, |at, to| {
         if to == block && found.is_none() {
             found = Some(at);
         }

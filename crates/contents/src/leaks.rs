@@ -6,7 +6,8 @@
 
 use crate::blocks::Blocks;
 use crate::copy::Copy;
-use crate::reach::{Reach, Skips, each_pointer};
+use crate::links::Links;
+use crate::reach::{Reach, each_pointer};
 
 /// A block that nothing reaches in a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,10 +33,10 @@ fn candidate(copy: &Copy, blocks: &Blocks, index: u32) -> Candidate {
 }
 
 /// Takes as reached what was reached in an earlier reading or has changed since, and all that it leads to.
-pub fn agree(copy: &Copy, blocks: &Blocks, reach: &mut Reach, earlier: &[Candidate], skips: &dyn Skips) {
+pub fn agree(copy: &Copy, blocks: &Blocks, reach: &mut Reach, earlier: &[Candidate], links: &Links) {
     for (index, _) in blocks.iter() {
         if !reach.has(index) && earlier.binary_search(&candidate(copy, blocks, index)).is_err() {
-            reach.add(copy, blocks, index, skips);
+            reach.add(copy, blocks, index, links);
         }
     }
 }
@@ -50,13 +51,13 @@ pub struct Leak {
 }
 
 /// All of them, in the order of their addresses.
-pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, skips: &dyn Skips) -> Vec<Leak> {
+pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Leak> {
     let mut leaks: Vec<Leak> =
         blocks.iter().filter(|(index, _)| !reach.has(*index)).map(|(block, _)| Leak { block, direct: true }).collect();
     let place = |leaks: &[Leak], block: u32| leaks.binary_search_by_key(&block, |leak| leak.block).ok();
     let mut pointed = vec![false; leaks.len()];
     for leak in &leaks {
-        each_pointer(copy, blocks, leak.block, skips, |_, to| {
+        each_pointer(copy, blocks, links, leak.block, |_, to| {
             if let Some(to) = place(&leaks, to) {
                 pointed[to] = true;
             }
@@ -74,7 +75,7 @@ pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, skips: &dyn Skips) -> Vec
             queue.push(first);
             while let Some(at) = queue.pop() {
                 let mut found = Vec::new();
-                each_pointer(copy, blocks, leaks[at].block, skips, |_, to| found.extend(place(&leaks, to)));
+                each_pointer(copy, blocks, links, leaks[at].block, |_, to| found.extend(place(&leaks, to)));
                 for to in found.into_iter().filter(|to| !std::mem::replace(&mut done[*to], true)) {
                     leaks[to].direct = false;
                     queue.push(to);

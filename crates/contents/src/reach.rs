@@ -5,6 +5,7 @@
 
 use crate::blocks::Blocks;
 use crate::copy::Copy;
+use crate::links::Links;
 use crate::roots::Root;
 
 /// What leads to a block first.
@@ -39,8 +40,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Walks from the roots. `registers` are words that are no memory, each with its root; `skips` tells words that hold nothing.
-    pub fn of(copy: &Copy, blocks: &Blocks, roots: &[Root], registers: &[(u32, u64)], skips: &dyn Skips) -> Reach {
+    /// Walks from the roots. `links` tells words that hold nothing.
+    pub fn of(copy: &Copy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
         let mut reach = Reach {
             parents: vec![NOTHING; blocks.len()],
             order: Vec::with_capacity(blocks.len()),
@@ -51,40 +52,45 @@ impl Reach {
         for (index, root) in (0..).zip(roots) {
             let this = std::mem::discriminant(&root.place);
             if kind.is_some_and(|kind| kind != this) {
-                reach.go_on(copy, blocks, skips);
+                reach.go_on(copy, blocks, links);
             }
             kind = Some(this);
-            copy.each_word(root.from..root.to, |at, word| reach.root(blocks, index, at, word));
-            for (_, word) in registers.iter().filter(|(of, _)| *of == index) {
-                reach.root(blocks, index, 0, *word);
+            copy.each_word(root.from..root.to, |at, word| reach.root(blocks, links, index, at, word));
+            if let Some(word) = root.word {
+                reach.root(blocks, links, index, 0, word);
             }
         }
-        reach.go_on(copy, blocks, skips);
+        reach.go_on(copy, blocks, links);
         reach
     }
 
-    fn root(&mut self, blocks: &Blocks, root: u32, at: u64, word: u64) {
-        let Some(found) = blocks.find(word).filter(|found| self.parents[*found as usize] == NOTHING) else { return };
+    fn root(&mut self, blocks: &Blocks, links: &Links, root: u32, at: u64, word: u64) {
+        let Some(found) = blocks
+            .find(word)
+            .filter(|found| self.parents[*found as usize] == NOTHING && links.counts(blocks, *found, word))
+        else {
+            return;
+        };
         self.parents[found as usize] = ROOT | (self.roots.len() as u32).min(ROOT - 2);
         self.roots.push((at, root));
         self.order.push(found);
     }
 
     /// Reaches a block from nowhere else, and all that it leads to.
-    pub fn add(&mut self, copy: &Copy, blocks: &Blocks, block: u32, skips: &dyn Skips) {
+    pub fn add(&mut self, copy: &Copy, blocks: &Blocks, block: u32, links: &Links) {
         if self.parents[block as usize] == NOTHING {
             self.parents[block as usize] = UNSURE;
             self.order.push(block);
-            self.go_on(copy, blocks, skips);
+            self.go_on(copy, blocks, links);
         }
     }
 
     /// Follows the blocks that are met and not yet followed.
-    fn go_on(&mut self, copy: &Copy, blocks: &Blocks, skips: &dyn Skips) {
+    fn go_on(&mut self, copy: &Copy, blocks: &Blocks, links: &Links) {
         let mut next = self.followed;
         while let Some(&block) = self.order.get(next) {
             next += 1;
-            each_pointer(copy, blocks, block, skips, |_, to| {
+            each_pointer(copy, blocks, links, block, |_, to| {
                 let parent = &mut self.parents[to as usize];
                 if *parent == NOTHING {
                     *parent = block;
@@ -111,36 +117,14 @@ impl Reach {
     }
 }
 
-/// Words of blocks that point somewhere and hold nothing.
-pub trait Skips {
-    /// Whether what a word of a block points to is not held by it. `at` is the distance from the block's beginning.
-    fn skips(&self, block: u32, at: u64) -> bool;
-
-    /// Whether any word of a block is skipped.
-    fn any(&self, block: u32) -> bool;
-}
-
-/// No word is skipped.
-pub struct NoSkips;
-
-impl Skips for NoSkips {
-    fn skips(&self, _block: u32, _at: u64) -> bool {
-        false
-    }
-
-    fn any(&self, _block: u32) -> bool {
-        false
-    }
-}
-
-/// Visits the blocks that a block points to: the distance of the pointer from the block's beginning, and the block.
-pub fn each_pointer(copy: &Copy, blocks: &Blocks, block: u32, skips: &dyn Skips, mut visit: impl FnMut(u64, u32)) {
+/// Visits the blocks that a block holds: the distance of the pointer from the block's beginning, and the block.
+pub fn each_pointer(copy: &Copy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
     let one = blocks.get(block);
-    let skipped = skips.any(block);
     copy.each_word(one.at..one.at + one.bytes, |at, word| {
         if let Some(found) = blocks.find(word)
             && found != block
-            && !(skipped && skips.skips(block, at - one.at))
+            && links.counts(blocks, found, word)
+            && links.holds(block, at - one.at)
         {
             visit(at - one.at, found);
         }

@@ -14,6 +14,8 @@ use crate::threads::Thread;
 /// What a root is. The order is that in which paths are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
+    /// A variable of a module of Python: its place in the list.
+    Python(u32),
     /// A global variable of a program or a library: its number.
     Global(u32),
     /// A thread's own variables: the thread's place in the list.
@@ -35,6 +37,15 @@ pub struct Root {
     pub from: u64,
     /// The first address after it.
     pub to: u64,
+    /// A word that is in no range, such as that of a register.
+    pub word: Option<u64>,
+}
+
+impl Root {
+    /// A word.
+    pub fn of_word(place: Place, word: u64) -> Root {
+        Root { place, from: 0, to: 0, word: Some(word) }
+    }
 }
 
 /// `malloc_state` of the main arena, which is in the C library's data. It ends so far behind its beginning in all releases from 2.27 on; the
@@ -45,22 +56,16 @@ const RED_ZONE: u64 = 128;
 /// From the thread pointer to the end of the thread's structure, at most.
 const STRUCTURE: u64 = PAGE;
 
-/// All roots, in the order in which paths are looked for.
-pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, walks: &[&Walk]) -> Vec<Root> {
-    let taken = taken(memory, walks);
+/// All roots, in the order in which paths are looked for. `taken` is what allocators have, in the order of the addresses.
+pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, taken: &[Range<u64>]) -> Vec<Root> {
     let mut roots = Vec::new();
     let mut push = |place: Place, range: Range<u64>| {
-        let mut at = range.start;
-        let first = taken.partition_point(|one| one.end <= range.start);
-        for one in taken[first..].iter().take_while(|one| one.start < range.end) {
-            if at < one.start {
-                roots.push(Root { place, from: at, to: one.start });
-            }
-            at = at.max(one.end);
-        }
-        if at < range.end {
-            roots.push(Root { place, from: at, to: range.end });
-        }
+        roots.extend(gaps(range, taken).into_iter().map(|range| Root {
+            place,
+            from: range.start,
+            to: range.end,
+            word: None,
+        }));
     };
     let tls = modules.tls();
     for (index, mapping) in memory.mappings().iter().enumerate() {
@@ -94,8 +99,25 @@ pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, walks: &[&
     roots
 }
 
-/// What the allocators have from the kernel, and the main arena of the C library. In the order of the addresses.
-fn taken(memory: &dyn Memory, walks: &[&Walk]) -> Vec<Range<u64>> {
+/// The parts of a range that nothing in `taken` has.
+pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut gaps = Vec::new();
+    let mut at = range.start;
+    let first = taken.partition_point(|one| one.end <= range.start);
+    for one in taken[first..].iter().take_while(|one| one.start < range.end) {
+        if at < one.start {
+            gaps.push(at..one.start);
+        }
+        at = at.max(one.end);
+    }
+    if at < range.end {
+        gaps.push(at..range.end);
+    }
+    gaps
+}
+
+/// What the allocators have from the kernel, and the main arena of the C library.
+pub fn taken(memory: &dyn Memory, walks: &[Walk]) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for walk in walks {
         all.extend(walk.layout.regions().map(|(from, to, _)| from..to));
@@ -104,6 +126,11 @@ fn taken(memory: &dyn Memory, walks: &[&Walk]) -> Vec<Range<u64>> {
         let arenas = walk.arenas.iter().map(|arena| arena.at).filter(|at| walk.allocator == "glibc" && *at != 0);
         all.extend(arenas.filter(of_file).map(|at| at..at.saturating_add(MAIN_ARENA)));
     }
+    merged(all)
+}
+
+/// Ranges in the order of their addresses, of which no two touch.
+pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
     all.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::new();
     for range in all {

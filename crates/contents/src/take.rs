@@ -11,12 +11,14 @@ use allocanary_heap::{
 use crate::blocks::Blocks;
 use crate::contents::{Contents, SCHEMA};
 use crate::copy::{Copy, Room, bytes_of};
-use crate::count;
+use crate::count::{self, Names};
 use crate::holders::Holders;
 use crate::kinds::{Heap, Kinds};
 use crate::leaks::{self, Candidate};
+use crate::links::Links;
 use crate::modules::{Modules, Open};
-use crate::reach::{NoSkips, Reach};
+use crate::python::{self, Types, Variable};
+use crate::reach::Reach;
 use crate::roots::{self, Place, Root};
 use crate::threads::{self, Thread};
 
@@ -41,6 +43,7 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
     let open = |mapping: &Mapping| file_of(pid, mapping).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
     let mut room: Option<Room> = None;
+    let mut doubtful = 0;
     for number in 1.. {
         let live = Live::open_until(pid, until)?;
         let bytes = bytes_of(&live);
@@ -71,10 +74,16 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
             return Err(Trouble::Changed(pid));
         }
         let reading = Reading::of(&copied, threads, &open);
+        if reading.is_doubtful() && stopped.is_none() && doubtful < DOUBTFUL {
+            doubtful += 1;
+            drop(reading);
+            room = Some(copied.into_room());
+            continue;
+        }
         let mut reach = reading.reach();
         let before = earlier.as_ref().map(Vec::len);
         if let Some(earlier) = &earlier {
-            leaks::agree(&copied, &reading.blocks, &mut reach, earlier, &NoSkips);
+            leaks::agree(&copied, &reading.blocks, &mut reach, earlier, &reading.links);
         }
         let found = leaks::candidates(&copied, &reading.blocks, &reach);
         let agreed = stopped.is_some() || found.is_empty() || before == Some(found.len());
@@ -94,15 +103,20 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
     unreachable!("the last reading returns")
 }
 
+/// The readings that are made again because the heap changed under the walk.
+const DOUBTFUL: u32 = 3;
+
 /// What was read at one moment.
 struct Reading<'a> {
     copy: &'a Copy<'a>,
     threads: Vec<Thread>,
     modules: Modules,
+    types: Option<Types>,
+    links: Links,
     walks: Vec<Walk>,
     blocks: Blocks,
     roots: Vec<Root>,
-    registers: Vec<(u32, u64)>,
+    variables: Vec<Variable>,
     problems: Vec<String>,
     /// Why leaks cannot be told.
     doubts: Vec<String>,
@@ -124,12 +138,22 @@ impl<'a> Reading<'a> {
                 Err(unknown) => problems.push(format!("{unknown}; its blocks are not counted, and count as holders")),
             }
         }
+        if walks.is_empty() {
+            doubts.push(
+                "no heap was found whose blocks are known here: those of glibc, jemalloc and mimalloc are".into(),
+            );
+        }
         let modules = Modules::of(copy, open);
-        let mut roots = roots::of(copy, &threads, &modules, &walks.iter().collect::<Vec<_>>());
-        let mut registers = Vec::new();
+        let types = Types::find(copy, &modules).unwrap_or_else(|name| {
+            problems.push(format!("{name}: objects of this release are not known here: wanted CPython 3.8 to 3.13; what it leads to counts as held"));
+            None
+        });
+        let mut taken = roots::taken(copy, &walks);
+        let pools = types.as_ref().map(|_| python::pools(copy, &taken)).unwrap_or_default();
+        taken.extend(pools.ranges);
+        let mut roots = roots::of(copy, &threads, &modules, &roots::merged(taken));
         for (index, thread) in (0..).zip(&threads) {
-            registers.extend(thread.registers.iter().map(|word| (roots.len() as u32, *word)));
-            roots.push(Root { place: Place::Registers(index), from: 0, to: 0 });
+            roots.extend(thread.registers.iter().map(|word| Root::of_word(Place::Registers(index), *word)));
         }
         let swapped = |from, to| {
             let runs = copy.pages().within(from, to).filter(|run| run.state == State::Swapped);
@@ -143,19 +167,34 @@ impl<'a> Reading<'a> {
                 unread.div_ceil(PAGE)
             ));
         }
-        let blocks = Blocks::of(&mut walks);
-        Reading { copy, threads, modules, walks, blocks, roots, registers, problems, doubts }
+        let blocks = Blocks::of(&mut walks, pools.blocks);
+        let links = types.as_ref().map(|types| python::links(copy, &blocks, types)).unwrap_or_default();
+        let variables = types.as_ref().map(|types| python::variables(copy, &blocks, types, &links)).unwrap_or_default();
+        let of_python = (0..).zip(&variables).map(|(index, one)| Root::of_word(Place::Python(index), one.object));
+        roots.splice(0..0, of_python);
+        Reading { copy, threads, modules, types, links, variables, walks, blocks, roots, problems, doubts }
+    }
+
+    /// Whether another reading could be better.
+    fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { threads: &self.threads, variables: &self.variables }
     }
 
     fn reach(&self) -> Reach {
-        Reach::of(self.copy, &self.blocks, &self.roots, &self.registers, &NoSkips)
+        Reach::of(self.copy, &self.blocks, &self.roots, &self.links)
     }
 
     fn contents(mut self, reach: &Reach, holders: bool, open: &Open) -> Contents {
         let heap = Heap { copy: self.copy, blocks: &self.blocks, modules: &self.modules, roots: &self.roots };
-        let kinds = Kinds::of(&heap);
-        let found = leaks::of(self.copy, &self.blocks, reach, &NoSkips);
-        let allocators = self.walks.iter().map(|walk| format!("{} {}", walk.allocator, walk.version)).collect();
+        let kinds = Kinds::of(&heap, self.types.as_ref());
+        let found = leaks::of(self.copy, &self.blocks, reach, &self.links);
+        let mut allocators: Vec<String> =
+            self.walks.iter().map(|walk| format!("{} {}", walk.allocator, walk.version)).collect();
+        allocators.extend(self.types.as_ref().map(|_| "CPython's pools".to_string()));
         let mut contents = Contents {
             contents: SCHEMA,
             allocators,
@@ -170,12 +209,8 @@ impl<'a> Reading<'a> {
         }
         self.problems.extend(self.doubts.drain(..).map(|doubt| format!("leaks are not told: {doubt}")));
         if holders {
-            let (found, paths) = Holders::of(&heap, reach, open, &NoSkips, &|block| kinds.number(block));
-            contents.holders = count::holders(&heap, &kinds, &found, &paths, &self.threads, open);
-        }
-        if self.walks.is_empty() {
-            self.problems
-                .push("no heap was found whose blocks are known here: glibc's, jemalloc's or mimalloc's".into());
+            let (found, paths) = Holders::of(&heap, reach, open, &self.links, &|block| kinds.number(block));
+            contents.holders = count::holders(&heap, &kinds, &found, &paths, &self.names(), open);
         }
         contents.problems = self.problems;
         contents

@@ -10,6 +10,7 @@ pub mod content;
 mod cpp;
 mod nodes;
 mod owners;
+mod python;
 mod shapes;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use allocanary_heap::Memory;
 use crate::blocks::Blocks;
 use crate::copy::Copy;
 use crate::modules::Modules;
+use crate::python::Types;
 use crate::roots::Root;
 
 /// A kind of blocks.
@@ -94,8 +96,11 @@ impl Words<'_> {
 
 impl Kinds {
     /// The kind of each block.
-    pub fn of(heap: &Heap) -> Kinds {
+    pub fn of(heap: &Heap, types: Option<&Types>) -> Kinds {
         let mut kinds = Kinds { all: vec![Kind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
+        if let Some(types) = types {
+            python::mark(heap, types, &mut kinds);
+        }
         cpp::mark(heap, &mut kinds);
         owners::mark(heap, &mut kinds);
         nodes::mark(heap, &mut kinds);

@@ -1,0 +1,91 @@
+//! Words that point to a block and do not hold it. In: which blocks are objects of CPython. Out: whether a pointer counts.
+//!
+//! Its collector links all objects that it looks after by two words before each object: they hold nothing, and everything would be reached
+//! by them. They point to the words before an object, and all other pointers to the object itself. A weak reference has a pointer to its
+//! object and to its neighbours in a list.
+
+use crate::blocks::Blocks;
+
+/// What is known of one block: nothing, or where in it an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Object(u8);
+
+const WEAK: u8 = 1 << 7;
+const COLLECTED: u8 = 1 << 6;
+const IS: u8 = 1 << 5;
+/// The collector's words before an object.
+const HEAD: u64 = 16;
+/// `wr_object`, `wr_prev` and `wr_next` of a weak reference.
+const OF_WEAK: [u64; 3] = [16, 40, 48];
+
+impl Object {
+    /// An object at a distance from its block's beginning.
+    pub fn new(at: u64, collected: bool, weak: bool) -> Object {
+        Object(IS | (at / 8) as u8 & 15 | if collected { COLLECTED } else { 0 } | if weak { WEAK } else { 0 })
+    }
+
+    /// Where it is.
+    pub fn at(self) -> Option<u64> {
+        (self.0 & IS != 0).then_some(u64::from(self.0 & 15) * 8)
+    }
+}
+
+/// What is known of all blocks.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// Empty where no block is an object.
+    objects: Vec<Object>,
+}
+
+impl Links {
+    /// With what is known of each block.
+    pub fn new(objects: Vec<Object>) -> Links {
+        Links { objects }
+    }
+
+    /// The object in a block.
+    pub fn object(&self, block: u32) -> Option<u64> {
+        self.objects.get(block as usize)?.at()
+    }
+
+    /// Whether a word that leads to a block can hold it: it does not point to what the collector has before an object.
+    #[inline]
+    pub fn counts(&self, blocks: &Blocks, to: u32, word: u64) -> bool {
+        let Some(object) = self.objects.get(to as usize).filter(|object| object.0 & COLLECTED != 0) else {
+            return true;
+        };
+        let head = (blocks.get(to).at + u64::from(object.0 & 15) * 8).wrapping_sub(HEAD);
+        // The lowest bits are flags.
+        (word & crate::blocks::ADDRESS).wrapping_sub(head) >= 8
+    }
+
+    /// Whether a word of a block holds what it leads to.
+    #[inline]
+    pub fn holds(&self, from: u32, at: u64) -> bool {
+        let Some(object) = self.objects.get(from as usize).filter(|object| object.0 & WEAK != 0) else { return true };
+        !OF_WEAK.contains(&at.wrapping_sub(u64::from(object.0 & 15) * 8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_heap::Block;
+
+    #[test]
+    fn links_of_the_collector_and_weak_references_hold_nothing() {
+        let blocks = Blocks::new(vec![
+            Block { at: 0x1000, bytes: 64 },
+            Block { at: 0x2000, bytes: 96 },
+            Block { at: 0x3000, bytes: 64 },
+        ]);
+        let links = Links::new(vec![Object::new(16, true, false), Object::new(32, true, true), Object::default()]);
+        assert!(!links.counts(&blocks, 0, 0x1000) && !links.counts(&blocks, 0, 0x1001), "with a flag");
+        assert!(
+            links.counts(&blocks, 0, 0x1010) && links.counts(&blocks, 1, 0x2000) && links.counts(&blocks, 2, 0x3000)
+        );
+        assert!(!links.counts(&blocks, 1, 0x2010));
+        assert!(!links.holds(1, 32 + 16) && !links.holds(1, 32 + 40) && links.holds(1, 32 + 24) && links.holds(0, 32));
+        assert_eq!((links.object(1), links.object(2)), (Some(32), None));
+    }
+}

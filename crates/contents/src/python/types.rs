@@ -1,0 +1,168 @@
+//! Types of objects. In: a block. Out: where the object in it begins, and its type.
+//!
+//! An object has its type at 8. It begins at 16 behind the collector's two words, at 32 if there are two more words before these (the flags
+//! of 3.11 and later say so), and otherwise at 0.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use allocanary_heap::{Block, Memory};
+
+use crate::copy::Copy;
+use crate::modules::Modules;
+
+/// Fields of `PyTypeObject`.
+const TYPE: u64 = 8;
+const NAME: u64 = 24;
+const BASIC_SIZE: u64 = 32;
+const FLAGS: u64 = 168;
+/// `Py_TPFLAGS_HAVE_GC`, and the two by which words come before those of the collector.
+const COLLECTED: u64 = 1 << 14;
+const BEFORE: u64 = 1 << 3 | 1 << 4;
+/// Names are cut here.
+const LONGEST: usize = 256;
+/// Types that are remembered.
+const MOST: usize = 1 << 18;
+
+/// How the files of interpreters begin, and the releases whose objects are known: 3.8 to 3.13.
+const PREFIXES: [&str; 2] = ["python3", "libpython3"];
+const RELEASES: std::ops::RangeInclusive<u32> = 8..=13;
+
+/// The release that a file's name tells: 11 for `libpython3.11.so.1.0`.
+fn minor(name: &str) -> Option<u32> {
+    let (_, rest) = name.split_once("python3.")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// Its name.
+    pub name: String,
+    /// Whether the collector looks after its objects.
+    pub collected: bool,
+    /// Whether its objects are weak references.
+    pub weak: bool,
+    before: bool,
+    bytes: u64,
+}
+
+/// The types of an interpreter.
+pub struct Types {
+    /// `PyType_Type`.
+    root: u64,
+    known: RefCell<HashMap<u64, Option<Type>>>,
+}
+
+impl Types {
+    /// Looks for an interpreter. The error is a release whose objects are not known.
+    pub fn find(copy: &Copy, modules: &Modules) -> Result<Option<Types>, String> {
+        let mut root = None;
+        for module in modules.named(&PREFIXES) {
+            if minor(&module.name).is_some_and(|minor| !RELEASES.contains(&minor)) {
+                return Err(module.name.clone());
+            }
+            for mapping in copy.mappings().iter().filter(|one| one.writable && module.range().contains(&one.from)) {
+                copy.each_word(mapping.from..mapping.to.min(module.range().end), |at, word| {
+                    if root.is_none()
+                        && at.checked_sub(TYPE) == Some(word)
+                        && text(copy, word).as_deref() == Some("type")
+                    {
+                        root = Some(word);
+                    }
+                });
+            }
+        }
+        Ok(root.map(|root| Types { root, known: RefCell::default() }))
+    }
+
+    /// The object in a block: where it begins, and its type.
+    pub fn object(&self, copy: &Copy, block: Block) -> Option<(u64, Type)> {
+        let bytes = copy.bytes(block.at, block.bytes.min(48))?;
+        [16, 0, 32].into_iter().find_map(|at: u64| {
+            let place = (at + TYPE) as usize;
+            let word = u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().ok()?);
+            let found = self.known(copy, word)?;
+            let wanted = if !found.collected {
+                0
+            } else if found.before {
+                32
+            } else {
+                16
+            };
+            // These two have their contents behind them, in less than their type says.
+            let fits = at + found.bytes <= block.bytes || matches!(found.name.as_str(), "str" | "int");
+            (at == wanted && fits).then_some((at, found))
+        })
+    }
+
+    /// The type of the object at an address, which may be in no block: some texts are in the interpreter's own data.
+    pub fn at(&self, copy: &Copy, at: u64) -> Option<Type> {
+        self.known(copy, copy.copied(at.checked_add(TYPE)?)?)
+    }
+
+    fn known(&self, copy: &Copy, at: u64) -> Option<Type> {
+        // Types are aligned, and no small number.
+        if at % 8 != 0 || at < 1 << 16 {
+            return None;
+        }
+        if let Some(known) = self.known.borrow().get(&at) {
+            return known.clone();
+        }
+        let found = self.read(copy, at);
+        let mut known = self.known.borrow_mut();
+        if known.len() < MOST {
+            known.insert(at, found.clone());
+        }
+        found
+    }
+
+    fn read(&self, copy: &Copy, at: u64) -> Option<Type> {
+        let word = |at: u64, distance: u64| copy.copied(at.checked_add(distance)?);
+        // Its type is `type`, or a class of which the type is.
+        let of = word(at, TYPE)?;
+        if of != self.root && word(of, TYPE)? != self.root {
+            return None;
+        }
+        let (bytes, flags) = (word(at, BASIC_SIZE)?, word(at, FLAGS)?);
+        let name = text(copy, at)?;
+        (bytes >= 16 && bytes < 1 << 20).then(|| Type {
+            weak: name.starts_with("weak"),
+            name,
+            collected: flags & COLLECTED != 0,
+            before: flags & BEFORE != 0,
+            bytes,
+        })
+    }
+}
+
+/// The name of the type at an address.
+fn text(copy: &Copy, of: u64) -> Option<String> {
+    let at = copy.copied(of.checked_add(NAME)?)?;
+    let mut bytes = Vec::new();
+    while bytes.len() < LONGEST {
+        let from = at.checked_add(bytes.len() as u64)?;
+        let start = bytes.len();
+        bytes.resize(start + 32 - from as usize % 32, 0);
+        if !copy.read(from, &mut bytes[start..]) {
+            return None;
+        }
+        if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            bytes.truncate(end);
+            break;
+        }
+    }
+    let name = String::from_utf8(bytes).ok()?;
+    (!name.is_empty() && name.chars().all(|c| !c.is_control())).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_in_the_name() {
+        let names = ["libpython3.11.so.1.0", "python3.8", "libpython3.6m.so.1.0", "python3", "libpython3.so"];
+        assert_eq!(names.map(minor), [Some(11), Some(8), Some(6), None, None]);
+    }
+}
