@@ -74,13 +74,9 @@ impl Blocks {
     }
 
     /// How many there are.
+    #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.all.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
     }
 
     /// One of them.

@@ -85,3 +85,64 @@ pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Lea
     }
     leaks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::{Made, blocks, globals};
+
+    const GLOBALS: u64 = 0x10_0000;
+    const HEAP: u64 = 0x1_0000_0000;
+
+    /// Blocks of 32 bytes, of which `pointers` lead from one to another; the first is held by a global variable.
+    fn made(count: u64, pointers: &[(u64, u64)]) -> (Made, Blocks) {
+        let mut made = Made::of(&[(GLOBALS, 4096), (HEAP, (count * 32).next_multiple_of(4096))]);
+        made.put(GLOBALS + 8, &[HEAP]);
+        for &(from, to) in pointers {
+            made.put(HEAP + 32 * from + 8, &[HEAP + 32 * to]);
+        }
+        (made, blocks((0..count).map(|at| (HEAP + 32 * at, 32))))
+    }
+
+    fn lost(made: &Made, blocks: &Blocks) -> Vec<(u32, bool)> {
+        let (copy, links) = (made.copy(), Links::default());
+        let reach = Reach::of(&copy, blocks, &globals(GLOBALS), &links);
+        of(&copy, blocks, &reach, &links).iter().map(|leak| (leak.block, leak.direct)).collect()
+    }
+
+    #[test]
+    fn what_a_lost_block_leads_to_is_lost_by_it() {
+        // 0 -> 1 are held; 2 -> 3 -> 4 are a list, 5 <-> 6 a circle that leads to 7.
+        let (made, blocks) = made(8, &[(0, 1), (2, 3), (3, 4), (5, 6), (6, 5)]);
+        let mut made = made;
+        made.put(HEAP + 32 * 6 + 16, &[HEAP + 32 * 7 + 5]);
+        assert_eq!(lost(&made, &blocks), [(2, true), (3, false), (4, false), (5, true), (6, false), (7, false)]);
+    }
+
+    #[test]
+    fn a_circle_of_a_million_blocks_ends() {
+        const COUNT: u64 = 1_000_000;
+        let pointers: Vec<(u64, u64)> = (1..COUNT).map(|at| (at, if at + 1 == COUNT { 1 } else { at + 1 })).collect();
+        let (made, blocks) = made(COUNT, &pointers);
+        let lost = lost(&made, &blocks);
+        assert_eq!((lost.len() as u64, lost.iter().filter(|(_, direct)| *direct).count()), (COUNT - 1, 1));
+    }
+
+    #[test]
+    fn only_what_two_readings_agree_on_is_lost() {
+        let links = Links::default();
+        let (first, blocks) = made(6, &[(2, 3)]);
+        let copy = first.copy();
+        let reach = Reach::of(&copy, &blocks, &globals(GLOBALS), &links);
+        let earlier = candidates(&copy, &blocks, &reach);
+        assert_eq!(earlier.len(), 5);
+        // Block 2 has changed, and leads to 3 as before. Block 4 is held now.
+        let (mut second, _) = made(6, &[(2, 3), (0, 4)]);
+        second.put(HEAP + 64, &[1]);
+        let copy = second.copy();
+        let mut reach = Reach::of(&copy, &blocks, &globals(GLOBALS), &links);
+        agree(&copy, &blocks, &mut reach, &earlier, &links);
+        let lost: Vec<u32> = of(&copy, &blocks, &reach, &links).iter().map(|leak| leak.block).collect();
+        assert_eq!(lost, [1, 5]);
+    }
+}

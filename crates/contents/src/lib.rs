@@ -21,6 +21,8 @@ mod holders;
 mod kinds;
 mod leaks;
 mod links;
+#[cfg(test)]
+mod made;
 mod modules;
 mod names;
 mod paths;

@@ -159,12 +159,6 @@ impl Module {
     fn symbol(&self, at: u64, open: &Open) -> Option<String> {
         self.find(at, open).map(|symbol| crate::names::of_symbol(&symbol.name))
     }
-
-    /// The address of a symbol in the memory.
-    pub fn address_of(&self, name: &str, open: &Open) -> Option<u64> {
-        let all = self.symbols.get_or_init(|| symbols(&self.first, open).unwrap_or_default());
-        all.iter().find(|one| one.name == name).map(|one| one.at.wrapping_add(self.bias))
-    }
 }
 
 /// The variables of a file, in the order of their addresses: of its table of symbols, or of those that it exports.

@@ -12,6 +12,8 @@ mod nodes;
 mod owners;
 mod python;
 mod shapes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
@@ -108,12 +110,7 @@ impl Kinds {
         kinds
     }
 
-    /// The kind of a block.
-    pub fn get(&self, block: u32) -> &Kind {
-        &self.all[self.of[block as usize] as usize]
-    }
-
-    /// Its number.
+    /// The number of a block's kind.
     pub fn number(&self, block: u32) -> u32 {
         self.of[block as usize]
     }

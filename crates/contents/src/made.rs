@@ -1,0 +1,92 @@
+//! A process in a test: mappings and words that a test writes.
+
+use std::collections::BTreeMap;
+
+use allocanary_heap::{Block, Mapping, Memory, PAGE, Pages, Thread};
+
+use crate::blocks::Blocks;
+use crate::copy::{Copy, Room};
+use crate::kinds::{Heap, Kinds};
+use crate::modules::Modules;
+use crate::roots::{Place, Root};
+
+/// The memory of a process that never was.
+#[derive(Default)]
+pub struct Made {
+    mappings: Vec<Mapping>,
+    pages: Pages,
+    bytes: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Made {
+    /// One with a mapping that can be written, all of whose pages are there, for each of these: address and bytes.
+    pub fn of(mappings: &[(u64, u64)]) -> Made {
+        let maps: String =
+            mappings.iter().map(|(at, bytes)| format!("{at:x}-{:x} rw-p 0 00:0 0 \n", at + bytes)).collect();
+        let mut made = Made { mappings: allocanary_heap::parse_maps(&maps), ..Made::default() };
+        for &(from, bytes) in mappings {
+            made.pages.push(allocanary_heap::Run { from, to: from + bytes, state: allocanary_heap::State::Resident });
+            made.bytes.insert(from, vec![0; bytes as usize]);
+        }
+        made
+    }
+
+    /// Writes words.
+    pub fn put(&mut self, at: u64, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.write(at, &bytes);
+    }
+
+    /// Writes bytes.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        let (from, all) = self.bytes.range_mut(..=at).next_back().expect("a mapping");
+        let place = (at - from) as usize;
+        all[place..place + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Its copy.
+    pub fn copy(&self) -> Copy<'_> {
+        Copy::of(self, Room::for_all_of(self))
+    }
+}
+
+impl Memory for Made {
+    fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    fn threads(&self) -> &[Thread] {
+        &[]
+    }
+
+    fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some((from, all)) = self.bytes.range(..=at).next_back() else { return false };
+        let place = (at - from) as usize;
+        let Some(bytes) = all.get(place..place.saturating_add(into.len())) else { return false };
+        into.copy_from_slice(bytes);
+        true
+    }
+}
+
+/// Blocks at addresses, of so many bytes each.
+pub fn blocks(all: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
+    Blocks::new(all.into_iter().map(|(at, bytes)| Block { at, bytes }).collect())
+}
+
+/// A page of global variables.
+pub fn globals(at: u64) -> Vec<Root> {
+    vec![Root { place: Place::Global(0), from: at, to: at + PAGE, word: None }]
+}
+
+/// The kinds of blocks that are held by a page of global variables.
+pub fn kinds(made: &Made, blocks: &Blocks, at: u64) -> Vec<String> {
+    let copy = made.copy();
+    let (modules, roots) = (Modules::default(), globals(at));
+    let heap = Heap { copy: &copy, blocks, modules: &modules, roots: &roots };
+    let kinds = Kinds::of(&heap, None);
+    blocks.iter().map(|(index, _)| kinds.kind(kinds.number(index)).name.clone()).collect()
+}

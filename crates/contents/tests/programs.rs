@@ -1,0 +1,119 @@
+//! Programs that know what they have and what they lost, against what is read of them: running and stopped, stripped, under other
+//! allocators where their libraries are here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use allocanary_contents::{Contents, Wanted, take};
+use allocanary_heap::How;
+use allocanary_testing::programs::{Running, compiled};
+use allocanary_testing::skipped::skipped;
+
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Starts a program of ours, and reads what it says of itself. `None` if it cannot be compiled here.
+fn started(name: &str, flags: &[&str], preload: &str) -> Option<(Running, BTreeMap<String, u64>, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    let linked = ["-lstdc++"].into_iter().filter(|_| name.ends_with(".cpp"));
+    let flags: Vec<&str> = flags.iter().copied().chain(linked).collect();
+    let program = compiled(&source(name), folder.path(), &flags)?;
+    let mut command = Command::new(program);
+    if !preload.is_empty() {
+        command.env("LD_PRELOAD", preload);
+    }
+    let mut running = Running::start(&mut command);
+    let counts = running.counts();
+    Some((running, counts, folder))
+}
+
+fn read(running: &Running, how: How) -> Contents {
+    take(running.pid(), &Wanted { how, limit: 1 << 30, holders: true }, Duration::from_secs(60)).unwrap()
+}
+
+/// Blocks of a kind.
+fn kind(contents: &Contents, name: &str) -> u64 {
+    contents.kinds.iter().find(|row| row.kind == name).map_or(0, |row| row.blocks)
+}
+
+#[test]
+fn lost_blocks_are_found_block_for_block() {
+    for preload in ["", JEMALLOC] {
+        if !preload.is_empty() && !Path::new(preload).exists() {
+            skipped(format!("no {preload}"));
+            continue;
+        }
+        let Some((running, known, _folder)) = started("lost.c", &["-O2", "-s"], preload) else { return };
+        for how in [How::Running, How::Stopped] {
+            let contents = read(&running, how);
+            let leaked = contents.leaked.as_ref().unwrap_or_else(|| panic!("{:?}", contents.problems));
+            assert_eq!((leaked.blocks, leaked.direct_blocks), (known["lost"], known["direct"]), "{preload} {how:?}");
+            assert_eq!(contents.stopped.is_some(), how == How::Stopped);
+        }
+    }
+}
+
+#[test]
+fn blocks_that_move_are_not_lost() {
+    let Some((running, known, _folder)) = started("moving.c", &["-O2", "-pthread"], "") else { return };
+    for how in [How::Running, How::Stopped] {
+        let contents = read(&running, how);
+        let leaked = contents.leaked.as_ref().unwrap_or_else(|| panic!("{:?}", contents.problems));
+        assert_eq!(leaked.blocks, known["lost"], "{how:?}, {} readings", contents.readings);
+    }
+}
+
+#[test]
+fn kinds_and_holders_are_those_of_the_program() {
+    for flags in [&["-O2", "-g"], &["-O2", "-s"]] {
+        let Some((running, known, _folder)) = started("things.cpp", flags, "") else { return };
+        let contents = read(&running, How::Running);
+        let wanted = [
+            ("app::Peer (by make_shared)", known["peers"]),
+            ("app::Square[]", known["arrays"]),
+            ("app::Square", known["squares"]),
+            ("app::Circle", known["circles"]),
+            ("std::map or std::set node", known["nodes"]),
+            ("std::list node", known["list"]),
+            ("std::unordered_* node", known["hash"]),
+            ("std::string data", known["strings"]),
+        ];
+        for (name, count) in wanted {
+            assert_eq!(kind(&contents, name), count, "{name}: {:?}", contents.kinds);
+        }
+        let leaked = contents.leaked.as_ref().unwrap();
+        assert_eq!(leaked.blocks, known["lost"], "{:?}", leaked.rows);
+        let circles = leaked.rows.iter().find(|row| row.kind == "app::Circle").map_or(0, |row| row.blocks);
+        assert_eq!(circles, known["lost_circles"]);
+        if flags[1] == "-g" {
+            let holder =
+                |name: &str| contents.holders.iter().find(|one| one.name.starts_with(name)).map(|one| one.blocks);
+            assert_eq!(holder("`g_map"), Some(2 * 50_000));
+            assert_eq!(holder("`g_set"), Some(40_000));
+            assert_eq!(holder("`g_cache"), Some(2 * 20_000 + 1));
+        }
+    }
+}
+
+#[test]
+fn a_hostile_process_costs_no_more_than_its_blocks() {
+    let Some((running, known, _folder)) = started("hostile.cpp", &["-O1"], "") else { return };
+    let contents = read(&running, How::Stopped);
+    assert!(contents.blocks >= known["blocks"], "{}", contents.blocks);
+    assert!(contents.kinds.iter().chain(std::iter::once(&Default::default())).all(|row| row.kind.len() < 1000));
+    assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(0));
+}
+
+#[test]
+fn more_than_the_limit_is_refused_with_what_to_do() {
+    let Some((running, ..)) = started("lost.c", &["-O2"], "") else { return };
+    let error =
+        take(running.pid(), &Wanted { how: How::Running, limit: 4096, holders: false }, Duration::from_secs(10))
+            .unwrap_err();
+    assert!(error.to_string().contains("the limit is 4096: --limit allows more"), "{error}");
+}
