@@ -28,9 +28,10 @@ mod names;
 mod paths;
 mod python;
 mod reach;
+mod reading;
 mod roots;
 mod take;
 mod threads;
 
 pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Row, SCHEMA};
-pub use take::{Wanted, take};
+pub use take::{Wanted, take, take_core};

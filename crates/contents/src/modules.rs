@@ -5,6 +5,7 @@
 
 use std::cell::OnceCell;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
@@ -28,6 +29,8 @@ pub struct Module {
     /// Bytes of thread-local storage.
     tls: u64,
     first: Mapping,
+    /// Its segments in the file: address, place, bytes.
+    segments: Vec<[u64; 3]>,
     symbols: OnceCell<Vec<Symbol>>,
 }
 
@@ -69,6 +72,18 @@ impl Modules {
     pub fn find(&self, at: u64) -> Option<u32> {
         let after = self.0.partition_point(|one| one.from <= at);
         after.checked_sub(1).filter(|index| at < self.0[*index].to).map(|index| index as u32)
+    }
+
+    /// Reads what a file has for an address: `gcore` leaves out what cannot be written.
+    pub fn read_file(&self, at: u64, into: &mut [u8], open: &Open) -> bool {
+        let Some(module) = self.find(at).map(|index| self.get(index)) else { return false };
+        let place = module.segments.iter().find_map(|[from, place, bytes]| {
+            let within = at.wrapping_sub(module.bias).checked_sub(*from)?;
+            let ends = within.checked_add(into.len() as u64).is_some_and(|end| end <= *bytes);
+            ends.then(|| place.checked_add(within))?
+        });
+        let file = place.and_then(|place| Some((place, open(&module.first)?)));
+        file.is_some_and(|(place, file)| file.read_exact_at(into, place).is_ok())
     }
 
     /// One of them.
@@ -115,6 +130,7 @@ impl Module {
             bias: 0,
             tls: 0,
             first: mapping.clone(),
+            segments: Vec::new(),
             symbols: OnceCell::new(),
         }
     }
@@ -135,6 +151,7 @@ impl Module {
             match segment.p_type(endian) {
                 elf::PT_LOAD => {
                     first = first.min(at / PAGE * PAGE);
+                    self.segments.push([at, segment.p_offset(endian), segment.p_filesz(endian)]);
                     end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
                 }
                 elf::PT_TLS => self.tls = bytes,

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use allocanary_heap::{Memory, ptrace};
+use allocanary_heap::{CoreFile, Memory, ptrace};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +20,10 @@ pub struct Thread {
     pub registers: Vec<u64>,
 }
 
-/// The threads of a memory. `pid` is none for a core.
-pub fn of(memory: &dyn Memory, pid: Option<u32>, stopped: bool) -> Vec<Thread> {
+/// The threads of a live process.
+pub fn of(memory: &dyn Memory, pid: u32, stopped: bool) -> Vec<Thread> {
     let one = |thread: &allocanary_heap::Thread| {
         let mut found = Thread { tid: thread.tid, pointer: thread.pointer, ..Thread::default() };
-        let Some(pid) = pid else { return found };
         let about = |file: &str| fs::read(format!("/proc/{pid}/task/{}/{file}", thread.tid)).unwrap_or_default();
         found.name = String::from_utf8_lossy(about("comm").trim_ascii()).into_owned();
         if stopped {
@@ -35,6 +34,18 @@ pub fn of(memory: &dyn Memory, pid: Option<u32>, stopped: bool) -> Vec<Thread> {
         found
     };
     memory.threads().iter().map(one).collect()
+}
+
+/// The threads of a core.
+pub fn of_core(core: &CoreFile) -> Vec<Thread> {
+    let one = |(thread, (stack, registers)): (&allocanary_heap::Thread, &(u64, Vec<u64>))| Thread {
+        tid: thread.tid,
+        name: String::new(),
+        pointer: thread.pointer,
+        stack: Some(*stack),
+        registers: registers.clone(),
+    };
+    core.threads().iter().zip(&core.registers).map(one).collect()
 }
 
 /// The stack pointer and all registers of a thread that is stopped.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use allocanary_contents::{Contents, Wanted, take};
+use allocanary_contents::{Contents, Wanted, take, take_core};
 use allocanary_heap::How;
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
@@ -116,4 +116,21 @@ fn more_than_the_limit_is_refused_with_what_to_do() {
         take(running.pid(), &Wanted { how: How::Running, limit: 4096, holders: false }, Duration::from_secs(10))
             .unwrap_err();
     assert!(error.to_string().contains("the limit is 4096: --limit allows more"), "{error}");
+}
+
+#[test]
+fn a_core_has_the_same_contents() {
+    let Some((running, known, folder)) = started("things.cpp", &["-O2", "-g"], "") else { return };
+    let path = folder.path().join("core");
+    let gcore = Command::new("gcore").arg("-o").arg(&path).arg(running.pid().to_string()).output();
+    let path = folder.path().join(format!("core.{}", running.pid()));
+    if !gcore.is_ok_and(|output| output.status.success()) || !path.exists() {
+        return skipped("no gcore, which comes with gdb");
+    }
+    let wanted = Wanted { how: How::Running, limit: 1 << 30, holders: true };
+    let contents = take_core(&path, &wanted, Duration::from_secs(60)).unwrap();
+    assert_eq!(contents.leaked.as_ref().map(|leaked| leaked.blocks), Some(known["lost"]), "{:?}", contents.problems);
+    assert_eq!(kind(&contents, "app::Circle"), known["circles"]);
+    let holder = contents.holders.iter().find(|one| one.name.starts_with("`g_set`")).map(|one| one.blocks);
+    assert_eq!((holder, contents.process.pid), (Some(40_000), running.pid()));
 }

@@ -40,6 +40,8 @@ pub struct CoreFile {
     pub name: String,
     /// The path of its executable, if the core tells the mapped files.
     pub executable: String,
+    /// For each thread its stack pointer, and all its general registers.
+    pub registers: Vec<(u64, Vec<u64>)>,
     /// Bytes that the core should have and that lie behind its end.
     pub missing: u64,
     until: Option<Instant>,
@@ -51,14 +53,16 @@ pub struct CoreFile {
 struct Notes {
     /// From an address: where it is in its file, and the file.
     files: BTreeMap<u64, (u64, String)>,
-    /// The threads, each with its stack pointer.
-    threads: Vec<(Thread, u64)>,
+    /// The threads, each with its stack pointer and its registers.
+    threads: Vec<(Thread, u64, Vec<u64>)>,
     pid: u32,
     name: String,
 }
 
 /// In `struct elf_prstatus` of x86-64: the process's number; the registers, of which `rsp` and `fs_base` are the 19th and 21st.
 const PRSTATUS: (usize, usize, usize) = (32, 112 + 19 * 8, 112 + 21 * 8);
+/// All registers of a `struct elf_prstatus`.
+const REGISTERS: std::ops::Range<usize> = 112..112 + 27 * 8;
 /// In `struct elf_prpsinfo`: the number and the name, of up to 16 bytes.
 const PRPSINFO: (usize, usize) = (24, 40);
 
@@ -104,7 +108,7 @@ impl CoreFile {
         segments.sort_by_key(|one| one.from);
         segments.dedup_by(|one, before| one.from < before.from + before.bytes);
         let mut inodes: BTreeMap<&str, u64> = BTreeMap::new();
-        let main_stack = notes.threads.iter().find(|(thread, _)| thread.tid == notes.pid).map(|(_, stack)| *stack);
+        let main_stack = notes.threads.iter().find(|(thread, ..)| thread.tid == notes.pid).map(|(_, stack, _)| *stack);
         let (mut mappings, mut places, mut missing) = (Vec::new(), Vec::new(), 0);
         for one in segments {
             let to = one.from + one.bytes;
@@ -131,7 +135,8 @@ impl CoreFile {
             });
         }
         let executable = mappings.iter().find(|one| one.inode != 0).map(|one| one.name.clone()).unwrap_or_default();
-        let threads = notes.threads.iter().map(|(thread, _)| *thread).collect();
+        let threads = notes.threads.iter().map(|(thread, ..)| *thread).collect();
+        let registers = notes.threads.into_iter().map(|(_, stack, registers)| (stack, registers)).collect();
         let (pid, name) = (notes.pid, notes.name);
         let mut core = CoreFile {
             file,
@@ -143,6 +148,7 @@ impl CoreFile {
             pid,
             name,
             executable,
+            registers,
             missing,
             until,
             late: Cell::new(false),
@@ -175,6 +181,11 @@ impl CoreFile {
                 self.files.insert(mapping.inode, file);
             }
         }
+    }
+
+    /// The file of a mapping, if it could be opened and begins as the process's does.
+    pub fn file(&self, mapping: &Mapping) -> Option<File> {
+        self.files.get(&mapping.inode)?.try_clone().ok()
     }
 
     /// Whether the time for reading is over.
@@ -239,7 +250,8 @@ impl Notes {
                 NT_PRSTATUS => {
                     let (tid, stack, pointer) = PRSTATUS;
                     if let (Some(tid), Some(stack)) = (number(desc, tid), word(desc, stack)) {
-                        self.threads.push((Thread { tid, pointer: word(desc, pointer) }, stack));
+                        let registers = REGISTERS.step_by(8).filter_map(|at| word(desc, at)).collect();
+                        self.threads.push((Thread { tid, pointer: word(desc, pointer) }, stack, registers));
                     }
                 }
                 NT_PRPSINFO => {

@@ -33,7 +33,7 @@ pub struct HeapFlags {
     pub exact_shares: bool,
     /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
     /// [default: the parts].
-    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "html", "short", "core", "exact_shares"])]
+    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "html", "short", "exact_shares"])]
     pub contents: bool,
     /// Memory of the process that --contents may copy: a process that has more is refused [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]

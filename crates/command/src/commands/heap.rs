@@ -30,6 +30,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Does what is asked for.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
+    if let Some(file) = flags.core.as_ref().filter(|_| flags.contents) {
+        return contents::of_core(flags, file);
+    }
     if let Some(file) = &flags.core {
         let reading = limited(flags)?.take_core(file, time(flags)?).map_err(trouble)?;
         return shown(flags, reading, &[]);

@@ -2,6 +2,7 @@
 //! line each. What is asked of it beyond readings is here, for both sides.
 
 use std::io::{stdin, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +23,16 @@ enum Asked {
     /// What that advises.
     Advice { pid: u32 },
     /// What its heap contains.
-    Contents { pid: u32, stopped: bool, limit: u64, time: Duration },
+    Contents { of: Of, stopped: bool, limit: u64, time: Duration },
+}
+
+/// Whose contents.
+#[derive(Serialize, Deserialize)]
+pub enum Of {
+    /// A process.
+    Process(u32),
+    /// A core file.
+    Core(PathBuf),
 }
 
 /// The form of a diagnosis.
@@ -52,12 +62,15 @@ fn answer(text: &str) -> String {
             Ok(serde_json::to_string(&heap::advised(pid).into_iter().map(parts).collect::<Vec<_>>())
                 .unwrap_or_default())
         }
-        Ok(Asked::Contents { pid, stopped, limit, time }) => {
+        Ok(Asked::Contents { of, stopped, limit, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
-            let found = allocanary_contents::take(pid, &Wanted { how, limit, holders: true }, time);
-            found
-                .map_err(|error| error.to_string())
-                .and_then(|found| serde_json::to_string(&found).map_err(|error| error.to_string()))
+            let wanted = Wanted { how, limit, holders: true };
+            let found = match of {
+                Of::Process(pid) => allocanary_contents::take(pid, &wanted, time),
+                Of::Core(path) => allocanary_contents::take_core(&path, &wanted, time),
+            };
+            let line = |found| serde_json::to_string(&found).map_err(|error| error.to_string());
+            found.map_err(|error| error.to_string()).and_then(line)
         }
         Err(error) => Err(error.to_string()),
     };
@@ -89,8 +102,8 @@ pub fn diagnosis(
 }
 
 /// What the heap of a process contains.
-pub fn contents(reader: &mut Reader, pid: u32, stopped: bool, limit: u64, time: Duration) -> Result<Contents, String> {
-    let text = ask(reader, &Asked::Contents { pid, stopped, limit, time }, time)?;
+pub fn contents(reader: &mut Reader, of: Of, stopped: bool, limit: u64, time: Duration) -> Result<Contents, String> {
+    let text = ask(reader, &Asked::Contents { of, stopped, limit, time }, time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

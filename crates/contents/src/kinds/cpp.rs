@@ -117,7 +117,8 @@ impl Classes<'_> {
             let count = 64 - from as usize % 64;
             let start = bytes.len();
             bytes.resize(start + count, 0);
-            if !self.heap.copy.read(from, &mut bytes[start..]) {
+            let part = &mut bytes[start..];
+            if !self.heap.copy.read(from, part) && !self.heap.modules.read_file(from, part, self.heap.open) {
                 return None;
             }
             if let Some(end) = bytes[start..].iter().position(|byte| *byte == 0) {

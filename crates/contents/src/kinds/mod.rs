@@ -21,7 +21,7 @@ use allocanary_heap::Memory;
 
 use crate::blocks::Blocks;
 use crate::copy::Copy;
-use crate::modules::Modules;
+use crate::modules::{Modules, Open};
 use crate::python::Types;
 use crate::roots::Root;
 
@@ -58,6 +58,8 @@ pub struct Heap<'a> {
     pub modules: &'a Modules,
     /// The roots.
     pub roots: &'a [Root],
+    /// Opens the file of a mapping.
+    pub open: &'a Open<'a>,
 }
 
 impl Heap<'_> {

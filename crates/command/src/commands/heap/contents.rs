@@ -1,4 +1,4 @@
-//! `heap PID --contents`: what the heap contains. In: a process, or saved contents. Out: a text, JSON, a file that only this user can read.
+//! `heap PID --contents`: what the heap contains. In: a process, a core file, or saved contents. Out: a text, JSON, a file that only this user can read.
 
 use std::fs;
 use std::io::Read;
@@ -17,7 +17,8 @@ use allocanary_study::error::{Error, Result};
 
 use super::{memory, time};
 use crate::args::HeapFlags;
-use crate::commands::{reader, terminal};
+use crate::commands::reader::{self, Of};
+use crate::commands::terminal;
 
 /// What may be copied of a process unless --limit says another.
 const LIMIT: u64 = 2 << 30;
@@ -28,19 +29,29 @@ const TIMES: u64 = 5;
 pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
     let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
-    let limit = limit(flags)?;
-    let allowed = match &flags.memory {
-        Some(_) => memory(flags)?,
-        None => MEMORY + TIMES * resident.min(limit),
-    };
     if flags.freeze {
         let expected = show_duration(Frozen::expected_pause(resident));
         terminal::tell(format_args!(
             "process {pid} stands still while its memory is copied: about {expected} expected"
         ));
     }
+    of(flags, Of::Process(pid), resident)
+}
+
+/// Reads a core file, and prints what its heap contains.
+pub fn of_core(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
+    let bytes = fs::metadata(file).map_err(|error| Error::file(file, "reading", error))?.len();
+    of(flags, Of::Core(file.into()), bytes)
+}
+
+fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
+    let limit = limit(flags)?;
+    let allowed = match &flags.memory {
+        Some(_) => memory(flags)?,
+        None => MEMORY + TIMES * bytes.min(limit),
+    };
     let mut child = Reader::new(allowed);
-    let found = reader::contents(&mut child, pid, flags.freeze, limit, time(flags)?);
+    let found = reader::contents(&mut child, of, flags.freeze, limit, time(flags)?);
     let found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
     if let Some(file) = &flags.save {
         let line = line(&found)?;
