@@ -16,6 +16,10 @@ fn heap(line: &str) -> Ran {
     allocanary(Path::new("/"), words(&format!("heap {line}")))
 }
 
+fn golden(name: &str) -> String {
+    fs::read_to_string(golden_path(name)).unwrap()
+}
+
 /// A process that waits until it is dropped.
 struct Waiting(Child);
 
@@ -98,6 +102,53 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);
 }
 
+/// What a process contains, saved by the first schema: it stays readable.
+#[test]
+fn saved_contents_are_shown_and_compared() {
+    let [before, after] = ["contents-before.json", "contents-after.json"].map(golden_path);
+    let narrow = |line: String| -> Ran {
+        let mut heap = command(Path::new("/"));
+        heap.env("COLUMNS", "80").arg("heap").args(words(&line)).finish().unwrap().into()
+    };
+    let shown = narrow(format!("show {}", after.display()));
+    assert_eq!((shown.code, shown.err.as_str()), (Some(0), ""));
+    assert_golden("contents.txt", &shown.out);
+    let compared = narrow(format!("diff {} {}", before.display(), after.display()));
+    assert_eq!((compared.code, compared.err.as_str()), (Some(0), ""));
+    assert_golden("contents-diff.txt", &compared.out);
+    for text in [&shown.out, &compared.out] {
+        assert!(!text.contains('\x1b') && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    let json = heap(&format!("show {} --json", after.display()));
+    assert_eq!(json.out, fs::read_to_string(&after).unwrap());
+    let mixed = heap(&format!("diff {} {}", before.display(), golden_path("heap-after.json").display()));
+    assert!(mixed.code == Some(2) && mixed.err.contains("two files with --contents, or two without"), "{mixed:?}");
+}
+
+#[test]
+fn what_a_process_contains_is_read_within_limits_and_saved() {
+    let folder = tempdir().unwrap();
+    let process = Waiting::start(&["cat"]);
+    let line = format!("heap {} --contents --json --save a.json", process.pid());
+    let ran = allocanary(folder.path(), words(&line));
+    if ran.err.contains("may not be read") {
+        return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
+    }
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+    let sum = |rows: &serde_json::Value, what: &str| -> u64 {
+        rows.as_array().unwrap().iter().map(|row| row[what].as_u64().unwrap()).sum()
+    };
+    assert_eq!(value["process"]["pid"], process.pid());
+    for what in ["bytes", "blocks"] {
+        let (all, lost) = (value[what].as_u64().unwrap(), value["leaked"][what].as_u64().unwrap());
+        assert_eq!(sum(&value["kinds"], what), all, "{value}");
+        assert_eq!(sum(&value["holders"], what) + lost, all, "each block has one holder or is leaked: {value}");
+    }
+    assert_eq!(fs::metadata(folder.path().join("a.json")).unwrap().permissions().mode() & 0o777, 0o600);
+    let small = heap(&format!("{} --contents --limit 4KiB", process.pid()));
+    assert!(small.code == Some(2) && small.err.contains("--limit allows more"), "{small:?}");
+}
+
 #[test]
 fn a_watch_ends_with_its_process() {
     watched(Waiting::start(&["cat"]), drop);
@@ -148,6 +199,8 @@ fn what_is_wrong_is_told_in_a_line() {
         path.to_str().unwrap().to_string()
     };
     let later = at("later", "{\"schema\":99}\n");
+    let later_contents =
+        at("later-contents", &golden("contents-after.json").replace("\"contents\":1", "\"contents\":99"));
     let other = at("other", "{}\n");
     let empty = at("empty", "\n");
     let none = at("none", "text\n");
@@ -160,6 +213,8 @@ fn what_is_wrong_is_told_in_a_line() {
         ("show".into(), "heap show: wanted one file"),
         ("1 --watch never".into(), "--watch: wanted a time of 100ms or more, such as 5s; found `never`"),
         ("1 --deadline never".into(), "--deadline: wanted a time of 1ms or more, such as 10s; found `never`"),
+        ("1 --contents --limit much".into(), "--limit: wanted a size such as 2GiB; found `much`"),
+        (format!("show {later_contents}"), "contents of schema 99; this command knows up to 1"),
         (format!("--core {none}"), "wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it"),
         ("--core /nowhere/core".into(), "/nowhere/core: No such file"),
         (format!("show {later}"), "line 1: a reading of schema 99; this command knows up to 1"),

@@ -118,6 +118,8 @@ pub struct Lost {
     pub kind: String,
     /// The bytes of each block.
     pub each: u64,
+    /// The address of the first one, for a debugger.
+    pub first: u64,
     /// Blocks.
     pub blocks: u64,
     /// Of them, those that no other leaked block leads to.

@@ -76,9 +76,14 @@ pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak]) -> Leaked {
     let of_direct: HashMap<(u32, u64), u64> =
         sums(direct().map(|leak| (key(leak), 0))).into_iter().map(|(key, blocks, _)| (key, blocks)).collect();
     let sums = sums(leaks.iter().map(|leak| (key(leak), bytes(leak))));
+    let mut first: HashMap<(u32, u64), u64> = HashMap::new();
+    for leak in leaks {
+        first.entry(key(leak)).or_insert(heap.blocks.get(leak.block).at);
+    }
     let row = |(key, blocks, bytes): &((u32, u64), u64, u64)| Lost {
         kind: kinds.kind(key.0).name.clone(),
         each: key.1,
+        first: first.get(key).copied().unwrap_or(0),
         blocks: *blocks,
         direct: of_direct.get(key).copied().unwrap_or(0),
         bytes: *bytes,

@@ -26,7 +26,7 @@ pub fn text(bytes: &[u8]) -> Option<&[u8]> {
         let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
         let text = &rest[..end];
         // The bytes of a pointer can be letters: six of them.
-        let least = if from % 8 == 0 { 7 } else { 4 };
+        let least = if from.is_multiple_of(8) { 7 } else { 4 };
         let long = text.len() >= least && 2 * text.len() + 16 >= bytes.len();
         (long && is_text(text)).then_some(text)
     };

@@ -70,7 +70,7 @@ const MOST: usize = 1 << 20;
 
 impl Classes<'_> {
     fn class(&mut self, table: u64) -> Option<Name> {
-        if table % 8 != 0 || !self.is_constant(table) {
+        if !table.is_multiple_of(8) || !self.is_constant(table) {
             return None;
         }
         if let Some(known) = self.known.get(&table) {

@@ -28,7 +28,7 @@ fn is_tree_node(heap: &Heap, index: u32, at: u64) -> bool {
         return false;
     }
     let word = |at: u64| heap.word(at);
-    let child = |child: u64| child == 0 || child % 8 == 0 && word(child.wrapping_add(8)) == Some(at);
+    let child = |child: u64| child == 0 || child.is_multiple_of(8) && word(child.wrapping_add(8)) == Some(at);
     let of_parent = [8, 16, 24].into_iter().any(|place| word(parent.wrapping_add(place)) == Some(at));
     of_parent && child(left) && child(right)
 }

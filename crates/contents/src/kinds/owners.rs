@@ -102,7 +102,7 @@ impl Owners<'_, '_> {
         }
         let whole = self.heap.blocks.get(map);
         let (size, from, to) = (word(1), word(5), word(9));
-        let inside = |at: u64| at >= whole.at && at < whole.at + whole.bytes && at % 8 == 0;
+        let inside = |at: u64| at >= whole.at && at < whole.at + whole.bytes && at.is_multiple_of(8);
         if size < 8
             || size.checked_mul(8).is_none_or(|bytes| bytes > whole.bytes)
             || !inside(from)

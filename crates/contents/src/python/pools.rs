@@ -60,7 +60,13 @@ fn read(copy: &Copy, at: u64, pool: u64) -> Option<Vec<Block>> {
     let word = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     let (given, class, next, last) = (number(0), number(36), number(40), number(44));
     let size = 16 * (class + 1);
-    if class >= 32 || last != pool - size || next < HEADER || (next - HEADER) % size != 0 || next > pool || given == 0 {
+    if class >= 32
+        || last != pool - size
+        || next < HEADER
+        || !(next - HEADER).is_multiple_of(size)
+        || next > pool
+        || given == 0
+    {
         return None;
     }
     let ever = (next - HEADER) / size;

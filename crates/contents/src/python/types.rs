@@ -103,7 +103,7 @@ impl Types {
 
     fn known(&self, copy: &Copy, at: u64) -> Option<Type> {
         // Types are aligned, and no small number.
-        if at % 8 != 0 || at < 1 << 16 {
+        if !at.is_multiple_of(8) || at < 1 << 16 {
             return None;
         }
         if let Some(known) = self.known.borrow().get(&at) {
@@ -126,7 +126,7 @@ impl Types {
         }
         let (bytes, flags) = (word(at, BASIC_SIZE)?, word(at, FLAGS)?);
         let name = text(copy, at)?;
-        (bytes >= 16 && bytes < 1 << 20).then(|| Type {
+        ((16..1 << 20).contains(&bytes)).then(|| Type {
             weak: name.starts_with("weak"),
             name,
             collected: flags & COLLECTED != 0,

@@ -18,9 +18,10 @@ pub fn answer(contents: &Contents) -> String {
 }
 
 fn lost(leaked: &Leaked) -> String {
-    let blocks = if leaked.blocks == 1 { "1 block is".into() } else { format!("{} blocks are", count(leaked.blocks)) };
+    let verb = if leaked.blocks == 1 { "is" } else { "are" };
     let most = leaked.rows.first().map(|row| format!(", {} of them {}", count(row.blocks), row.kind));
-    format!("{} in {blocks} leaked{}.", bytes(leaked.bytes), most.filter(|_| leaked.blocks > 1).unwrap_or_default())
+    let most = most.filter(|_| leaked.blocks > 1).unwrap_or_default();
+    format!("{} in {} {verb} leaked{most}.", bytes(leaked.bytes), blocks(leaked.blocks))
 }
 
 /// The largest holder, or the largest kind if no holders were looked for.
@@ -33,11 +34,15 @@ fn most(contents: &Contents) -> Option<String> {
     let inside =
         largest.map(|inside| format!(", {} of it in {} x {}", bytes(inside.bytes), count(inside.blocks), inside.kind));
     Some(format!(
-        "Of {} live, {} holds {} in {} blocks{}.",
+        "Of {} live, {} holds {} in {}{}.",
         bytes(contents.bytes),
         holder.name,
         bytes(holder.bytes),
-        count(holder.blocks),
+        blocks(holder.blocks),
         inside.unwrap_or_default()
     ))
+}
+
+fn blocks(number: u64) -> String {
+    if number == 1 { "1 block".into() } else { format!("{} blocks", count(number)) }
 }

@@ -6,7 +6,14 @@ const LOOK: Look = Look { color: false, width: 80 };
 
 fn contents(leaked: u64) -> Contents {
     let row = |kind: &str, blocks: u64, bytes: u64| Row { kind: kind.into(), likely: false, blocks, bytes };
-    let lost = Lost { kind: "app::Peer".into(), each: 72, blocks: leaked, direct: leaked / 2, bytes: 72 * leaked };
+    let lost = Lost {
+        kind: "app::Peer".into(),
+        each: 72,
+        first: 0x1000,
+        blocks: leaked,
+        direct: leaked / 2,
+        bytes: 72 * leaked,
+    };
     let inside =
         Inside { depth: 0, offset: 16, kind: "app::Circle".into(), blocks: 20_000, bytes: 800_000, with_all: 900_000 };
     Contents {
