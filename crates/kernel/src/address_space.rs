@@ -1,8 +1,9 @@
-//! Which address space this is. In: nothing. Out: a number, another one in a forked child, and the same in a child that shares memory.
+//! Identifies the address space of this process. In: nothing. Out: a number. A forked child has another number; a child that shares
+//! memory has the same one.
 //!
-//! A process id does not tell: the child of `vfork`, and of `clone` with `CLONE_VM`, has another one, and works on the very memory of its
-//! parent. The number lies on a page that the kernel wipes in a fork's child (`MADV_WIPEONFORK`, Linux 4.14): a child that finds zero there
-//! takes the next one. Before Linux 4.14 the number is the process id.
+//! A process id is not enough: a child of `vfork`, or of `clone` with `CLONE_VM`, has another process id, but works on its parent's memory.
+//! The number is on a page that the kernel wipes in a fork's child (`MADV_WIPEONFORK`, Linux 4.14). A child that finds zero there takes the
+//! next number. Before Linux 4.14 the number is the process id.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -11,11 +12,11 @@ use crate::sys::{map_zeroed, unmap};
 
 const PAGE: usize = 4096;
 
-/// The word on the page; null before the first question. The page stays for the life of the process.
+/// The word on the page; null before the first call of [`number`]. The page stays for the life of the process.
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
-/// The last number that was given. A child has a copy, so that its number is one that no parent of it had.
+/// The last number that was given. A child has a copy, so its number is one that none of its parents had.
 static LAST: AtomicU32 = AtomicU32::new(0);
-/// There is no page: process ids are used, for the life of the process.
+/// Used if there is no page: process ids, for the life of the process.
 static NO_WORD: AtomicU32 = AtomicU32::new(0);
 
 /// The number of this address space, never 0. Allocates nothing, takes no lock, and leaves `errno` as it is.
@@ -40,7 +41,7 @@ fn no_word() -> *mut AtomicU32 {
     (&raw const NO_WORD).cast_mut()
 }
 
-/// The word of all threads: the one that was made first, also if it is none.
+/// The word of all threads: the one that was made first, even if that is [`NO_WORD`].
 #[cold]
 fn first_word() -> *mut AtomicU32 {
     let made = wiped_page();

@@ -21,7 +21,7 @@ impl Available {
         Available::least(read_into("/proc/meminfo", &mut [0; 4096])?, Groups::own(&mut [0; 4096]))
     }
 
-    /// Fails if fewer than `wanted` bytes are available. `what` names the part that needs them, for the error.
+    /// Fails if fewer than `wanted` bytes are available. `what` names the part that needs the bytes, for the error.
     pub fn check(wanted: u64, what: &str) -> Result<(), String> {
         match Available::here() {
             Some(available) if available.bytes < wanted => Err(format!(
@@ -35,7 +35,7 @@ impl Available {
     }
 
     /// Checks the memory for blocks of `held` bytes in total. Every allocator needs more than the blocks: this adds a
-    /// quarter. A program whose allocator needs more than that is killed by the kernel.
+    /// quarter. If an allocator needs more than that, the kernel kills the program.
     pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
         Available::check_blocks_and_files(held, 0, what)
     }
@@ -46,7 +46,7 @@ impl Available {
     }
 
     /// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice
-    /// `held`. A page of one block size cannot serve another size at once. Measured with 50 to 100 MiB of `server`,
+    /// `held`. A page of one block size cannot serve another size immediately. Measured with 50 to 100 MiB of `server`,
     /// `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
     pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
         Available::check(held * 2, &format!("{what}, and as much again for the allocator"))

@@ -13,7 +13,7 @@ use crate::sys::{first_number, open, read_from, read_into, try_read_into};
 /// The place where Linux distributions and container runtimes mount the hierarchies.
 pub const MOUNT: &str = "/sys/fs/cgroup";
 
-/// From here on a number is no limit: v1 writes "no limit" as the largest number of whole pages. v2 writes `max`.
+/// A number from here on means "no limit": v1 writes "no limit" as the largest number of whole pages. v2 writes `max`.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Room for the longest text of a `/proc/<pid>/cgroup`.
@@ -49,7 +49,8 @@ pub struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// The groups that are `listed` as in `/proc/<pid>/cgroup`, in hierarchies that are mounted in the folder `mount`.
+    /// The groups in the text `listed`, which has the form of `/proc/<pid>/cgroup`. `mount` is the folder where the
+    /// hierarchies are mounted.
     pub const fn new(listed: &'a str, mount: &'a str) -> Groups<'a> {
         Groups { listed, mount }
     }
@@ -67,10 +68,10 @@ impl<'a> Groups<'a> {
     }
 
     /// The groups in which `controller` may limit the process: its own and each one above it, up to the root. If both
-    /// versions are in use, those of version 1 come first: a controller that it has is not in version 2.
+    /// versions are in use, those of version 1 come first: a controller of version 1 is not in version 2.
     ///
-    /// In a container the root of the mount may be the process's own group, while the path is the host's. Then the parts of
-    /// the path do not exist: their files are not found, and the root has the container's limits.
+    /// In a container the root of the mount may be the process's own group, while the path is the host's. Then the folders
+    /// of the path do not exist, and the root has the container's limits.
     pub fn of(self, controller: Controller) -> impl Iterator<Item = Group<'a>> {
         let name = controller.name();
         let own = move |is_v2: bool| {
@@ -88,7 +89,8 @@ impl<'a> Groups<'a> {
         own(false).chain(own(true)).flat_map(|own| successors(Some(own), Group::parent))
     }
 
-    /// The lowest limit of `controller` up to the root, whose file is `v2` or `v1`; `None` if there is none.
+    /// The lowest limit of `controller` up to the root; `None` if there is none. The limit's file is named `v2` or
+    /// `v1`, by version.
     pub fn least(self, controller: Controller, v2: &'static str, v1: &'static str) -> Option<Limit<'a>> {
         let limit = |group: Group<'a>| {
             let file = if group.is_v2 { v2 } else { v1 };
@@ -131,7 +133,7 @@ impl Limit<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     mount: &'a str,
-    /// Where its hierarchy may be mounted below `mount`.
+    /// The folders below `mount` in which its hierarchy may be mounted.
     folders: [&'a str; 2],
     path: &'a str,
     /// Whether it is of version 2.
@@ -157,7 +159,7 @@ impl<'a> Group<'a> {
         length.map(|length| &text[..length])
     }
 
-    /// The first number in a file of the group; `None` if it has none, as `max`.
+    /// The first number in a file of the group; `None` if the file has no number, such as `max`.
     pub fn number(&self, file: &str) -> Option<u64> {
         first_number(self.read(file, &mut [0; 64]).ok()?)
     }
@@ -184,7 +186,7 @@ impl<'a> Group<'a> {
     }
 
     fn read_below(&self, folder: &str, file: &str, text: &mut [u8]) -> Result<usize> {
-        // On the stack. A path that is longer is not read, but the groups above it are.
+        // On the stack. A longer path is not read, but the groups above it are.
         let mut path = [0; 1024];
         let mut length = 0;
         for part in self.parts(folder, file) {

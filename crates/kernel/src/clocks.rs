@@ -32,7 +32,7 @@ mod tests {
             let (passed, ran) = (monotonic_nanos() - before, thread_cpu_time() - ran);
             passed >= 20_000_000 && ran < Duration::from_millis(20)
         };
-        // A virtual machine may count time against a thread that it did not give to it: seldom, and not ten times.
+        // A virtual machine may charge a thread with time in which it did not run: rarely, and not ten times in a row.
         assert!((0..10).any(|_| sleeps()));
     }
 }

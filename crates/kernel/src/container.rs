@@ -1,7 +1,7 @@
 //! The number of CPUs that this process may really use. In: the scheduler's affinity mask and the control groups'
 //! quotas. Out: the lower of the two, and any problem on the way.
 //!
-//! Nothing here allocates, because an allocator is sized by it before its first allocation.
+//! Nothing here allocates: an allocator is sized by this number before its first allocation.
 
 use std::io::ErrorKind;
 
@@ -47,7 +47,7 @@ impl Trouble {
 }
 
 impl Cpus {
-    /// That many CPUs, under a quota if there is one.
+    /// CPUs of an affinity mask, and a quota if there is one.
     pub const fn new(affinity: u32, quota_milli: Option<u64>) -> Cpus {
         Cpus { affinity, quota_milli, trouble: None }
     }
@@ -75,7 +75,7 @@ impl Cpus {
     }
 
     /// The number of whole CPUs: the lower of affinity and quota, at least 1. A part of a CPU is rounded up: under a
-    /// quota of 1.5 two threads do run at the same time, although not always.
+    /// quota of 1.5 two threads run at the same time, although not always.
     pub fn count(&self) -> u32 {
         let quota = self.quota_milli.map_or(u64::MAX, |milli| milli.div_ceil(1000));
         quota.min(u64::from(self.affinity)).max(1) as u32
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(trouble("0 100000"), Some(Trouble::Zero));
         assert_eq!(trouble("100000 0"), Some(Trouble::Zero));
         assert_eq!(trouble("max"), None);
-        // Root may read every file, but nobody reads a folder.
+        // Root may read every file, but even root cannot read a folder as a file.
         for folder in ["cpu.max/x", "a/cpu.max/x"] {
             let unreadable = found("0::/a\n", &[(folder, "")]);
             assert_eq!((unreadable.trouble, unreadable.quota_milli), (Some(Trouble::Unreadable), None));

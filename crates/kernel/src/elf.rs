@@ -1,13 +1,13 @@
-//! Whether this machine's programs can load a file, by the first bytes of it. In: a path. Out: nothing, or what it is instead.
+//! Whether this machine's programs can load a file, by its first bytes. In: a path. Out: nothing, or what the file is instead.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The bytes of an ELF header up to and with the machine.
+/// The length of an ELF header up to and including the machine.
 const HEAD: usize = 20;
 
-/// Fails if a file is no ELF file of the kind that this command is: of another architecture, or no library at all.
+/// Fails if a file is not an ELF file of this command's kind: it is of another architecture, or not a library.
 pub fn check_loadable(path: &Path) -> Result<(), String> {
     let own = head(Path::new("/proc/self/exe"))?;
     check(&head(path)?, &own).map_err(|wrong| format!("{}: {wrong}", path.display()))
@@ -19,7 +19,7 @@ fn head(path: &Path) -> Result<Vec<u8>, String> {
     read.map(|_| head).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Class and byte order are the fifth and the sixth byte; the machine is a number of two bytes at 18.
+/// The class is the fifth byte, the byte order is the sixth, and the machine is a number of two bytes at offset 18.
 fn check(found: &[u8], own: &[u8]) -> Result<(), String> {
     if found.len() < HEAD || !found.starts_with(b"\x7fELF") {
         return Err("wanted a shared library (ELF), found another kind of file".into());
@@ -35,7 +35,7 @@ fn check(found: &[u8], own: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The machine by name, as far as Debian has it.
+/// The name of the machine, for those that Debian supports.
 fn machine(head: &[u8]) -> String {
     let number = match head[5] {
         2 => u16::from_be_bytes([head[18], head[19]]),

@@ -1,7 +1,7 @@
 //! FNV-1a, a hash that is the same in every build. In: bytes. Out: a number.
 //!
-//! The standard library's hasher may change between compilers, and rows and files of several builds are compared. It resists
-//! no attack: nothing here needs that.
+//! The standard library's hasher may change between compilers, but rows and files of several builds are compared. FNV-1a
+//! does not resist attacks; nothing here needs that.
 
 /// A hash of the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Goes on with these bytes.
+    /// Adds these bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -1,15 +1,16 @@
-//! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: turns.
+//! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: calls with the
+//! value, one at a time.
 //!
-//! If another thread holds a `Mutex` while the process forks, it stays locked in the child for ever: the thread that
-//! would unlock it does not exist there. Allocators' statistics are read in such children too. A child of `vfork` shares
-//! the memory, and takes its turn as a thread does.
+//! If another thread holds a `Mutex` while the process forks, the `Mutex` stays locked in the child for ever: the thread
+//! that would unlock it does not exist there. Allocators' statistics are read in such children too. A child of `vfork`
+//! shares the memory, and waits for the lock like a thread.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::address_space;
 
-/// A value, and the address space whose thread has its turn.
+/// A value, and the address space of the thread that holds the lock.
 pub struct ForkLock<T> {
     /// The holder's address space; 0 if no thread holds the lock.
     holder: AtomicU32,
@@ -26,23 +27,23 @@ impl<T> ForkLock<T> {
         ForkLock { holder: AtomicU32::new(0), value: UnsafeCell::new((0, value)) }
     }
 
-    /// Calls `work` with the value when it is this thread's turn. The second argument says whether the value was last
-    /// used before a fork, or never: it may then be half written.
+    /// Waits for the lock, and calls `work` with the value. The second argument is true if the value was last used
+    /// before a fork, or never: it may then be half written.
     pub fn with<R>(&self, work: impl FnOnce(&mut T, bool) -> R) -> R {
         self.with_number(address_space::number(), work)
     }
 
-    /// Begins a turn that [`end`](Self::end) ends. It is for handlers around a fork, so that no other thread has its
-    /// turn then.
+    /// Takes the lock until [`end`](Self::end). For handlers around a fork, so that no other thread holds the lock
+    /// during the fork.
     pub fn begin(&self) {
         self.begin_as(address_space::number());
     }
 
-    /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
+    /// Frees the lock of [`begin`](Self::begin), in the parent and in the child.
     ///
     /// # Safety
     ///
-    /// The calling thread, or the one of the parent that forked, began this turn.
+    /// The calling thread, or the thread of the parent that forked, called `begin`.
     pub unsafe fn end(&self) {
         self.holder.store(0, Ordering::Release);
     }
@@ -66,7 +67,7 @@ impl<T> ForkLock<T> {
     }
 }
 
-/// Ends a turn, also by a panic.
+/// Frees the lock, also after a panic.
 struct Free<'a>(&'a AtomicU32);
 
 impl Drop for Free<'_> {

@@ -5,8 +5,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The low half is the first free number (0: none). The high half counts changes: if the list went from a number and
-/// back to it while a thread was away, the thread sees the change.
+/// The low half is the first free number (0: none). The high half counts changes: if the first number was taken and put
+/// back while a thread did not run, the thread sees the change (ABA problem).
 #[derive(Default)]
 pub struct FreeList(AtomicU64);
 
@@ -24,7 +24,8 @@ impl FreeList {
             if number == 0 {
                 return None;
             }
-            // If another thread took the number meanwhile, the value read here is discarded with the failed exchange.
+            // If another thread has taken the number since then, the exchange fails and the value read here is
+            // discarded.
             let after = next(number)?.load(Relaxed) & u64::from(u32::MAX);
             match self.0.compare_exchange_weak(head, changed(head) | after, AcqRel, Acquire) {
                 Ok(_) => return Some(number),

@@ -1,11 +1,12 @@
 //! Sums `/proc/PID/smaps` up by the kind of mapping. In: a process, or the text in pieces, cut anywhere. Out: bytes by
 //! kind. Allocates nothing.
 //!
-//! Two kinds have no name, and are known by what lies directly below them: a thread's stack by its guard, an inaccessible
-//! page; the bss by the data of its file, which is writable. The kernel joins anonymous mappings that touch, so heap above
-//! a stack or above the bss of a library may be in one mapping with it. From Linux 6.7 on it marks stacks (`nh`, no huge
-//! pages) and does not join them with heap. What has no mark is taken as a stack up to 8 MiB, and what follows a library
-//! as its bss up to 1 MiB. The C library of later kernels may guard stacks without a mapping; stacks then count as heap.
+//! Two kinds have no name. They are recognised by the mapping directly below them: a thread's stack by its guard, an
+//! inaccessible page; the bss by the writable data of its file. The kernel joins adjacent anonymous mappings, so heap
+//! above a stack or above the bss of a library may be in the same mapping. From Linux 6.7 on the kernel marks stacks
+//! (`nh`, no huge pages) and does not join them with heap. A mapping without a mark counts as a stack up to 8 MiB, and a
+//! mapping after a library as its bss up to 1 MiB. Later C libraries may guard stacks without a mapping; such stacks count
+//! as heap.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,30 +22,30 @@ pub struct Mappings {
     pub stacks: u64,
     /// Other anonymous mappings, the break included.
     pub heap: u64,
-    /// Of the heap, in the break (`[heap]`).
+    /// The part of the heap that is in the break (`[heap]`).
     pub brk: u64,
     /// Shared mappings.
     pub other: u64,
-    /// Of the heap, in transparent huge pages.
+    /// The part of the heap that is in transparent huge pages.
     pub huge: u64,
-    /// Of the heap, given back lazily (MADV_FREE), and resident until the kernel needs it.
+    /// The part of the heap that was given back lazily (MADV_FREE). It is resident until the kernel needs it.
     pub lazy: u64,
-    /// In swap, of all mappings: not resident, and in no kind.
+    /// Bytes of all mappings in swap. They are not resident, and are in no kind.
     pub swap: u64,
 }
 
-/// What was counted of a mapping, in bytes.
+/// The counts of a mapping, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Resident.
     pub resident: u64,
-    /// Of that, in huge pages.
+    /// The part of it in huge pages.
     pub huge: u64,
     /// In swap.
     pub swapped: u64,
 }
 
-/// The text as far as it was read.
+/// The state after the pieces that were read.
 struct Reader {
     found: Mappings,
     line: [u8; LONGEST],
@@ -55,14 +56,14 @@ struct Reader {
     program: Option<u64>,
 }
 
-/// A line's beginning is enough: a header's path comes last, and its first letter tells the kind.
+/// The beginning of a line is enough: a header's path comes last, and its first letter gives the kind.
 const LONGEST: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Program,
     Stack,
-    /// A stack, by what lies below it.
+    /// A stack, because a guard is below it.
     Guarded,
     Heap,
     Other,
@@ -104,8 +105,8 @@ impl Mappings {
         }
     }
 
-    /// The same from the text of `maps` and what somebody else has counted: `count` tells it of the mapping that begins at an address.
-    /// Which stacks have a mark is not in that text.
+    /// The same from the text of `maps` and counts of another source: `count` returns those of the mapping that begins at an address.
+    /// This text does not have the marks of stacks.
     pub fn of(maps: &[u8], count: impl Fn(u64) -> Counts) -> Mappings {
         let mut reader = Reader::new();
         for line in maps.split_inclusive(|byte| *byte == b'\n') {
@@ -240,9 +241,9 @@ impl Reader {
 
 /// The largest page is 64 KiB.
 const MOST_GUARD: u64 = 64 << 10;
-/// What a thread gets by default where `ulimit -s` was not changed.
+/// The default size of a thread's stack if `ulimit -s` was not changed.
 const MOST_STACK: u64 = 8 << 20;
-/// Some ten of 1,900 libraries of Debian have more, sanitizers and drivers of graphics.
+/// Some ten of 1,900 libraries of Debian have more: sanitizers and graphics drivers.
 const MOST_BSS: u64 = 1 << 20;
 
 /// `7f00-7f10 rw-p 00000000 00:00 0    /path`.
@@ -342,7 +343,7 @@ mod tests {
         });
     }
 
-    /// What was found in `lines`, in KiB: program, stacks, heap.
+    /// The result of `lines`, in KiB: program, stacks, heap.
     fn kinds(lines: &[&str]) -> [u64; 3] {
         let mut reader = Reader::new();
         lines.iter().for_each(|line| reader.take(format!("{line}\n").as_bytes()));
@@ -379,7 +380,8 @@ mod tests {
         );
     }
 
-    /// Whether `holds` once. Other tests of this process map, unmap and start threads meanwhile.
+    /// Whether `holds` returns true at least once. Other tests of this process map, unmap and start threads at the same
+    /// time.
     fn soon(holds: impl Fn() -> bool) -> bool {
         (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));

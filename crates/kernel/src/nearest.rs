@@ -1,30 +1,32 @@
-//! The memory limit that is the nearest for this process, and what is in use under it. In: control groups. Out: two
+//! The memory limit that this process will reach first, and the memory in use under it. In: control groups. Out: two
 //! numbers of bytes.
 //!
-//! A group is killed for what it uses, and not for what one process has: so its own count is read, and that of each group
-//! above it. Pages of files do not count: the kernel reclaims them before it kills. They are in `memory.stat`, a long text,
-//! which is read only where more than half of the limit is in use. Nothing is allocated.
+//! The kernel kills for the memory of a whole group, and not for that of one process. So the count of this process's group
+//! is read, and that of each group above it. Pages of files do not count: the kernel reclaims them before it kills. Their
+//! count is in `memory.stat`, a long text, which is read only if more than half of the limit is in use. Nothing is
+//! allocated.
 //!
-//! A file that is not there sets no limit: the root has none, and in a container the path may be the host's. Where no group can be
-//! seen at all, or a file is there and cannot be read (a process without file descriptors), that is an error and not "no limit".
+//! A missing file sets no limit: the root has no such file, and in a container the path may be the host's. Two cases are errors,
+//! and not "no limit": no group can be seen at all, or a file exists and cannot be read (the process has no file descriptors
+//! left).
 
 use std::io::{Error, ErrorKind, Result};
 
 use crate::cgroups::{Controller, Group, Groups};
 use crate::sys::{first_number, line_number};
 
-/// From here on a number is no limit: version 1 writes "no limit" as the largest number of whole pages.
+/// A number from here on means "no limit": version 1 writes "no limit" as the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Room for a group's `memory.stat`.
 pub type Statistics = [u8; 8192];
 
-/// A limit, and what counts against it.
+/// A limit, and the memory that counts towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nearest {
     /// In bytes; at least 1.
     pub limit: u64,
-    /// In bytes, without pages of files. With them, where less than half of the limit is in use.
+    /// In bytes. Pages of files are left out, unless less than half of the limit is in use.
     pub used: u64,
 }
 
@@ -48,7 +50,7 @@ pub fn nearest(groups: Groups, text: &mut Statistics) -> Result<Option<Nearest>>
             found = Some(one);
         }
     }
-    // Without a file of a limit, a group is seen by the file that each has.
+    // If a group has no file of a limit, another file, which every group has, shows that it exists.
     let mut others = groups.of(Controller::Memory).peekable();
     if is_seen || others.peek().is_none() {
         return Ok(found);
@@ -61,7 +63,7 @@ pub fn nearest(groups: Groups, text: &mut Statistics) -> Result<Option<Nearest>>
     Err(ErrorKind::NotFound.into())
 }
 
-/// `None` if the file is not there, or not for this process.
+/// `None` if the file does not exist, or this process may not read it.
 fn there<T>(read: Result<T>) -> Result<Option<T>> {
     let is_away = |error: &Error| {
         matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
@@ -72,7 +74,8 @@ fn there<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Above `memory.high` no process is killed: all are slowed down, and stop if nothing can be reclaimed.
+/// Above `memory.high` the kernel kills no process. It slows all of them down, and they stop if nothing can be
+/// reclaimed.
 fn limit_files(group: Group) -> &'static [&'static str] {
     if group.is_v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] }
 }
@@ -86,7 +89,7 @@ pub(crate) fn limit(group: Group) -> Option<(u64, &'static str)> {
     limit_files(group).iter().filter_map(|file| Some((group.number(file)?, *file))).min()
 }
 
-/// What a group uses, with pages of files.
+/// The memory in use in a group, including pages of files.
 pub(crate) fn with_files(group: Group) -> Option<u64> {
     group.number(used_file(group))
 }

@@ -1,5 +1,5 @@
 //! Files and folders that only this user can read. In: paths. Out: new files of mode 0600, new folders of mode 0700, and
-//! whether what is there already is this user's own.
+//! whether an existing file or folder belongs to this user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,12 +13,12 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a file that is not there yet, for reading and writing. A link at its name is not followed: it is an error.
+/// Makes a new file, for reading and writing. It is an error if the name exists; a link is not followed.
 pub fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes a file in a folder, under a name that nobody can foretell, and that no file of an ended process has.
+/// Makes a file in a folder, under a random name that nobody can predict and no earlier file has.
 pub fn new_file_in(folder: &Path) -> io::Result<(File, PathBuf)> {
     loop {
         // The keys of the hash are random.
@@ -30,18 +30,18 @@ pub fn new_file_in(folder: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Opens a file for writing, empty. A file that is there keeps its mode.
+/// Opens a file for writing, and empties it. An existing file keeps its mode.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Writes a whole file. A file that is there keeps its mode.
+/// Writes a whole file. An existing file keeps its mode.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path)?.write_all(bytes)
 }
 
 /// Writes a file that only this user can read. A file or a link at `path` is replaced by a new file. A device or a pipe at `path` is
-/// written to, and stays. Returns what was written, open at its end.
+/// written to, and not replaced. Returns the written file, open at its end.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
         let mut file = OpenOptions::new().write(true).open(path)?;
@@ -55,12 +55,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a folder, and those above it that are missing. A folder that is there keeps its mode.
+/// Makes a folder and all missing folders above it. An existing folder keeps its mode.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a folder that is not there yet.
+/// Makes a folder. It is an error if the name exists.
 pub fn new_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -70,14 +70,14 @@ pub fn make_passage(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(passage_mode()).create(path)
 }
 
-/// The mode of a folder for the files of a user's program. What root starts may change its user, as nginx's workers do:
-/// these pass through it to what they know by name, and can list nothing.
+/// The mode of a folder for the files of a user's program. A program that root starts may change its user, as nginx's
+/// workers do. Under its new user it can open files in the folder by name, but cannot list them.
 pub fn passage_mode() -> u32 {
     if user() == 0 { 0o711 } else { 0o700 }
 }
 
-/// Fails if another user than this one and root can exchange what is at a path: it, or a folder above it, is another user's, or others can
-/// write to it. A folder such as `/tmp`, where each can only remove its own, is none of these.
+/// Fails if a user other than this one and root can replace the file at a path: the file or a folder above it belongs to another user, or
+/// others can write to it. A folder such as `/tmp`, in which each user can only remove their own files, is accepted.
 pub fn check_path(path: &Path) -> io::Result<()> {
     let path = path.canonicalize()?;
     for part in path.ancestors() {
@@ -93,7 +93,7 @@ pub fn check_path(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if a path is a symbolic link that another user than this one and root has made.
+/// Fails if a path is a symbolic link that was made by a user other than this one and root.
 pub fn check_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() && meta.uid() != user() && meta.uid() != 0 => {
@@ -103,7 +103,7 @@ pub fn check_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets nobody else write to a file or folder of this user's.
+/// Changes the mode of this user's file or folder so that nobody else can write to it.
 pub fn keep_others_from_writing(path: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(path)?;
     if meta.mode() & 0o022 != 0 && !meta.is_symlink() && meta.uid() == user() {
@@ -112,16 +112,17 @@ pub fn keep_others_from_writing(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for reading that this user owns, and that no other can write to. A link at its name is not followed.
+/// Opens a file for reading. It must belong to this user, and no other user may be able to write to it. A link is not
+/// followed.
 pub fn open_own(path: &Path) -> io::Result<File> {
-    // A pipe that somebody put there must not let us wait.
+    // If somebody put a pipe there, opening it must not wait.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     check_own(&file)?;
     Ok(file)
 }
 
-/// Fails if an open file is not this user's, or others can write to it.
+/// Fails if an open file belongs to another user, or others can write to it.
 pub fn check_own(file: &File) -> io::Result<()> {
     let meta = file.metadata()?;
     if !meta.is_file() {
@@ -136,12 +137,12 @@ pub fn check_own(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if a folder is a link, another user's, or open to others.
+/// Fails if a folder is a link, belongs to another user, or is open to others.
 pub fn check_folder(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_symlink() {
         return Err(io::Error::other("it is a symbolic link"));
     }
-    // What was a folder a moment ago may be a link now.
+    // Another process may have replaced the folder by a link since the last check.
     let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY;
     let meta = OpenOptions::new().read(true).custom_flags(flags).open(path)?.metadata()?;
     if meta.uid() != user() {
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(new_folder(&at("a/c")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         make_passage(&at("d/e")).unwrap();
         assert_eq!(mode(&at("d/e")), passage_mode());
-        // What is there keeps its mode, and a new file does not take its place.
+        // An existing file keeps its mode, and is not replaced by a new file.
         set_mode(&at("written"), 0o644);
         write(&at("written"), b"other").unwrap();
         assert_eq!((mode(&at("written")), fs::read(at("written")).unwrap()), (0o644, b"other".to_vec()));
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// What others could read, or a link to another place, is not written into.
+    /// A file that others could read, or a link to another place, is not written to.
     #[test]
     fn a_file_that_is_replaced_is_this_users_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -13,10 +13,11 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator for one part of a whole: no two parts have draws in common.
+    /// A generator for one part of a whole: no two parts have common draws.
     ///
-    /// All generators walk the same circle of 2^64 states, each from its own place. If two places differ by a multiple
-    /// of the step, the draws are the same, some steps apart. So the place is a hash of seed and part.
+    /// All generators go through the same cycle of 2^64 states, each from its own start. If two starts differ by a
+    /// small multiple of the step, one generator repeats the draws of the other. So the start is a hash of seed and
+    /// part.
     pub fn part(seed: u64, part: u64) -> Self {
         let hashed = Rng(seed).next();
         Rng(Rng(hashed ^ part).next())
@@ -58,8 +59,8 @@ mod tests {
         assert_eq!(numbers, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
-    /// 64 draws of each of 64 parts of some seeds, and of the parts of seeds that are drawn from parts, like a study's
-    /// rounds: no draw occurs twice.
+    /// Takes 64 draws of each of 64 parts of some seeds. Does the same for seeds that are drawn from parts, like a
+    /// study's rounds. No draw occurs twice.
     #[test]
     fn parts_have_no_draws_in_common() {
         let mut seen = std::collections::HashMap::new();

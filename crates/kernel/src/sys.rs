@@ -55,7 +55,7 @@ pub(crate) fn read_from(mut file: File, buffer: &mut [u8]) -> std::io::Result<us
     Ok(filled)
 }
 
-/// Opens a file to read it. Allocates for no length of path, as std does from 384 bytes on.
+/// Opens a file to read it. Never allocates; std allocates for paths of 384 bytes or more.
 pub(crate) fn open(path: &CStr) -> std::io::Result<File> {
     // SAFETY: the path ends in NUL.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -67,7 +67,7 @@ pub(crate) fn open(path: &CStr) -> std::io::Result<File> {
 }
 
 /// Reads the beginning of `path` into `buffer` with three bare system calls. Returns the number of bytes; 0 if it
-/// cannot be read. For the first act of a process: std's functions touch 64 KiB more of the program's file.
+/// cannot be read. For code at the start of a process: std's functions touch 64 KiB more of the program's file.
 #[inline]
 pub fn read_once(path: &CStr, buffer: &mut [u8]) -> usize {
     // SAFETY: the path ends in NUL, and the kernel writes at most the buffer's length into it.
@@ -123,7 +123,7 @@ pub struct Usage {
     /// Context switches, voluntary and not.
     pub switches: u64,
     /// Most resident memory of one process, in bytes. Linux carries the high-water mark of the process that calls exec into
-    /// the new program: of a child it is at least what the fork copied of its parent.
+    /// the new program. So for a child it is at least the memory that the fork copied from its parent.
     pub most_rss: u64,
 }
 
@@ -174,7 +174,8 @@ pub fn affinity_of(pid: u32) -> u32 {
 pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
-    // Above the longest file that this process may write (`ulimit -f`), the kernel ends the process by a signal.
+    // If a write exceeds the longest file that this process may write (`ulimit -f`), the kernel ends the process by a
+    // signal.
     if bytes > longest_file() {
         return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
     }
@@ -212,11 +213,11 @@ pub fn die_with_parent() {
 }
 
 /// A variable of the environment, for code that runs before `main` and must not allocate. `None` in a program that runs
-/// with more rights than its user, as in jemalloc.
+/// with more rights than its user (set-user-id), as in jemalloc.
 ///
 /// # Safety
 ///
-/// Nothing changes the environment, on any thread, while the text is used: so it is before `main`.
+/// No thread changes the environment while the text is used. Before `main` this is so.
 #[inline]
 pub unsafe fn variable<'a>(name: &CStr) -> Option<&'a [u8]> {
     // SAFETY: the name ends in NUL, and the caller promises that the text stays.
@@ -250,11 +251,11 @@ pub unsafe fn unmap(start: std::ptr::NonNull<u8>, length: usize) {
     unsafe { libc::munmap(start.as_ptr().cast(), length) };
 }
 
-/// Kills every process of the group that `leader` leads. Does nothing for 0 and 1: the kernel takes these for the
-/// caller's own group and for every process.
+/// Kills every process of the group that `leader` leads. Does nothing for 0 and 1: to the kernel these mean the
+/// caller's own group and every process.
 pub fn kill_group(leader: u32) {
     if let Some(leader) = i32::try_from(leader).ok().filter(|leader| *leader > 1) {
-        // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.
+        // SAFETY: sends a signal. If the group has ended, the call returns an error and changes nothing.
         unsafe { libc::kill(-leader, libc::SIGKILL) };
     }
 }
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn usage_rises_with_pages_touched() {
-        // From the kernel: what an allocator gives may have been touched by another test.
+        // Directly from the kernel: another test may have touched the memory of an allocator.
         let length = 64 * page_bytes() as usize;
         let start = map_zeroed(length).expect("64 pages");
         let before = usage().minor_faults;

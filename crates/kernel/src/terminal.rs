@@ -1,5 +1,5 @@
-//! The output of a report, and text that must not steer it. In: text from outside. Out: a value that reports and pages
-//! are formatted for, and text that a terminal only shows.
+//! The properties of a report's output, and text that is safe for a terminal. In: text from outside. Out: text that a
+//! terminal only shows and does not obey.
 
 use std::borrow::Cow;
 

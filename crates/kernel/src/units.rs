@@ -1,5 +1,5 @@
-//! Units: parses numbers with units from a user's text, and formats them. In: a number or a text. Out: the other one.
-//! No bare number reaches a table.
+//! Units: parses numbers with units from a user's text, and formats them. In: a text or a number. Out: a number or a
+//! text. No bare number reaches a table.
 
 use std::fmt;
 use std::time::Duration;
@@ -133,7 +133,7 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
-/// A time since 1970 as people write it, in UTC: `2026-11-22 13:35`.
+/// A time since 1970 as date and time in UTC: `2026-11-22 13:35`.
 pub fn show_time(since_1970: Duration) -> String {
     let minutes = since_1970.as_secs() / 60;
     // The civil calendar repeats every 400 years of 146,097 days. Years begin in March here, so that a leap day is the

@@ -1,7 +1,7 @@
-//! The resident memory that a child has before it becomes a program. In: a word that parent and child share. Out: bytes.
+//! The resident memory that a child has before it calls exec. In: a word that parent and child share. Out: bytes.
 //!
 //! Linux carries the high-water mark of the process that calls exec into the new program: `ru_maxrss` of a program of 1.5 MiB is that of
-//! the child that the fork made. Where it is larger than that, it is the program's own.
+//! the child that the fork made. Only a value that is larger than the child's is the program's own.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,13 +31,13 @@ impl Carried {
         unsafe { self.0.as_ref() }
     }
 
-    /// Writes down the most resident memory of the calling process. System calls and a store, and nothing else: it may stand between fork
-    /// and exec.
+    /// Writes down the most resident memory of the calling process. It makes only system calls and a store, so it may be called between
+    /// fork and exec.
     pub fn write(&self) {
         self.word().store(super::usage().most_rss, Ordering::Relaxed);
     }
 
-    /// What was written, in bytes; `None` before.
+    /// The written value, in bytes; `None` if nothing was written yet.
     pub fn bytes(&self) -> Option<u64> {
         Some(self.word().load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }

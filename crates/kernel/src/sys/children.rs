@@ -1,8 +1,8 @@
-//! Processes of a user's program: how they start, end and are waited for. In: a command, process IDs. Out: statuses
-//! and the resources that were used.
+//! Processes of a user's program: starting, ending and waiting for them. In: a command, process IDs. Out: statuses and
+//! the resources that were used.
 //!
-//! A program may leave its process group, fork and exit. Its orphans become children of the nearest subreaper, so that a
-//! parent that is one can still find and end them.
+//! A program may leave its process group, fork and exit. Its orphans become children of the nearest subreaper. A parent
+//! that is a subreaper can still find and end them.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -20,10 +20,10 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// Prepares a command to be started as a program: in a process group of its own, in the control groups whose
-/// `cgroup.procs` files are open in `groups`, killed when the calling thread ends, and the first to be killed if memory
-/// runs out (`oom_score_adj`, proc(5)): not the process that measures it. `huge_pages` limits those that it may get. What the program's
-/// `most_rss` has from its parent is told once it has started.
+/// Prepares a command to be started as a program. The program gets its own process group, and joins the control groups whose
+/// `cgroup.procs` files are open in `groups`. It is killed when the calling thread ends. If memory runs out, the kernel kills the
+/// program first (`oom_score_adj`, proc(5)), and not the process that measures it. `huge_pages` limits the huge pages that it may get.
+/// After the start, the returned value has the part of the program's `most_rss` that comes from its parent.
 pub fn prepare(
     command: &mut Command,
     groups: Vec<File>,
@@ -50,7 +50,8 @@ pub fn prepare(
     Ok(carried)
 }
 
-/// Makes the calling process the kernel's first choice when memory runs out. Where that is not allowed, it stays as it is.
+/// Makes the calling process the first that the kernel kills when memory runs out. If this is not allowed, nothing
+/// changes.
 fn killed_first() {
     // SAFETY: opens a file by a constant path, writes four bytes from a constant, and closes it. Nothing is allocated.
     unsafe {
@@ -63,16 +64,16 @@ fn killed_first() {
 }
 
 /// Sends a signal to a process, or with `group` to all processes of the group that it leads. The IDs 0 and 1 are never
-/// signalled: the kernel takes them for others.
+/// signalled: to the kernel they mean other groups.
 pub fn signal(pid: u32, group: bool, signal: i32) {
     if let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 1) {
-        // SAFETY: sends a signal; a process that is gone already is an error that changes nothing.
+        // SAFETY: sends a signal. If the process has ended, the call returns an error and changes nothing.
         unsafe { libc::kill(if group { -pid } else { pid }, signal) };
     }
 }
 
-/// Waits for a child, if it has ended: its raw status, and the resources that it and the descendants that it has waited
-/// for have used. `None` if it still runs.
+/// Reaps a child that has ended: its raw status, and the resources that were used by it and by the descendants for
+/// which it has waited. `None` if it still runs.
 pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -95,17 +96,17 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
     Ok(Some((status, Usage::of(&usage))))
 }
 
-/// Whether a child was stopped, since this was asked, because it asks for the terminal from the background.
+/// Whether a child was stopped, since the last call, because it used the terminal from the background.
 pub fn stopped_for_terminal(pid: u32) -> bool {
     matches!(stopped_by(pid), Some(libc::SIGTTIN | libc::SIGTTOU))
 }
 
-/// Lets all processes of the group that a child leads go on, if they were stopped.
+/// Continues all stopped processes of the group that a child leads.
 pub fn go_on(pid: u32) {
     signal(pid, true, libc::SIGCONT);
 }
 
-/// The signal that has stopped a child since this was asked.
+/// The signal that has stopped a child since the last call.
 fn stopped_by(pid: u32) -> Option<i32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WSTOPPED | libc::WNOHANG;
@@ -134,8 +135,8 @@ impl Watched {
         Watched { pid, handle: (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) }) }
     }
 
-    /// Waits for its end, as [`reap`]. As long as it runs, `pause` is asked before each sleep how long that may be at most;
-    /// `None` gives the waiting up. The end of the child ends the sleep.
+    /// Waits for its end, as [`reap`]. While it runs, `pause` is called before each sleep and returns the longest time to
+    /// sleep; `None` ends the waiting. The end of the child ends the sleep.
     pub fn wait(&self, mut pause: impl FnMut() -> Option<Duration>) -> std::io::Result<Option<(i32, Usage)>> {
         loop {
             if let Some(ended) = reap(self.pid)? {

@@ -1,5 +1,5 @@
-//! Transparent huge pages of a process, as the process that starts it may limit them. In: the kernel's switches, a process ID. Out: what
-//! this host gives, and what a process may get.
+//! Transparent huge pages of a process, and how its parent can limit them. In: the kernel's switches, a process ID. Out: the huge pages
+//! that this host gives, and those that a process may get.
 //!
 //! `prctl(PR_SET_THP_DISABLE)` survives fork and exec. So it reaches every program, static ones and those of Go too.
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::line_number;
 
-/// The flag of Linux 6.18 that leaves what was advised; the crate libc does not have it yet.
+/// The flag of Linux 6.18 that still allows advised huge pages; the crate libc does not have it yet.
 const EXCEPT_ADVISED: i64 = 1 << 1;
 
 /// The huge pages that a process may get, if they are limited.
@@ -47,7 +47,7 @@ impl HugePages {
         }
     }
 
-    /// The number of the system call and its arguments, for a program that is not ours.
+    /// The number of the system call and its arguments, for a program of the user that makes this call.
     pub const fn system_call(self) -> [i64; 6] {
         let flags = match self {
             HugePages::Never => 0,
@@ -56,9 +56,9 @@ impl HugePages {
         [libc::SYS_prctl, libc::PR_SET_THP_DISABLE as i64, 1, flags, 0, 0]
     }
 
-    /// Whether this kernel can do it. A child of this process tries it, and becomes no program.
+    /// Whether this kernel supports the limit. A child of this process tries it, and does not exec.
     pub fn can_be_limited(self) -> io::Result<()> {
-        /// What the child says if it could: as an error, it keeps it from becoming a program.
+        /// The child's answer if the call succeeded. It is an error, so that the child does not exec.
         const DONE: i32 = libc::ECANCELED;
         let mut command = Command::new("/proc/self/exe");
         let attempt = move || self.limit().and(Err(io::Error::from_raw_os_error(DONE)));
@@ -77,7 +77,7 @@ impl HugePages {
 pub struct Given {
     /// Huge pages in any memory.
     pub always: bool,
-    /// Huge pages in memory for which they were advised.
+    /// Huge pages in memory for which the program advised them.
     pub advised: bool,
 }
 
@@ -94,7 +94,7 @@ impl Given {
         Given::of(&read(&format!("{FOLDER}/enabled")), &sizes)
     }
 
-    /// By the switch for all sizes, and by those of each size, which Linux has from 6.8 on.
+    /// By the switch for all sizes, and by the switches of each size, which Linux has from 6.8 on.
     fn of(all: &str, sizes: &[String]) -> Given {
         let mode = |text: &str| -> String {
             let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -111,14 +111,14 @@ impl Given {
     }
 }
 
-/// Whether the kernel may give huge pages to a process, by the text of its `status`; `None` before Linux 5.0, and if it has ended.
-/// It says nothing of [`HugePages::Advised`].
+/// Whether the kernel may give huge pages to a process, by the text of its `status`; `None` before Linux 5.0, and if the process
+/// has ended. The text says nothing about [`HugePages::Advised`].
 pub fn may_have_huge_pages(status: &[u8]) -> Option<bool> {
     line_number(status, b"THP_enabled:").map(|given| given != 0)
 }
 
-/// Whether the kernel may give huge pages to memory of a process for which they were not advised, by the text of its `smaps`; `None` if
-/// it has no such memory that is large enough.
+/// Whether the kernel may give huge pages to memory for which the process did not advise them, by the text of its `smaps`. `None` if
+/// the process has no such memory that is large enough.
 pub fn may_have_unadvised(smaps: &str) -> Option<bool> {
     let (mut large, mut eligible, mut found) = (false, false, None);
     for line in smaps.lines() {
@@ -137,7 +137,8 @@ pub fn may_have_unadvised(smaps: &str) -> Option<bool> {
     found
 }
 
-/// Whether the first line of a mapping is of writable memory without a file that holds a whole huge page wherever it begins.
+/// Whether this first line of a mapping is of writable memory without a file, and the mapping is so large that it contains a
+/// whole huge page at any alignment.
 fn is_large_heap(line: &str) -> bool {
     const LARGE: u64 = 4 << 20;
     let mut words = line.split_ascii_whitespace();

@@ -1,17 +1,17 @@
-//! What the kernel says of this process's memory group: how many processes it has killed there for memory, and the limit.
-//! In: the control group's files. Out: numbers.
+//! Figures of this process's memory group: how many processes the kernel has killed there for memory, and the limit. In:
+//! the control group's files. Out: numbers.
 
 use super::{line_number, read_into};
 use crate::cgroups::{Controller, Group, Groups};
 
 /// The number of processes in this process's control group (v1 or v2) that the kernel has killed for memory; 0 if
-/// unknown. It kills for a limit, and if the whole machine is out of memory: v2 counts both.
+/// unknown. The kernel kills because of a limit, or because the whole machine is out of memory: v2 counts both.
 pub fn memory_kills() -> u64 {
     kills_in(Groups::own(&mut [0; 4096]))
 }
 
-/// The least memory limit of this process's control group and of those above it, in bytes; `None` if none has one that is
-/// less than the machine's memory.
+/// The lowest memory limit of this process's control group and the groups above it, in bytes. `None` if no limit is lower
+/// than the machine's memory.
 pub fn memory_limit() -> Option<u64> {
     let meminfo = &mut [0; 256];
     limit_in(Groups::own(&mut [0; 4096]), read_into("/proc/meminfo", meminfo).unwrap_or_default())

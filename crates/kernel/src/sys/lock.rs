@@ -26,7 +26,7 @@ mod tests {
         assert!(try_lock(&first).unwrap() && try_lock(&first).unwrap());
         assert!(!try_lock(&second).unwrap());
         drop(first);
-        // Another test's fork may hold the first for a moment.
+        // The child of another test's fork may hold the first descriptor for a moment.
         while !try_lock(&second).unwrap() {
             std::thread::yield_now();
         }

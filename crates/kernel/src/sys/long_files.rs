@@ -1,9 +1,9 @@
-//! Limits on the length of files (RLIMIT_FSIZE, `ulimit -f`). In: nothing, or what is to be written. Out: the limit; the work
-//! without the signal by which the kernel ends a process that writes above it.
+//! Limits on the length of files (RLIMIT_FSIZE, `ulimit -f`). In: nothing, or work that writes. Out: the limit; the work,
+//! done without the signal by which the kernel ends a process that exceeds the limit.
 
 use std::mem::MaybeUninit;
 
-/// The length above which this process may write no file, in bytes; `u64::MAX` without a limit.
+/// The longest file that this process may write, in bytes; `u64::MAX` without a limit.
 pub fn longest_file() -> u64 {
     let mut longest = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
@@ -14,11 +14,11 @@ pub fn longest_file() -> u64 {
     }
 }
 
-/// Does something that writes for another's program. Where the kernel would end it by a signal, because a file may not
-/// become that long (SIGXFSZ) or because nobody reads (SIGPIPE), there is only the error. A signal that the program had
-/// pending stays pending. The error number is that of the work.
+/// Does work that writes inside of a user's program. The kernel would end the program by a signal if a file becomes too
+/// long (SIGXFSZ) or a pipe has no reader (SIGPIPE). Here the work only gets the error. A signal that was pending
+/// before stays pending. The error number is that of the work.
 ///
-/// Allocates nothing, and may be called in a handler of a signal.
+/// Allocates nothing, and may be called in a signal handler.
 pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
     const SIGNALS: [i32; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
     let set_of = |signals: &[i32]| {
@@ -38,8 +38,8 @@ pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
     };
     let done = work();
     if is_blocked {
-        // SAFETY: this thread's error number, sets and a time that are ours, of the length that the kernel knows. By the
-        // bare call: the C library's function is one at which a thread may be cancelled.
+        // SAFETY: this thread's error number, and sets and a time that are ours, of the length that the kernel expects.
+        // We make the bare system call, because the C library's function is a cancellation point.
         unsafe {
             let errno = *libc::__errno_location();
             for signal in SIGNALS {
@@ -57,8 +57,8 @@ pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
 
 extern "C" fn nothing(_: i32) {}
 
-/// From now on a write above the limit is an error of this process, which names the file, and not its end. Programs that it
-/// starts have the disposition that it was started with: what is caught is not inherited by an exec, as what is ignored is.
+/// From now on a write above the limit gives this process an error, and does not end it. Programs that it starts have the
+/// default action for the signal: an exec resets a caught signal, but would keep an ignored one.
 pub fn survive_long_files() {
     // SAFETY: all-zero bytes are a valid sigaction, and the handler does nothing.
     unsafe {

@@ -1,4 +1,5 @@
-//! Signals that are passed on to a program, at once or by the caller. In: the process ID of a child. Out: its signals.
+//! Signals that are passed on to a program, immediately or by the caller. In: the process ID of a child. Out: the
+//! signals for it.
 
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
@@ -8,24 +9,26 @@ use std::time::Duration;
 
 /// The process that gets the signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// The signals that are held, and those of them that the kernel has sent: a bit for each number.
+/// The held signals, and which of these the kernel has sent: a bit for each number.
 static HELD: AtomicU64 = AtomicU64::new(0);
 static BY_KERNEL: AtomicU64 = AtomicU64::new(0);
 
-/// The time in which a program that got a SIGHUP or SIGQUIT ends if that ended it: others read their settings again, or list their threads.
+/// If a program ends within this time after a SIGHUP or SIGQUIT, the signal ended it. Other programs read their settings again, or list
+/// their threads.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The signals that end a program from outside.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// The calling thread gets none of the signals that end a program, until this is dropped: then those that came meanwhile arrive. For the
-/// time around the start of a program: handlers that are there before it would take from it that signals were ignored, as by `nohup`, and
-/// a signal that comes before the handlers would end this process alone. There is no other thread yet, or it would get them.
+/// Blocks the signals that end a program, in the calling thread, until this is dropped. Signals that came during this time then arrive.
+/// This is for the time around the start of a program. With handlers installed before the start, the program would lose the information
+/// that signals are ignored, as by `nohup`. Without handlers, a signal would end only this process. There must be no other thread yet,
+/// because it would get the signals.
 #[derive(Debug)]
 pub struct Blocked(libc::sigset_t);
 
 impl Blocked {
-    /// From now on. The command's program gets what the thread gets now.
+    /// Blocks from now on. The program of `command` starts with the thread's present mask.
     pub fn around(command: &mut Command) -> Blocked {
         let mut ending = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
@@ -57,20 +60,21 @@ impl Drop for Blocked {
     }
 }
 
-/// From now on this process survives SIGINT, SIGTERM and SIGHUP. SIGTERM and SIGHUP that another process has sent to this
-/// one alone are passed on to `child`. What the terminal sends (Ctrl-C, its end) reaches a child by itself, if it is in this
-/// process's group.
+/// From now on this process survives SIGINT, SIGTERM and SIGHUP. SIGTERM and SIGHUP that another process has sent only to
+/// this one are passed on to `child`. Signals of the terminal (Ctrl-C, its end) reach a child in this process's group
+/// directly.
 ///
-/// To be called after the child's start, within [`Blocked`]: the child then keeps signals that were ignored, and none is lost.
+/// Call this after the child's start, within [`Blocked`]. Then signals that were ignored stay ignored in the child, and no
+/// signal is lost.
 pub fn pass_signals_on(child: u32) {
     CHILD.store(child as i32, Ordering::SeqCst);
     handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], pass_on);
 }
 
-/// From now on this process survives SIGINT, SIGTERM, SIGHUP and SIGQUIT, and holds them: [`HeldSignal::next`] tells each, and
-/// [`HeldSignal::pass_on`] passes it on. For a child in a process group of its own, which the terminal does not reach.
+/// From now on this process survives SIGINT, SIGTERM, SIGHUP and SIGQUIT, and holds them: [`HeldSignal::next`] returns each,
+/// and [`HeldSignal::pass_on`] passes it on. For a child in its own process group, which the terminal's signals do not reach.
 ///
-/// To be called after the child's start, as [`pass_signals_on`].
+/// Call this after the child's start, like [`pass_signals_on`].
 pub fn hold_signals() {
     HELD.store(0, Ordering::SeqCst);
     BY_KERNEL.store(0, Ordering::SeqCst);
@@ -85,7 +89,7 @@ pub struct HeldSignal {
 }
 
 impl HeldSignal {
-    /// One that is held, the lowest number first. It is held no more. The same number that came twice is one, as the kernel has it.
+    /// Takes a held signal, the lowest number first. A signal that came twice is returned once, as in the kernel.
     pub fn next() -> Option<HeldSignal> {
         let signal = HELD.load(Ordering::SeqCst).trailing_zeros();
         let bit = 1_u64.checked_shl(signal)?;
@@ -94,22 +98,25 @@ impl HeldSignal {
         Some(HeldSignal { signal: signal as i32, by_kernel })
     }
 
-    /// Whether it asks a program to end, which may take its time: SIGINT, SIGTERM.
+    /// Whether it asks a program to end, and the program may take its time: SIGINT, SIGTERM.
     pub fn asks_to_end(self) -> bool {
         matches!(self.signal, libc::SIGINT | libc::SIGTERM)
     }
 
-    /// Whether it ended a program that got it so long before its end. `by` is the signal that the kernel says it died of.
+    /// Whether it ended a program that got it `before` its end. `by` is the signal by which the program ended, as the
+    /// kernel reports it.
     pub fn has_ended(self, before: Duration, by: Option<i32>) -> bool {
         by == Some(self.signal) || self.asks_to_end() || before <= GRACE
     }
 
-    /// Whether it is the one that ends a program which got `earlier` so long ago: a program that is ending gets many.
+    /// Whether this signal, and not `earlier`, counts as the one that ends the program. The program got `earlier` this
+    /// long `ago`; a program that is ending may get many signals.
     pub fn takes_over(self, earlier: HeldSignal, ago: Duration) -> bool {
         self.asks_to_end() && !earlier.asks_to_end() || !earlier.has_ended(ago, None)
     }
 
-    /// Sends it to a child; one of the terminal to all of the group that the child leads, as the terminal would.
+    /// Sends it to a child. A signal of the terminal goes to the whole group that the child leads, as the terminal
+    /// would send it.
     pub fn pass_on(self, child: u32) {
         super::signal(child, self.by_kernel, self.signal);
     }
@@ -137,7 +144,7 @@ extern "C" fn hold(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     HELD.fetch_or(1 << signal, Ordering::SeqCst);
 }
 
-/// Passes no signal on any more: the child has ended, and its ID may become another process's.
+/// Stops passing signals on: the child has ended, and another process may get its ID.
 pub fn keep_signals() {
     CHILD.store(0, Ordering::SeqCst);
 }
@@ -146,9 +153,9 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     let child = CHILD.load(Ordering::SeqCst);
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
-    // Signals of the kernel, so of the terminal, have a code above 0.
+    // Signals of the kernel, and so of the terminal, have a code above 0.
     if child > 1 && code <= 0 && signal != libc::SIGINT {
-        // SAFETY: sends a signal; the number of the last error is kept for the code that was interrupted.
+        // SAFETY: sends a signal, and restores the number of the last error for the interrupted code.
         unsafe {
             let last = *libc::__errno_location();
             libc::kill(child, signal);

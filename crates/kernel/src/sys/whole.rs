@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Result};
 use std::path::Path;
 
-/// The bytes that are asked for at once.
+/// The most bytes that one call reads.
 const PIECE: usize = 64 << 10;
 
 /// Reads a whole file of `/proc`, in large pieces.
 ///
-/// The kernel makes such a text anew for each piece, and goes on at the end of the mapping that it told last. `std::fs::read` begins with
-/// pieces of 32 bytes: a mapping that grows meanwhile is then told twice. The kernel fills a page at least if there is room for it.
+/// The kernel makes such a text anew for each piece, and continues at the end of the last mapping that it wrote. `std::fs::read` begins
+/// with pieces of 32 bytes: a mapping that grows between two pieces is then written twice. If there is room, the kernel fills at least a
+/// page.
 pub fn read_whole(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
