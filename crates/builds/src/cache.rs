@@ -1,8 +1,8 @@
 //! Libraries that were built. In: a folder of the user's cache. Out: each library with its record, checked.
 //!
-//! A library has a folder of its own, `jemalloc@5.3.0`, with `lib.so`, `built.json` and `build.log`. The record is written last: a folder
-//! without one is a build that was interrupted. A library runs in the programs of this user: where another user can exchange it, as with
-//! another user's HOME in the environment of root, it is none.
+//! Each library has its own folder, such as `jemalloc@5.3.0`, with `lib.so`, `built.json` and `build.log`. The record (`built.json`) is
+//! written last: a folder without one is an interrupted build. A library runs in the programs of this user. So a library is ignored if
+//! another user can replace it, for example in another user's HOME in the environment of root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::error::{Error, Result, file};
 use crate::make::{Source, make};
 use crate::releases::Release;
 
-/// What is known of a library that was built.
+/// The record of a library that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
     /// The allocator.
     pub allocator: String,
-    /// The version of the table.
+    /// The version in the table of releases.
     pub version: String,
-    /// The version that the library reported, where it has a function for that.
+    /// The version that the library reported, if it has a function for this.
     pub reported: Option<String>,
     /// The crate and its version.
     pub package: String,
@@ -33,7 +33,7 @@ pub struct Built {
     pub sha256: String,
     /// When it was built, in seconds since 1970.
     pub at: u64,
-    /// Where it is. Not written: a cache can be moved.
+    /// The path. Not part of the record, because a cache can be moved.
     #[serde(skip)]
     pub library: PathBuf,
 }
@@ -44,7 +44,7 @@ impl Built {
         format!("{}@{}", self.allocator, self.version)
     }
 
-    /// That the library is the one that was built.
+    /// Fails if the library is not the one that was built.
     pub fn check(&self) -> Result<()> {
         let found = checksum(&self.library)?;
         if found == self.sha256 {
@@ -61,7 +61,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's: `$XDG_CACHE_HOME/allocanary/builds`, else `~/.cache/allocanary/builds`.
+    /// The cache of the user: `$XDG_CACHE_HOME/allocanary/builds`, else `~/.cache/allocanary/builds`.
     pub fn of_user() -> Result<Cache> {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
@@ -78,7 +78,7 @@ impl Cache {
         &self.folder
     }
 
-    /// Fails if another user can exchange what is there.
+    /// Fails if another user can replace files in the folder.
     pub fn check(&self) -> Result<()> {
         match private::check_path(&self.folder) {
             Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
@@ -88,8 +88,8 @@ impl Cache {
         }
     }
 
-    /// All libraries, by name. What cannot be read is left out: it is an interrupted build, and is built again. So is what another user
-    /// can exchange.
+    /// All libraries, by name. A library that cannot be read is left out: it is an interrupted build, and is built again. A library
+    /// that another user can replace is left out as well.
     pub fn all(&self) -> Vec<Built> {
         if self.check().is_err() {
             return Vec::new();
@@ -106,10 +106,10 @@ impl Cache {
         read(&self.place(release)).filter(|built| built.check().is_ok())
     }
 
-    /// Builds a release. A library that is there already is built anew.
+    /// Builds a release. An existing library is built again.
     pub fn build(&self, release: &Release, source: Source<'_>) -> Result<Built> {
         let place = self.place(release);
-        // Told before minutes of building.
+        // Checked before minutes of building.
         if place.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
             return Err(Error::Folder(place));
         }
@@ -118,8 +118,9 @@ impl Cache {
             private::keep_others_from_writing(folder).map_err(file(folder, "keeping others from writing there"))?;
         }
         self.check()?;
-        // A run that has the old library open keeps it: the new one gets its name only when it has been tried. Of two builds at once the
-        // last one stays; if its record is the other's, the checksum says so, and it is built again.
+        // A run that has the old library open keeps it: the new library gets the name only after its trial. If two builds run at the
+        // same time, the last one stays. If the record is of the other build, the checksum does not match, and the library is built
+        // again.
         let own = std::process::id();
         let (library, new) = (place.join("lib.so"), place.join(format!("new-{own}.so")));
         let log = place.join(format!("build-{own}.log"));
@@ -152,7 +153,7 @@ impl Cache {
         Ok(built)
     }
 
-    /// Removes libraries, all or those named, and tells how many bytes went.
+    /// Removes all libraries or the named ones, and returns the number of freed bytes.
     pub fn prune(&self, names: &[String]) -> Result<u64> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {

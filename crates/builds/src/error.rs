@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The result of what can.
+/// The result of a step of a build.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why there is no library.

@@ -1,7 +1,8 @@
 //! One build. In: a release and a folder for its library. Out: the library, tried.
 //!
-//! Cargo builds the crate; its build script tells where the static library is. That becomes a shared one, whole: rustc would hide the
-//! names of malloc in a `cdylib`. So the library exports what the allocator itself exports, and reads the variables that it reads.
+//! Cargo builds the crate, and the crate's build script prints where the static library is. The C compiler links all of it into a
+//! shared library, because rustc would hide the names of malloc in a `cdylib`. So the shared library exports the allocator's own
+//! functions, and reads the allocator's own variables.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::{step, trial, workspace};
 /// Where crates come from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Source<'a> {
-    /// Take nothing from the network.
+    /// Use no network.
     pub offline: bool,
     /// A folder that `cargo vendor` made.
     pub vendored: Option<&'a Path>,
@@ -45,7 +46,7 @@ pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -
     Ok(Made { reported })
 }
 
-/// What all steps of a build share.
+/// The data that all steps of a build share.
 struct Steps<'a> {
     release: &'a Release,
     log: &'a Path,
@@ -71,7 +72,8 @@ impl Steps<'_> {
         if offline {
             command.arg("--offline");
         }
-        // What may make another library of the same sources: a build that this command runs in, and flags for other programs.
+        // These variables could change the library that the same sources give: variables of a cargo build around this
+        // command, and flags for other programs.
         for (name, _) in std::env::vars_os().filter(|(name, _)| changes_the_build(&name.to_string_lossy())) {
             command.env_remove(&name);
         }
@@ -92,7 +94,7 @@ impl Steps<'_> {
         let (source, object) = (self.folder.join("shim.c"), self.folder.join("shim.o"));
         fs::write(&source, text).map_err(file(&source, "writing it"))?;
         let mut command = self.compiler("CC", "cc");
-        // The compiler must not make calls of malloc out of what these functions do.
+        // The compiler must not replace code of these functions by calls of malloc.
         command.args(["-O2", "-fPIC", "-fno-builtin", "-c", "-o"]).arg(&object).arg(&source);
         self.run(&mut command, "compiling the names of malloc", COMPILER)?;
         Ok(Some(object))
@@ -108,7 +110,8 @@ impl Steps<'_> {
             .arg("-Wl,--no-whole-archive");
         command.args(object).args(["-lpthread", "-ldl", "-lm"]);
         if self.release.cpp {
-            // A program in C would get libstdc++ otherwise, and a program in C++ perhaps another one than its own.
+            // Otherwise a program in C would load libstdc++, and a program in C++ might load another libstdc++ than its
+            // own.
             command.args(["-static-libstdc++", "-static-libgcc", "-latomic"]);
         }
         self.run(&mut command, "linking the library", COMPILER).map(drop)
@@ -136,7 +139,7 @@ fn changes_the_build(name: &str) -> bool {
 const COMPILER: &str =
     "install a C and a C++ compiler (Debian: apt install build-essential), or set CC and CXX to their paths";
 
-/// The files of all static libraries that build scripts link: `static=NAME`, in one of the folders that were told.
+/// The files of all static libraries that build scripts link: `static=NAME`, in one of the folders that they print.
 fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     for message in executed {
@@ -152,7 +155,7 @@ fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
             found.extend(folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()));
         }
     }
-    // A build script may tell a library twice, for itself and through `cc`.
+    // A build script may print a library twice, once itself and once through `cc`.
     found.sort();
     found.dedup();
     (!found.is_empty()).then_some(found)

@@ -12,13 +12,13 @@ pub struct Release {
     pub version: &'static str,
     /// The crate.
     pub package: &'static str,
-    /// The version of the crate, whole: cargo takes no other one.
+    /// The exact version of the crate.
     pub package_version: &'static str,
-    /// The crate's features, its default ones left out.
+    /// The crate's features, without its default ones.
     pub features: &'static [&'static str],
-    /// What the C compiler is told besides, where the crate has no feature for it.
+    /// Additional flags for the C compiler, for options that are not features of the crate.
     pub cflags: &'static str,
-    /// The C source that gives the family of malloc its names, where the crate does not.
+    /// The C source that defines the family of malloc, if the crate does not.
     pub shim: Option<&'static str>,
     /// Whether it is written in C++.
     pub cpp: bool,
@@ -87,7 +87,7 @@ mod tests {
     fn a_version_that_is_not_there_names_the_nearest() {
         let error = find("mimalloc@2.4").map(|release| release.name()).unwrap_err().to_string();
         assert!(error.contains("mimalloc@2.3.0, mimalloc@2.3.1, mimalloc@2.3.2"), "{error}");
-        // "2.2" is no beginning of "2.20".
+        // "2.20" is not a version of "2.2".
         assert!(find("jemalloc@5.30").is_err());
         let error = find("tcmaloc@1").map(|release| release.name()).unwrap_err().to_string();
         assert!(error.contains("mimalloc, jemalloc, snmalloc, rpmalloc"), "{error}");

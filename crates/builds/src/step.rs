@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, Result, file};
 use crate::releases::Release;
 
-/// Runs a step. Out: its standard output. All that it says is in the log.
+/// Runs a step. Out: its standard output. The log gets all of its output.
 pub(crate) fn run(
     release: &Release,
     command: &mut Command,

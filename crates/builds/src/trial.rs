@@ -1,4 +1,5 @@
-//! A library that was built is tried. In: the library. Out: the version that it reports, if it has a function for that.
+//! The trial of a library that was built. In: the library. Out: the version that it reports, if it has a function for
+//! this.
 
 use std::fs;
 use std::path::Path;
