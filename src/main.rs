@@ -12,12 +12,13 @@ allocanary::install!();
 
 fn main() -> ExitCode {
     allocanary_cell::provenance::built_from(allocanary_revision::revision());
-    // Under `ulimit -f` a file that may not grow is an error that names it.
+    // If a file reaches the limit of `ulimit -f`, the command reports an error that names the file.
     allocanary_kernel::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]
     own_environment::show();
-    // The command runs next to the cells that it measures, so it soon returns freed pages, if the allocator has a setting for
-    // this. Not at once: threads that parse a report's rows would spend half of their time on pages that come and go.
+    // The command runs next to the cells that it measures. So it returns freed pages soon, if the allocator has a setting for
+    // this. It does not return them at once: threads that parse a report's rows would spend half of their time on page
+    // faults.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
     allocanary_command::main(env!("ALLOCANARY_FEATURES"))
 }

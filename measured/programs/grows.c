@@ -1,4 +1,5 @@
-// BASE RATE: has BASE MiB in blocks of 1000 bytes, and from then on RATE MiB more each second. Tells when the base is there.
+// Arguments: BASE RATE. Allocates BASE MiB in blocks of 1000 bytes, prints a line, and then allocates RATE MiB more each
+// second.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ int main(int count, char **words) {
     puts("ready");
     fflush(stdout);
     double began = now(), rate = atof(words[2]) * 1048;
-    // The data segment grows now and then, and not in steps of a reading. It ends by itself where nobody ends it.
+    // Allocates in small steps, so that the data segment grows at times that are independent of readings. The program
+    // ends by itself if nobody ends it.
     for (long made = 0; made < rate * 600; made++) {
         block();
         while (made > (now() - began) * rate) {

@@ -1,5 +1,5 @@
-// MAPPINGS MIB: touches so many MiB in so many mappings. A thread maps and unmaps all the time, as a growing malloc does. For each line
-// on its standard input it prints the longest of these since the last one, in nanoseconds.
+// Arguments: MAPPINGS MIB. Touches MIB MiB in MAPPINGS mappings. A thread maps and unmaps all the time, as a growing malloc does. For
+// each line on standard input the program prints the longest of these calls since the last line, in nanoseconds.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@ int main(int count, char **words) {
     }
     long mappings = atol(words[1]), bytes = (atol(words[2]) << 20) / mappings / 4096 * 4096;
     for (long at = 0; at < mappings; at++) {
-        // Two neighbours with equal rights would be one mapping.
+        // The kernel would join two neighbours with equal rights into one mapping.
         int rights = PROT_READ | PROT_WRITE | (at % 2 ? PROT_EXEC : 0);
         char *memory = mmap(0, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) {

@@ -11,7 +11,7 @@ use allocanary_testing::ports::free_port;
 use crate::place::{Place, clean};
 use crate::problem::Problem;
 
-/// A canary that ends with its check.
+/// A running canary. It is ended when this is dropped.
 pub struct Canary {
     child: Child,
     port: u16,
@@ -25,7 +25,7 @@ impl Drop for Canary {
 }
 
 impl Canary {
-    /// Starts it with so many peers, and waits until it serves its page.
+    /// Starts it with this number of peers, and waits until it serves its page.
     pub fn start(place: &Place, peers: u32, flags: &[&str]) -> Result<Canary, Problem> {
         let (port, echo) = (free_port(), free_port());
         let file = place.folder().join("peers");
@@ -34,14 +34,14 @@ impl Canary {
         let mut command = clean(&[&place.binary("kube_canary")?.to_string_lossy()], place.folder());
         command.args(["--protocol=udp", "--series=all", &format!("--peers-file={}", file.display())]).args(flags);
         command.args([format!("--listen=127.0.0.1:{port}"), format!("--udp-port={echo}")]);
-        // As its image sets it.
+        // The setting of the service's image.
         command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").stderr(Stdio::null());
         let canary = Canary { child: command.spawn().map_err(failed)?, port };
         canary.until("it serves its page", || canary.page().is_ok())?;
         Ok(canary)
     }
 
-    /// Waits a minute at most until something is so.
+    /// Waits until `is` returns true, at most a minute.
     pub fn until(&self, what: &str, is: impl Fn() -> bool) -> Result<(), Problem> {
         for _ in 0..600 {
             if is() {
@@ -59,7 +59,7 @@ impl Canary {
         Ok(stream)
     }
 
-    /// Its metrics, over a connection of their own.
+    /// Its metrics, read over a new connection.
     pub fn page(&self) -> std::io::Result<String> {
         let mut stream = self.connect()?;
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")?;

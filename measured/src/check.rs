@@ -8,20 +8,20 @@ use crate::problem::Problem;
 pub struct Check {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The hypothesis that holds where the ratio of the readings is below the limit.
+    /// The hypothesis that is true if the ratio of the readings is below the limit.
     pub works: &'static str,
-    /// The hypothesis that holds where it is above.
+    /// The hypothesis that is true if the ratio is above the limit.
     pub broken: &'static str,
     /// The greatest ratio of the checked reading to the control that works.
     pub limit: f64,
-    /// What is made once; the result takes a pair each time.
+    /// Prepares the check once; each call of the result takes a pair.
     pub begin: fn(&Place) -> Result<Measure, Problem>,
 }
 
 /// Takes one pair.
 pub type Measure = Box<dyn FnMut() -> Result<Pair, Problem>>;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Outcome {
     /// The decision, or why there is none.

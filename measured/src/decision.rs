@@ -1,16 +1,16 @@
-//! When a check is decided. In: pairs of readings, one after the other, and the greatest ratio that works. Out: it works, it is
-//! broken, or neither is shown yet. Pure.
+//! Decides a check. In: pairs of readings, in their order, and the limit of the ratio. Out: works, broken, or undecided. Pure.
 //!
-//! The rank test is exact and assumes no distribution. To look several times is to have several chances to be wrong, so each look
-//! has its share of [`ALPHA`].
+//! The rank test is exact and assumes no distribution. Each look at the pairs is a chance to be wrong, so each look has its share
+//! of [`ALPHA`].
 
 use allocanary_measure::summary::ratio_interval;
 
-/// The share of checks at the limit that may be decided at all. Decided wrongly by chance is a share below it.
+/// If the true ratio is the limit itself, at most this share of checks may be decided. If it is not, the share of wrong
+/// decisions is smaller.
 pub const ALPHA: f64 = 1e-4;
 
-/// The numbers of pairs after which a check is judged. Of fewer than ten not even the clearest result is rare enough for a
-/// fifth of [`ALPHA`]; up to twenty the test is exact.
+/// The numbers of pairs after which a check is judged. With fewer than ten pairs even the clearest result is too likely by
+/// chance for a fifth of [`ALPHA`]. Up to twenty pairs the test is exact.
 pub const LOOKS: [usize; 5] = [10, 12, 14, 17, 20];
 
 /// The most pairs of a check.
@@ -19,9 +19,9 @@ pub const MOST: usize = LOOKS[LOOKS.len() - 1];
 /// Two readings that were taken one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// With what is checked.
+    /// The reading that is checked.
     pub checked: f64,
-    /// What it is compared with.
+    /// The reading with which it is compared.
     pub control: f64,
 }
 
@@ -32,7 +32,7 @@ pub enum Decision {
     Works,
     /// It is above the limit.
     Broken,
-    /// Neither is shown.
+    /// Neither is certain.
     Undecided,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use allocanary_kernel::rng::Rng;
 
-    /// A reading between `base` and twice that, skewed as memory is.
+    /// A reading between `base` and twice `base`, with the skew of memory readings.
     fn reading(rng: &mut Rng, base: f64) -> f64 {
         let share = rng.below(1_000_000) as f64 / 1e6;
         base * (1.0 + share * share)
@@ -110,9 +110,9 @@ mod tests {
     fn at_the_limit_nothing_is_decided() {
         let mut rng = Rng::new(3);
         let decided = (0..3000).filter(|_| simulated(&mut rng, 0.5).0 != Decision::Undecided).count();
-        // 0.3 are to be expected at most.
+        // At most 0.3 are expected.
         assert!(decided <= 3, "{decided} of 3000");
-        // The same pairs with a share of 5 % at each look: what this test would see if alpha were not spent.
+        // The same pairs with 5 % at each look: the result if alpha were not divided among the looks.
         let share = (0..3000).filter(|_| {
             let mut pairs = Vec::new();
             (0..MOST).any(|_| {

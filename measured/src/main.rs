@@ -1,7 +1,8 @@
-//! Measured checks: what needs a real reading and therefore is no test. In: names of checks. Out: a line for each, and exit code 1
-//! where one is broken. They run one after the other.
+//! Measured checks: checks that need real readings, and so are not tests. In: names of checks. Out: a line for each, and exit code
+//! 1 if one is broken. They run one after the other.
 //!
-//! Each states two hypotheses and takes pairs of readings until the exact rank test decides between them: see [`decision`].
+//! Each check states two hypotheses and takes pairs of readings until the exact rank test decides between them: see
+//! [`decision`].
 
 mod canary;
 mod check;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
     if passes(&outcomes, arguments.all_decided) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a check and says what it came to.
+/// Runs a check and returns the line with its result.
 fn shown(check: &Check, place: &Place) -> Outcome {
     let on_terminal = std::io::stderr().is_terminal();
     let outcome = check.run(place, &mut |pairs| {

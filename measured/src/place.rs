@@ -1,4 +1,4 @@
-//! Where checks run: the binaries next to this one, a folder for what they write, and programs that are compiled there.
+//! The place where checks run: the binaries next to this one, and a folder for output and compiled programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,23 +15,23 @@ use tempfile::TempDir;
 
 use crate::problem::Problem;
 
-/// A folder of its own for the checks, and the folder of the binaries.
+/// A private folder for the checks, and the folder of the binaries.
 #[derive(Clone)]
 pub struct Place {
-    /// The folder for what programs write. It is removed with the last copy of this place.
+    /// The folder for the output of programs. It is removed with the last copy of this place.
     folder: Arc<TempDir>,
     binaries: PathBuf,
 }
 
 impl Place {
-    /// A new folder. An error says what cannot be made or found.
+    /// Makes the folder. An error says what cannot be made or found.
     pub fn new() -> Result<Place, String> {
         let own = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
         let folder = tempfile::tempdir().map_err(|error| format!("a folder for what programs write: {error}"))?;
         Ok(Place { folder: folder.into(), binaries: own.parent().unwrap_or(Path::new(".")).to_path_buf() })
     }
 
-    /// The folder of what programs write.
+    /// The folder for the output of programs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Compiles a program of `source`, a path from the root of the repository.
+    /// Compiles the program `source`, a path from the root of the repository.
     pub fn compiled(&self, source: &str) -> Result<PathBuf, Problem> {
         let compiler = if source.ends_with("cpp") { "c++" } else { "cc" };
         let source = root(source);
@@ -65,7 +65,7 @@ impl Place {
         Ok(command)
     }
 
-    /// What runs a cell each time, in a fresh process. Its answer must be one without an error.
+    /// A function that runs a cell in a fresh process each time. An answer with an error is a problem.
     pub fn answers(&self, cell: Cell) -> Result<impl Fn() -> Result<Answer, Problem> + use<>, Problem> {
         let program = self.binary(&format!("cell-{}", cell.allocator))?;
         let failed = |cell: &Cell, why: &dyn Display| Problem::Failed(format!("{}: {why}", cell.title()));
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// What a program writes to its standard output, given `input`.
+/// Runs a program with `input` and returns its standard output.
 fn fed(command: &mut Command, input: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -100,7 +100,7 @@ pub fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// A program that has the usual path of programs in its environment and nothing else.
+/// A program whose environment has only the usual `PATH`.
 pub fn clean(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env_clear().stdin(Stdio::null());
@@ -108,7 +108,8 @@ pub fn clean(words: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// What a program writes to its standard output. One that is not installed is a reason to skip, one that fails is not.
+/// Runs a program and returns its standard output. The check is skipped if the program is not installed, and fails if
+/// the program fails.
 pub fn output(command: &mut Command) -> Result<String, Problem> {
     let output = command.output().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Problem::Skipped(format!("{:?} is not installed", command.get_program())),

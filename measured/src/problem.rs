@@ -1,9 +1,9 @@
-//! Why there is no pair of readings.
+//! The reasons why there is no pair of readings.
 
 /// Why there is no pair.
 #[derive(Debug)]
 pub enum Problem {
-    /// It cannot be measured here: a tool is not installed.
+    /// A tool is not installed, so nothing can be measured here.
     Skipped(String),
     /// A program failed.
     Failed(String),

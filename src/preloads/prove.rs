@@ -1,4 +1,5 @@
-//! `preload-prove`: the library that reads back the settings of an allocator of others, by `LD_PRELOAD` before that allocator's.
+//! `preload-prove`: the library that reads back the settings of an allocator that is not ours. `LD_PRELOAD` names it before the
+//! allocator's library.
 
 #![cfg_attr(shared_object, no_main)]
 

@@ -1,5 +1,6 @@
-//! `preload-record`: the library that records another program's allocations, by `LD_PRELOAD`. It stands in front of
-//! whichever allocator the program has: the one of the C library, of another preload, or one that is linked.
+//! `preload-record`: the library that records another program's allocations, by `LD_PRELOAD`. It passes each call on to
+//! the allocator that the program has: that of the C library, of another preload, or of a library that the program
+//! links.
 
 #![cfg_attr(shared_object, no_main)]
 
@@ -30,8 +31,8 @@ mod functions {
         wanted.max(size_of::<usize>()).checked_next_power_of_two().unwrap_or(0)
     }
 
-    /// A block with an alignment, by the one function for it that every allocator has: glibc's `pvalloc` must not make a
-    /// block that another allocator's `free` gets.
+    /// An aligned block, by the one function that every allocator has. With glibc's `pvalloc`, another allocator's
+    /// `free` might get a block of glibc.
     fn aligned(align: usize, size: usize) -> Result<*mut c_void, c_int> {
         let mut block = null_mut();
         // SAFETY: the allocator's own function; it checks the alignment.
@@ -43,7 +44,7 @@ mod functions {
         Ok(block)
     }
 
-    /// As [`aligned`], with C's other way to say that it failed.
+    /// As [`aligned`], but a failure is null and `errno`.
     fn aligned_or_null(align: usize, size: usize) -> *mut c_void {
         if align > isize::MAX as usize + 1 {
             // SAFETY: this thread's error number; 22 is EINVAL on every Linux.
@@ -66,7 +67,7 @@ mod functions {
     /// C's contract.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
-        // SAFETY: the caller's promises are those of the function that gets them, here and below.
+        // SAFETY: here and below, the caller keeps the contract of the function that is called.
         let block = unsafe { real::malloc(size) };
         writer::allocated(block.cast(), size).cast()
     }

@@ -1,10 +1,11 @@
-//! `allocanary-bursts`: the program of the studies `pressure` and `room`. It has no allocator of its own, so that each can be preloaded.
+//! `allocanary-bursts`: the program of the studies `pressure` and `room`. No allocator is linked into it, so that any can be preloaded.
 //!
 //!     allocanary-bursts [MiB of a burst] [ROUNDS] [MiB that stay]
 //!
 //! In each round 16 threads make a burst: requests of 64 KiB, in blocks of 64 bytes to 32 KiB, which are filled, kept until the burst is
-//! complete, compared and freed. Then the threads wait, and the main thread does the same in blocks of 16 MiB. So one burst and what
-//! stays are alive at most; what the allocator keeps comes on top. Prints requests per second and the p99 of their times.
+//! complete, compared and freed. Then the threads wait, and the main thread does the same in blocks of 16 MiB. So at most one burst and
+//! the memory that stays are live; freed memory that the allocator keeps comes in addition. Prints requests per second and the p99 of
+//! their times.
 
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -53,7 +54,7 @@ fn run(sizes: &Sizes) -> (Vec<Duration>, Duration) {
             let (begin, end) = (&begin, &end);
             scope.spawn(move || {
                 let mut random = Random(seed);
-                // Before the first burst: what the program itself holds does not grow.
+                // Allocated before the first burst, so that the program's own memory does not grow.
                 let mut times = Vec::with_capacity(sizes.rounds * (sizes.burst / THREADS / REQUEST + 1));
                 for _ in 0..sizes.rounds {
                     begin.wait();
@@ -98,7 +99,7 @@ struct Block(Vec<u8>, u8);
 
 impl Block {
     fn new(size: usize, byte: u8) -> Block {
-        // Not `vec![byte; size]`: zeroes need not be written.
+        // Not `vec![byte; size]`: for zero it would not write to the memory.
         let mut block = Vec::with_capacity(size);
         block.resize(size, byte | 1);
         Block(block, byte | 1)

@@ -1,4 +1,4 @@
-//! The parts of the resident memory of every candidate of the default study, added up.
+//! Checks that the parts of the resident memory add up, for every candidate of the default study.
 
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
@@ -26,7 +26,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         answers.push(place.answers(cell(candidate, "server:idle=1", 4)?)?);
     }
     Ok(Box::new(move || {
-        // The candidate of which most is in no part.
+        // The candidate with the most memory that is in no part.
         let mut worst = Pair { checked: 0.0, control: 1.0 };
         for answer in &answers {
             let found = Anatomy::of(&answer()?, Some(4));

@@ -1,5 +1,5 @@
-//! A service of 1000 peers under 500 clients that ask for its largest pages and do not read them, and the limit of memory in its
-//! manifest.
+//! Compares the memory of a service with the limit in its manifest. The service has 1000 peers, and 500 clients ask for its
+//! largest pages and do not read them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,18 +21,19 @@ pub const CHECK: Check = Check {
 
 const PEERS: u32 = 1000;
 
-/// What 64 connections may keep in the kernel, which charges it to the container: `SEND_BUFFER` in the service's
-/// `src/web/server.rs`, doubled.
+/// The memory that 64 connections may use in the kernel, which charges it to the container: twice `SEND_BUFFER` of the
+/// service's `src/web/server.rs` for each.
 const SOCKETS_KIB: f64 = 64.0 * 2.0 * 64.0;
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
-    // 79 lines of a peer, with 64 buckets in place of 11: three quarters of the 108 that it has by all four protocols.
+    // 64 buckets instead of 11 give 79 lines for each peer. This is three quarters of the 108 lines that a peer has
+    // with all four protocols.
     let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
     let buckets = format!("--buckets={}", buckets.join(","));
     let (place, limit) = (place.clone(), limit()?);
     Ok(Box::new(move || {
         let canary = Canary::start(&place, PEERS, &["--label-peer-ip", &buckets])?;
-        // Not the sum of the counts: some peers have answered twice before others do.
+        // Not the sum of the counts: some peers answer twice before others answer once.
         let series = || canary.page().map_or(0, |page| page.matches("rtt_seconds_count{").count());
         canary.until("every peer has its series", || series() >= PEERS as usize)?;
         crowd(&canary);
@@ -40,7 +41,8 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     }))
 }
 
-/// Comes in groups of ten, asks, and waits for the first bytes or for the end of each connection.
+/// Connects in groups of ten clients. Each sends its requests and waits for the first bytes or for the end of its
+/// connection.
 fn crowd(canary: &Canary) {
     let (open, gzip) = ("accept: application/openmetrics-text\r\n", "accept-encoding: gzip\r\n");
     let asked =
@@ -49,7 +51,7 @@ fn crowd(canary: &Canary) {
     for at in 0..500 {
         let Ok(mut stream) = canary.connect() else { continue };
         let (path, headers) = asked[at % asked.len()];
-        // Twice: who has the first page asks for the next. It is never read.
+        // Two requests: when the first page is sent, the service makes the next one, which is never read.
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
         let _ = stream.write_all(request.repeat(2).as_bytes());
         clients.push(stream);

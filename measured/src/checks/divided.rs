@@ -1,4 +1,4 @@
-//! The heap of Python under each allocator, as `run` divides it from outside while the program runs.
+//! Checks how `run` divides the heap of Python under each allocator, from outside and while the program runs.
 
 use std::fs;
 
@@ -19,9 +19,9 @@ pub const CHECK: Check = Check {
     begin,
 };
 
-/// 14 MiB of strings, every second of which it frees; then it waits, so that it is read near its peak: `run` reads memory that stands
-/// still for a quarter of a second, and takes 10 ms of a processor for it. On a busy machine it waits for one: so does the program, the
-/// longer the more others there are.
+/// Makes 14 MiB of strings and frees every second one. Then the program waits, so that it is read near its peak: `run` reads memory
+/// that has not changed for a quarter of a second, and takes 10 ms of processor time for it. On a busy machine `run` waits for a
+/// processor, so the program waits longer if there are more other tasks.
 const PROGRAM: &str = "import os, time; a = ['x' * (500 + i % 900) for i in range(15000)]; del a[::2]; \
      time.sleep(min(10, max(0.6, os.getloadavg()[0] / 3)))";
 const CANDIDATES: [&str; 3] = ["system", "jemalloc", "mimalloc"];
@@ -44,7 +44,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     }))
 }
 
-/// What of a candidate's memory is not divided, and all of it.
+/// The part of a candidate's memory that is not divided, and the whole.
 fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     let out = place.folder().join(format!("divided-{candidate}"));
     let out = out.to_string_lossy();
@@ -53,7 +53,7 @@ fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     let words = [&words[..], &["--candidates", candidate, "--", "python3", "-c", PROGRAM]].concat();
     output(&mut clean(&words, place.folder()))?;
     let rows = fs::read_to_string(format!("{out}/samples.jsonl")).map_err(|error| failed(&error))?;
-    // The next pair's `run` shall not go on with these.
+    // So that the `run` of the next pair does not continue these rows.
     fs::remove_dir_all(&*out).map_err(|error| failed(&format!("{out} could not be removed: {error}")))?;
     let [row] = rows.lines().collect::<Vec<_>>()[..] else {
         return Err(failed(&format!("wanted one of {candidate}, found {}", rows.lines().count())));

@@ -1,4 +1,5 @@
-//! Python that has freed most of its memory, and gives it back when it is asked from outside: what was expected, and what it was.
+//! Compares the memory that a Python program gives back with the forecast. The program has freed most of its memory, and gives it
+//! back by a call from outside.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +25,7 @@ pub const CHECK: Check = Check {
 /// The time for a reading.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Frees all but every two hundredth block, each of them of malloc, and waits.
+/// Allocates blocks of malloc, frees all but every two hundredth, and waits.
 const PROGRAM: &str = "
 import time
 all = [bytes(2000) for _ in range(20000)]

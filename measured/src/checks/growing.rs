@@ -1,4 +1,4 @@
-//! Programs that grow while they are read: whether they are divided, and how far what is read is from what the kernel counts.
+//! Reads programs that grow: whether their heaps are divided, and how far the reading is from the kernel's count.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -62,7 +62,8 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     }))
 }
 
-/// One reading: how far it is from the counts before and after it. What is not divided is wrong as a whole.
+/// One reading, and its distance from the counts before and after it. A heap that is not divided counts as wrong as a
+/// whole.
 fn once(pid: u32) -> Result<Pair, Problem> {
     let before = resident(pid)?;
     let reading = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;

@@ -15,7 +15,7 @@ pub const CHECK: Check = Check {
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
     let program = root("examples/preload/idle.py");
-    // Ten turns of work, and half a second until memory is read.
+    // Ten rounds of work, and half a second until memory is read.
     let words = ["/usr/bin/python3", &program.to_string_lossy(), "10", "0.5"];
     let command = |settings| place.preloaded(&words, "jemalloc", settings);
     Ok(pairs_of(command("idle=50ms")?, command("")?))

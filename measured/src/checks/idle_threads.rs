@@ -22,7 +22,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     Ok(pairs_of(command("idle=50ms")?, command("")?))
 }
 
-/// Pairs of two commands that each print an answer, the same, and how many KiB they have when idle.
+/// Pairs of two commands. Both print the same answer, and their memory when idle in KiB.
 pub fn pairs_of(mut with: Command, mut without: Command) -> Measure {
     let read = |command: &mut Command| {
         let said = output(command)?;

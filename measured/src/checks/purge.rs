@@ -16,7 +16,7 @@ pub const CHECK: Check = Check {
 };
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
-    // Without decay, what is freed stays until it is purged; without thread caches, nothing is out of the purge's reach.
+    // Without decay, freed pages stay until the purge. Without thread caches, the purge reaches all free blocks.
     let cell = cell("jemalloc:dirty_decay_ms=-1,tcache=false", "server:idle=1,live=32MiB,requests=10", 1)?;
     let answer = place.answers(cell)?;
     Ok(Box::new(move || {

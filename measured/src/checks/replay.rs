@@ -22,8 +22,8 @@ pub const CHECK: Check = Check {
 fn begin(place: &Place) -> Result<Measure, Problem> {
     let program = place.compiled("tests/record/threads.c")?;
     let (command, traces) = (place.binary("allocanary")?, place.folder().join("traces"));
-    // One arena: with more, what the program keeps depends on how long each of its threads runs at a time (5.6 MiB on an idle
-    // machine, 9.9 on a busy one), and the threads of a replay take other turns.
+    // One arena. With more arenas, the memory that the program keeps depends on how long each thread runs at a time: 5.6 MiB
+    // on an idle machine, 9.9 on a busy one. The threads of a replay run in another order.
     let words = ["env", "MALLOC_ARENA_MAX=1", &program.to_string_lossy()].map(String::from);
     let mut recorded = clean(&[&command.to_string_lossy(), "record", "-o", "traces", "--"], place.folder());
     recorded.args(words);
@@ -36,7 +36,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         let entries = fs::read_dir(&traces).map_err(|error| failed(error.to_string()))?;
         let paths = entries.flatten().map(|entry| entry.path());
         let trace = paths.filter(|path| path.extension().is_some_and(|ending| ending == "trace"));
-        // `env` becomes the program; of its own start there is a small trace.
+        // `env` executes the program; its own start leaves a small trace.
         let trace = trace.max_by_key(|path| path.metadata().map_or(0, |found| found.len()));
         let trace = trace.ok_or_else(|| failed(format!("no trace in {}", traces.display())))?;
         fs::rename(&trace, &only).map_err(|error| failed(error.to_string()))?;

@@ -16,12 +16,12 @@ pub const CHECK: Check = Check {
     begin,
 };
 
-/// From the last answer to the reading: the service looks each second whether it can give memory back.
+/// The time from the last answer to the reading: the service checks each second whether it can give memory back.
 const SETTLED: Duration = Duration::from_secs(2);
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
     let canary = Canary::start(place, 100, &[])?;
-    // Once through all that is needed for the first time.
+    // A first crowd, so that all one-time allocations are made before the reading.
     crowd(&canary)?;
     std::thread::sleep(SETTLED * 2);
     let mut before = canary.kib("smaps_rollup", "Rss:")?;

@@ -1,4 +1,4 @@
-//! A small C program under the preload of the system's malloc and without: all that it has resident, and the part that is no file's.
+//! A small C program under the preload of the system's malloc and without it: its resident memory, and the part without files.
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;
@@ -21,8 +21,8 @@ pub const ANONYMOUS: Check = Check {
     begin: |place| begin(place, 1, 64.0),
 };
 
-/// How much of a file the kernel maps around a fault differs by 75 KiB (standard deviation) from run to run: a reading is the mean
-/// of so many runs.
+/// A reading is the mean of this many runs, because the part of a file that the kernel maps around a fault differs by 75 KiB
+/// (standard deviation) from run to run.
 const RUNS: u32 = 20;
 
 /// Pairs of the column `at` of what the program prints; the control may have `more` KiB.

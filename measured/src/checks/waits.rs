@@ -1,4 +1,5 @@
-//! How long a process waits for `mmap` while its memory is read, against a read of its `smaps`, during which the kernel lets nobody map.
+//! How long a process waits for `mmap` while its memory is read. The control is a read of its `smaps`, during which the kernel lets no
+//! thread of the process map memory.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,20 +18,21 @@ pub const CHECK: Check = Check {
     begin,
 };
 
-/// What it has mapped: the kernel takes some 50 ms for its `smaps`.
+/// The program's mapped memory: the kernel takes some 50 ms for its `smaps`.
 const MIB: &str = "1024";
-/// Readings of each kind for a pair, in turns. On a busy machine the process waits for a processor as well. What holds the lock for long does
-/// so each time: the shortest of ours counts. It may not have tried to map while the kernel wrote `smaps`: of those the longest counts.
+/// Readings of each kind for a pair, in turns. On a busy machine the process also waits for a processor. A reader that holds the lock for
+/// long does so each time, so the shortest of our readings counts. During a read of `smaps` the process may not have tried to map, so the
+/// longest of those counts.
 const TURNS: usize = 3;
 
-/// A program that tells its longest `mmap`.
+/// A program that prints the time of its longest `mmap`.
 struct Maps {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Maps {
-    /// The longest since the last question, in nanoseconds.
+    /// The longest `mmap` since the last call, in nanoseconds.
     fn longest(&mut self) -> Result<f64, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::Failed(format!("the program that maps: {why}"));
         let input = self.child.stdin.as_mut().ok_or_else(|| failed(&"it has no input"))?;
@@ -71,7 +73,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
             for verb in ["heap", "doctor"] {
                 let status = Command::new(&command).args([verb, &pid]).stdout(Stdio::null()).status();
                 match status.map_err(|error| failed(verb, &error))?.code() {
-                    // 1: memory that is not malloc's is not divided.
+                    // Exit code 1: memory that is not malloc's is not divided.
                     Some(0 | 1) => {}
                     code => return Err(failed(verb, &format_args!("it ended with {code:?}"))),
                 }
