@@ -1,11 +1,12 @@
-//! Numbers in a table of a program. In: bytes that may be damaged. Out: numbers, or none where the bytes end.
+//! Reads numbers from a program's tables. In: bytes that may be damaged. Out: numbers, or `None` at the end of the
+//! bytes.
 
-/// Bytes, and the place that is read next.
+/// Bytes, and the offset of the next read.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     pub(crate) all: &'a [u8],
     pub(crate) at: usize,
-    /// Where reading ends; at most the length.
+    /// The offset at which reading ends; at most the length.
     pub(crate) end: usize,
 }
 
@@ -39,7 +40,7 @@ impl<'a> Bytes<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A number of seven bits in each byte.
+    /// An unsigned LEB128 number: seven bits in each byte.
     pub(crate) fn unsigned(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -52,7 +53,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// The same with a sign.
+    /// A signed LEB128 number.
     pub(crate) fn signed(&mut self) -> Option<i64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -66,7 +67,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// Moves on to a place; none behind the end.
+    /// Skips bytes; `None` if that is beyond the end.
     pub(crate) fn skip(&mut self, count: u64) -> Option<()> {
         self.take(usize::try_from(count).ok()?).map(|_| ())
     }

@@ -1,11 +1,11 @@
-//! Copying memory of this process. In: an address, which may be made up. Out: its bytes, as far as they are mapped: the kernel copies them,
-//! and refuses the others.
+//! Copies memory of this process. In: an address, which may be invalid. Out: the bytes there, as far as they are mapped. The kernel makes
+//! the copy, and refuses unmapped memory.
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Copies the bytes from `address` on, at most a page; how many were copied. They may go over the end of a page: what is behind it may not be
-/// mapped.
+/// Copies the bytes from `address` on, at most a page, and returns how many were copied. The range may cross the end of a page, and the
+/// next page may not be mapped.
 pub(crate) fn copy(address: u64, to: &mut [u8]) -> usize {
     let first = to.len().min((PAGE - address % PAGE) as usize);
     let part = |address: u64, length: usize| libc::iovec {
@@ -13,8 +13,7 @@ pub(crate) fn copy(address: u64, to: &mut [u8]) -> usize {
         iov_len: length,
     };
     let parts = [part(address, first), part(address.wrapping_add(first as u64), to.len() - first)];
-    // SAFETY: the error number is the thread's own, which sees nothing of this. The kernel checks all ranges; the local one is a place
-    // that is ours.
+    // SAFETY: the thread's error number is restored. The kernel checks both ranges; the local one is our own buffer.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -32,7 +31,7 @@ mod tests {
 
     #[test]
     fn bytes_are_copied_as_far_as_they_are_mapped() {
-        // SAFETY: two pages of our own, of which the second one goes away first.
+        // SAFETY: two pages of our own; the second is unmapped first.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let pages = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

@@ -1,23 +1,24 @@
-//! The end of a function as its rule. In: the bytes around a return address, of code without tables. Out: where the caller's frame is, if the
-//! function does nothing behind the call but return.
+//! Derives a rule from the end of a function. In: the bytes around a return address, of code without tables. Out: the place of the caller's
+//! frame, if the function only returns after the call.
 //!
-//! That is so in the trampolines that a runtime makes: Python has one for each of its functions. Of a function that goes on, nothing is
-//! said: its code would have to be followed to its end.
+//! The trampolines that a runtime makes are such functions: Python has one for each of its functions. A function that does more after
+//! the call has no rule here: its code would have to be followed to its end.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
 
-/// Bytes before a return address that are looked at: the longest call has 7.
+/// The bytes before a return address that are read: the longest call has 7.
 pub const BEFORE: usize = 8;
-/// And those from it on: an addition, six pops and a return have 18.
+/// The bytes from the return address on that are read: an addition, six pops and a return have 18.
 pub const AFTER: usize = 24;
 
-/// The rule of a return address. [`Rule::UNKNOWN`] if there is no call before it, or if what is behind is not understood.
+/// The rule of a return address. [`Rule::UNKNOWN`] if there is no call before it, or if the code after it is not
+/// understood.
 pub fn rule(before: &[u8; BEFORE], after: &[u8]) -> Rule {
     Some(after).filter(|_| is_call(before)).and_then(rule_of).unwrap_or(Rule::UNKNOWN)
 }
 
-/// Whether these bytes end in a call: of a distance, or of a register or what is in memory.
+/// Whether these bytes end in a call: relative, by a register, or by an address in memory.
 pub fn is_call(before: &[u8; BEFORE]) -> bool {
     let calls = |length: usize| {
         let code = &before[BEFORE - length..];
@@ -26,7 +27,7 @@ pub fn is_call(before: &[u8; BEFORE]) -> bool {
     before[BEFORE - 5] == 0xE8 || (2..BEFORE).any(calls)
 }
 
-/// The length of an operand: its first byte, a second one if there is an index, and a distance.
+/// The length of an operand: its first byte, a second one if there is an index, and a displacement.
 fn operand(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
     let (mode, register) = (first >> 6, first & 7);
@@ -44,7 +45,7 @@ fn operand(bytes: &[u8]) -> Option<usize> {
     Some(1 + usize::from(has_index) + distance)
 }
 
-/// What the stack pointer is counted from.
+/// The register from which the stack pointer is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Base {
     Rsp,
@@ -54,7 +55,7 @@ enum Base {
 /// Follows the instructions up to the return.
 fn rule_of(after: &[u8]) -> Option<Rule> {
     let mut at = Bytes::from(after, 0);
-    // The stack pointer, from what it is behind the call or from the frame pointer. Where the caller's frame pointer was taken from.
+    // The stack pointer, relative to its value after the call or to the frame pointer; and the place of the caller's frame pointer.
     let (mut base, mut distance) = (Base::Rsp, 0_i64);
     let mut saved = None;
     loop {
@@ -89,19 +90,19 @@ fn rule_of(after: &[u8]) -> Option<Rule> {
     let top = distance + 8;
     let rbp = saved.map_or(Rbp::Same, |saved| Rbp::AtCfa(saved - top));
     match base {
-        // What is behind the call lies above.
+        // The frame of the caller is above.
         Base::Rsp if distance < 0 || saved.is_some_and(|saved| saved < 0) => None,
         Base::Rsp => Some(Rule::new(Cfa::Rsp(top), rbp)),
         Base::Rbp => Some(Rule::new(Cfa::Rbp(top), rbp)),
     }
 }
 
-/// A distance of one byte.
+/// A displacement of one byte.
 fn near(at: &mut Bytes) -> Option<i64> {
     at.u8().map(|byte| i64::from(byte as i8))
 }
 
-/// A distance of four bytes.
+/// A displacement of four bytes.
 fn far(at: &mut Bytes) -> Option<i64> {
     at.u32().map(|word| i64::from(word as i32))
 }
@@ -126,7 +127,7 @@ mod tests {
         let wanted: [(&[u8], Rule); 14] = [
             // Python 3.12 and 3.13: add $8,%rsp; ret
             (&[0x48, 0x83, 0xC4, 8, 0xC3], rsp(16, Rbp::Same)),
-            // Later ones: pop %rbp; ret
+            // Later versions of Python: pop %rbp; ret
             (&[0x5D, 0xC3], rsp(16, Rbp::AtCfa(-16))),
             (&[0xC3], rsp(8, Rbp::Same)),
             (&[0xF3, 0xC3], rsp(8, Rbp::Same)),
@@ -190,14 +191,14 @@ mod tests {
         ] {
             assert!(ends(code), "{code:x?}");
         }
-        // A jump, a push, a call that is shorter or longer than the place, and no code at all.
+        // A jump, a push, calls of another length, and bytes that are no code.
         for code in [&[0xFF, 0xE1][..], &[0xFF, 0xF1], &[0xFF, 0x50], &[0xFF, 0xD1, 0x90], &[0x15, 1, 2, 3, 4], &[]] {
             assert!(!ends(code), "{code:x?}");
         }
     }
 
     proptest! {
-        /// No bytes panic, and a rule's frame lies above what it was found for.
+        /// No bytes make it panic, and the frame of a rule is above the present one.
         #[test]
         fn fuzz_any_code(before in any::<[u8; BEFORE]>(), after in proptest::collection::vec(any::<u8>(), 0..AFTER)) {
             let _ = rule(&before, &after);

@@ -1,9 +1,9 @@
 //! The tables of `.eh_frame_hdr` and `.eh_frame`, as the System V ABI and the Linux Standard Base describe them. In: the bytes of a
 //! segment, which may be damaged, and an address of code. Out: the rule for that address.
 //!
-//! Only what a walk needs is kept: the CFA, and the places of the frame pointer and of the return address. A row then takes 48 bytes of the
-//! stack: the program may have called malloc on a signal's stack of a few KiB. That is why this is no general reader (gimli's rows
-//! take some KiB).
+//! Only the parts that a walk needs are kept: the CFA, and the places of the frame pointer and of the return address. So a row takes 48
+//! bytes of the stack, because the program may call malloc on a signal's stack of a few KiB. For this reason we do not use a general
+//! reader: gimli's rows take some KiB.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
@@ -33,22 +33,22 @@ enum Place {
     Same,
     Undefined,
     AtCfa(i64),
-    /// At a register and so many bytes.
+    /// At a register plus this offset.
     At(u64, i64),
     Other,
 }
 
-/// How the CFA is found, as the table says it.
+/// How the table computes the CFA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Base {
-    /// A register and so many bytes.
+    /// A register plus this offset.
     Register(u64, i64),
-    /// What lies at a register and so many bytes.
+    /// The word at a register plus this offset.
     AtRegister(u64, i64),
     Other,
 }
 
-/// What holds for one address.
+/// The rules for one address.
 #[derive(Clone, Copy)]
 struct Row {
     cfa: Base,
@@ -56,11 +56,11 @@ struct Row {
     back: Place,
 }
 
-/// What functions of one compilation share.
+/// The part that functions of one compilation share (CIE).
 struct Common {
     code_align: u64,
     data_align: i64,
-    /// How the addresses of the functions are written.
+    /// The encoding of the functions' addresses.
     encoding: u8,
     is_augmented: bool,
     is_signal: bool,
@@ -74,7 +74,7 @@ impl<'a> Tables<'a> {
         (offset < self.bytes.len()).then(|| Bytes::from(self.bytes, offset))
     }
 
-    /// The rule for an address of code. [`Rule::UNKNOWN`] where there is none.
+    /// The rule for an address of code. [`Rule::UNKNOWN`] if there is none.
     pub fn rule(&self, pc: u64) -> Rule {
         self.find(pc).unwrap_or(Rule::UNKNOWN)
     }
@@ -103,7 +103,8 @@ impl<'a> Tables<'a> {
         Some(rule_of(&row, common.is_signal))
     }
 
-    /// The address of the entry whose function begins last before `pc`, by the sorted table of `.eh_frame_hdr`.
+    /// The address of the entry with the last function that begins at or before `pc`, by the sorted table of
+    /// `.eh_frame_hdr`.
     fn entry(&self, pc: u64) -> Option<u64> {
         let mut at = self.at(self.header)?;
         let [version, of_frames, of_count, of_table] = at.take(4)? else { return None };
@@ -121,7 +122,8 @@ impl<'a> Tables<'a> {
         Some(distance(&pair[4..]))
     }
 
-    /// Reads the length of an entry: the address right behind it, and the place at which the entry ends.
+    /// Reads the length of an entry. Returns the address right after the length, and the offset at which the entry
+    /// ends.
     fn length(&self, at: &mut Bytes) -> Option<(u64, usize)> {
         let length = match at.u32()? {
             0 => return None,
@@ -176,7 +178,7 @@ impl<'a> Tables<'a> {
         (back == RETURN && common.from <= to).then_some(common)
     }
 
-    /// A pointer in one of the encodings, of those that need no register and no memory.
+    /// A pointer in one of the encodings that need no register and no other memory.
     fn pointer(&self, at: &mut Bytes, encoding: u8) -> Option<u64> {
         let here = self.address.wrapping_add(at.at as u64);
         let number = match encoding & 0x0F {
@@ -202,7 +204,7 @@ fn i32_of(bytes: &[u8]) -> i32 {
     bytes.try_into().map_or(0, i32::from_le_bytes)
 }
 
-/// Executes the instructions of an entry until the row of `pc` is there. Each takes at least one byte, so this ends.
+/// Executes the instructions of an entry up to the row of `pc`. Each instruction has at least one byte, so this ends.
 fn execute(mut at: Bytes, common: &Common, initial: Option<Row>, first: u64, pc: u64, row: &mut Row) -> Option<()> {
     let mut kept = [*row; REMEMBERED];
     let mut depth = 0_usize;
@@ -326,13 +328,13 @@ fn restore(row: &mut Row, register: u64, initial: Row) {
     }
 }
 
-/// An expression: the operations of the two that compilers and the C library write.
+/// An expression. Only the two forms that compilers and the C library write are read.
 fn expression<'a>(at: &mut Bytes<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(at.unsigned()?).ok()?;
     at.take(length)
 }
 
-/// A register and so many bytes, and whether what lies there is meant.
+/// A register, an offset, and whether the value is the word at that place.
 fn at_register(operations: &[u8]) -> Option<(u64, i64, bool)> {
     let mut at = Bytes::from(operations, 0);
     // DW_OP_breg0 to DW_OP_breg31
@@ -362,8 +364,8 @@ fn place_of(operations: &[u8]) -> Place {
     }
 }
 
-/// Where the kernel puts the registers of what a signal interrupted, above the handler's frame: the stack pointer, the frame pointer, the
-/// address of the code.
+/// The offsets, from the handler's frame, at which the kernel puts the interrupted registers: stack pointer, frame pointer, address of
+/// the code.
 pub(crate) const SIGNAL: [i64; 3] = [160, 120, 168];
 
 fn rule_of(row: &Row, is_signal: bool) -> Rule {
@@ -374,7 +376,7 @@ fn rule_of(row: &Row, is_signal: bool) -> Rule {
         return Rule::new(if is_known { Cfa::Signal } else { Cfa::Unknown }, Rbp::Same);
     }
     let rbp = match row.rbp {
-        // What is undefined is left as it is, as by the unwinder of GCC.
+        // An undefined register keeps its value, as in GCC's unwinder.
         Place::Same | Place::Undefined => Rbp::Same,
         Place::AtCfa(apart) => Rbp::AtCfa(apart),
         Place::At(RBP, apart) => Rbp::AtRbp(apart),
@@ -382,7 +384,7 @@ fn rule_of(row: &Row, is_signal: bool) -> Rule {
     };
     let cfa = match (row.back, row.cfa) {
         (Place::Undefined, _) => Cfa::End,
-        // A call has put it there.
+        // The call instruction has written the return address there.
         (Place::AtCfa(-8), Base::Register(RSP, distance)) => Cfa::Rsp(distance),
         (Place::AtCfa(-8), Base::Register(RBP, distance)) => Cfa::Rbp(distance),
         (Place::AtCfa(-8), Base::AtRegister(RBP, distance)) => Cfa::AtRbp(distance),

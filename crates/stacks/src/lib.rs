@@ -1,18 +1,19 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! The return addresses of the calling thread, inside `malloc` of another program. Nothing of that allocates, takes a lock or starts a
+//! Reads the return addresses of the calling thread, inside `malloc` of another program. It does not allocate, take a lock or start a
 //! thread.
 //!
 //! - [`frames`] reads the rules that a compiler writes for exceptions (`.eh_frame`): pure code on bytes.
-//! - [`rule`] is one of them as a number: where the caller's frame is.
-//! - [`rules`] keeps each rule that was found, for all threads.
-//! - [`object`] finds the tables of the file that an address lies in, by glibc's `_dl_find_object`.
-//! - [`epilogue`] reads the rule from the code itself, where a runtime has made it and there are no tables.
+//! - [`rule`] is one such rule as a number: it says where the caller's frame is.
+//! - [`rules`] caches the rules that were found, for all threads.
+//! - [`object`] finds the file of an address and its tables, by glibc's `_dl_find_object`.
+//! - [`epilogue`] reads the rule from the code itself, for code that a runtime has made and that has no tables.
 //! - `stack` reads the stack, and only what is mapped.
 //! - [`walk`] puts these together, and goes on from the thread's last stack.
 //! - [`outside`] walks the stack of a thread of another process, by the same rules. It alone allocates.
 //!
-//! On x86-64 with glibc 2.35 or later. Elsewhere [`walk::look_up`] says no, and nothing is walked.
+//! It works on x86-64 with glibc 2.35 or later. On other systems [`walk::look_up`] returns false, and no stack is
+//! walked.
 
 // Numbers are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

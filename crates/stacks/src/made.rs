@@ -1,14 +1,14 @@
-//! Code that belongs to no file: a runtime has made it. In: a return address, which a damaged frame may have made up. Out: its rule, if the
-//! code is mapped, may be executed, and is understood.
+//! Code that belongs to no file, because a runtime has made it. In: a return address, which may come from a damaged frame. Out: its rule,
+//! if the code is mapped, executable, and understood.
 //!
-//! The bytes are copied by the kernel, which refuses what is not mapped. Data may look like code: where the bytes are a call and a function's
-//! end, the mapping has to be executable too. This is read from `/proc/self/maps`; a thread remembers the last 16 mappings that were found.
+//! The kernel copies the bytes, and refuses unmapped memory. Data may look like code. So if the bytes are a call and the end of a function,
+//! the mapping must be executable too. This is read from `/proc/self/maps`; a thread remembers the last 16 mappings that it found.
 //!
-//! A rule is kept until all are forgotten, also if the code is unmapped. If other code then lies at the same place, and calls at the very same
-//! byte, the rule is the old one's, and the word that it names need not be a return address. Where it lies in no file, the kernel copies the
-//! bytes there and refuses what is not mapped. Where it lies in a file, that file's tables are read as for any frame: a library that another
-//! thread closes at that very moment could go away meanwhile, which the C library cannot prevent. If the word is no address of code, the walk
-//! ends there; if it is, the stack has a wrong frame.
+//! A rule is kept until all rules are forgotten, even if the code is unmapped. If other code is later at the same place, with a call at the
+//! very same byte, the rule is that of the old code. Then the word that the rule names may not be a return address. If this word points
+//! into no file, the kernel copies the bytes there and refuses unmapped memory. If it points into a file, the tables of this file are read
+//! as for any frame. Another thread could close this library at that very moment, which the C library cannot prevent. If the word is not an
+//! address of code, the walk ends; if it is, the stack has a wrong frame.
 
 use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
@@ -19,22 +19,22 @@ use crate::stack::Stack;
 /// Mappings that a thread remembers.
 const RANGES: usize = 16;
 
-/// Addresses at which a thread finds no rule before it looks for no more: each costs a system call or two, and there may be a new one in
-/// each walk.
+/// After this many addresses without a rule a thread stops looking for rules. Each look costs one or two system calls, and each walk may
+/// have a new address.
 const MOST_REFUSED: u32 = 4096;
 
-/// What a thread keeps. All zeros is a valid state.
+/// The state of a thread. All zeros is a valid state.
 #[repr(C)]
 pub(crate) struct Made {
-    /// Mappings with code: the first address, and the one behind the last.
+    /// Mappings with code: the first address, and the end.
     ranges: [[u64; 2]; RANGES],
-    /// Where the next one is kept.
+    /// The index at which the next mapping is stored.
     next: usize,
     refused: u32,
 }
 
 impl Made {
-    /// The rule of a return address, and whether it may be kept: nothing is said of what is not mapped.
+    /// The rule of a return address, if it has one and the rule may be kept. `None` for unmapped memory.
     pub(crate) fn rule(&mut self, pc: u64, stack: &mut Stack) -> Option<Rule> {
         if !(PAGE..1 << 47).contains(&pc) || stack.has(pc) || self.refused >= MOST_REFUSED {
             return None;
@@ -66,7 +66,7 @@ impl Made {
         found.is_some()
     }
 
-    /// Forgets where code is, and how often there was none: a closed library may have been the reason.
+    /// Forgets the mappings and the count of addresses without a rule: these may have come from a closed library.
     #[cold]
     pub(crate) fn forget(&mut self) {
         self.ranges = [[0; 2]; RANGES];
@@ -74,11 +74,11 @@ impl Made {
     }
 }
 
-/// The rule by the bytes around an address; none where nothing is mapped.
+/// The rule by the bytes around an address; `None` if they are not mapped.
 fn read(pc: u64) -> Option<Rule> {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let count = copy(pc, &mut after);
-    // The code may begin with its page.
+    // The code may begin at the start of its page, and the page before may be unmapped.
     if copy(pc - BEFORE as u64, &mut before) < BEFORE {
         let of_page = BEFORE.min((pc % PAGE) as usize);
         before = [0; BEFORE];

@@ -1,9 +1,10 @@
-//! The mappings of this process. In: `/proc/self/maps`, and a buffer. Out: the bounds of each, what it is for, and the file of one.
+//! The mappings of this process. In: `/proc/self/maps`, and a buffer. Out: the bounds and the kind of each mapping, and the path of
+//! a mapped file.
 
 /// A mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// Its first address, and the one behind its last.
+    /// Its first address, and its end.
     pub(crate) low: u64,
     pub(crate) high: u64,
     pub(crate) is_writable: bool,
@@ -12,20 +13,20 @@ pub(crate) struct Mapping {
     pub(crate) is_first: bool,
 }
 
-/// Tells each mapping. `buffer` is overwritten.
+/// Calls `tell` with each mapping. `buffer` is overwritten.
 pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping)) {
     let mut line = Line::default();
     for_each_byte(buffer, |byte| line.add(byte, &mut tell));
 }
 
-/// Writes the path of the file that is mapped at this address, as the kernel has it, to the begin of `path`: its length. 0 where none is,
-/// or where it has no room.
+/// Writes the path of the file that is mapped at this address, as the kernel reports it, to the begin of `path`. Returns its length; 0 if
+/// there is no file, or if the path does not fit.
 pub fn file_at(start: u64, path: &mut [u8]) -> usize {
     let (mut line, mut at, mut is_found, mut is_there) = (Line::default(), 0, false, false);
     for_each_byte(&mut [0; 128], |byte| {
         let is_end = byte == b'\n';
         if line.part == 3 && line.of.low == start && !is_found {
-            // What stands before the path has no slash: numbers, and spaces.
+            // The text before the path has only numbers and spaces, and no slash.
             is_there |= byte == b'/';
             if is_end {
                 is_found = true;
@@ -40,11 +41,11 @@ pub fn file_at(start: u64, path: &mut [u8]) -> usize {
 }
 
 fn for_each_byte(buffer: &mut [u8], mut tell: impl FnMut(u8)) {
-    // SAFETY: reads a file to a place that is ours. The error number is the thread's own.
+    // SAFETY: reads a file into our own buffer, and restores the thread's error number.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        // The C library's own functions are places at which a thread may be cancelled.
+        // Bare system calls, because the C library's functions are cancellation points.
         let (path, flags) = (c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         let file = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, 0);
         if file >= 0 {
@@ -63,7 +64,7 @@ fn for_each_byte(buffer: &mut [u8], mut tell: impl FnMut(u8)) {
 #[derive(Default)]
 struct Line {
     of: Mapping,
-    /// 0 in the first address, 1 in the second, 2 in the permissions, 3 behind them.
+    /// 0 in the first address, 1 in the second, 2 in the permissions, 3 after them.
     part: u8,
     /// The last eight bytes.
     last: u64,

@@ -1,5 +1,5 @@
-//! The file that an address of code lies in. In: an address. Out: its tables, its place in memory, its path and build-id, by glibc's
-//! `_dl_find_object`: it takes no lock, and may be called from a handler of a signal.
+//! Finds the file to which an address of code belongs. In: an address. Out: the file's tables, place in memory, path and build-id.
+//! It uses glibc's `_dl_find_object`, which takes no lock and may be called from a signal handler.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use crate::frames::Tables;
 
-/// The function; null where the C library has none.
+/// The function `_dl_find_object`; null if the C library does not have it.
 static FIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// What it fills in on x86-64: see `dlfcn.h`.
+/// The structure that it fills in on x86-64: see `dlfcn.h`.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -21,14 +21,14 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// The begin of the dynamic linker's entry for a file: see `link.h`.
+/// The first fields of the dynamic linker's entry for a file: see `link.h`.
 #[repr(C)]
 struct LinkMap {
     bias: usize,
     name: *const c_char,
 }
 
-/// Looks the function up; whether there is one. Calls `dlsym`, which may allocate.
+/// Looks the function up, and returns whether it exists. Calls `dlsym`, which may allocate.
 pub(crate) fn look_up() -> bool {
     if cfg!(all(target_arch = "x86_64", target_env = "gnu")) && FIND.load(Relaxed).is_null() {
         // SAFETY: the name ends in NUL.
@@ -37,31 +37,31 @@ pub(crate) fn look_up() -> bool {
     !FIND.load(Relaxed).is_null()
 }
 
-/// A file that is mapped with code in it. It stays mapped while the calling thread has a frame in it.
+/// A mapped file with code. It stays mapped while the calling thread has a frame in it.
 pub struct Object {
     /// Its first address.
     pub start: u64,
-    /// The one behind its last.
+    /// The address after its last.
     pub end: u64,
-    /// What is added to an address of the file to get one of the process.
+    /// Added to an address of the file, it gives the address in the process.
     pub bias: u64,
     header: u64,
     name: *const c_char,
 }
 
 impl Object {
-    /// The one that an address lies in.
+    /// The file to which an address belongs.
     ///
     /// # Safety
     ///
-    /// The file stays mapped for as long as this is used: no thread closes it with `dlclose`.
+    /// The file stays mapped while the value is used: no thread closes it with `dlclose`.
     pub unsafe fn of(pc: u64) -> Option<Object> {
         let find = FIND.load(Relaxed);
         if find.is_null() {
             return None;
         }
-        // SAFETY: the pointer is to the C library's function, which fills the place in. What it names is mapped: the
-        // caller's promise.
+        // SAFETY: the pointer is that of the C library's function, which fills in the structure. The caller promises
+        // that the file stays mapped.
         unsafe {
             let find: unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int = std::mem::transmute(find);
             let mut found: Found = std::mem::zeroed();
@@ -83,7 +83,7 @@ impl Object {
         unsafe { CStr::from_ptr(self.name) }.to_bytes()
     }
 
-    /// Its program headers. Nothing where its first page has no header of an ELF file.
+    /// Its program headers. Empty if its first page has no ELF header.
     fn headers(&self) -> &[u8] {
         // SAFETY: the first page of a file that is mapped.
         let page = unsafe { slice(self.start, 4096) };
@@ -99,13 +99,13 @@ impl Object {
         &page[at..page.len().min(at + count * HEADER)]
     }
 
-    /// The same of a program whose segments have gaps, such as node's own builds: of it glibc tells the part with this code alone. The kernel
-    /// tells where the headers lie.
+    /// The same for a program whose segments have gaps, such as the builds of node: for it glibc returns only the part with this code. The
+    /// kernel gives the address of the headers.
     fn headers_of_program(&self) -> &[u8] {
         if !self.is_program() {
             return &[];
         }
-        // SAFETY: reads what the kernel gave the process; the headers of the program stay mapped.
+        // SAFETY: reads the values that the kernel gave the process; the program's headers stay mapped.
         unsafe {
             let [at, each, count] = [libc::AT_PHDR, libc::AT_PHENT, libc::AT_PHNUM].map(|kind| libc::getauxval(kind));
             if at == 0 || each as usize != HEADER { &[] } else { slice(at, count as usize * HEADER) }
@@ -124,17 +124,17 @@ impl Object {
         })
     }
 
-    /// The part of memory with this address that comes from the file.
+    /// The segment with this address, as far as its memory comes from the file.
     fn segment(&self, address: u64) -> Option<(u64, &[u8])> {
         const LOAD: u32 = 1;
-        // The kernel has mapped all segments of the program: those that glibc does not tell here as well.
+        // The kernel has mapped all segments of the program, including those that glibc does not return here.
         let within = |start: u64, length: u64| {
             self.is_program() || start >= self.start && length <= self.end.saturating_sub(start)
         };
         let found = self.segments().find(|(kind, start, length)| {
             *kind == LOAD && within(*start, *length) && address.wrapping_sub(*start) < *length
         });
-        // SAFETY: a segment of a file that is mapped; those with tables or notes can be read.
+        // SAFETY: a segment of a mapped file; segments with tables or notes are readable.
         found.map(|(_, start, length)| (start, unsafe { slice(start, length as usize) }))
     }
 
@@ -159,13 +159,13 @@ impl Object {
 /// Bytes of a program header.
 const HEADER: usize = 56;
 
-/// A number of so many bytes; 0 where they are not there.
+/// A number of `length` bytes; 0 if the bytes end before.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let found = bytes.get(at..at + length).unwrap_or_default();
     found.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The build-id among notes.
+/// Finds the build-id in the notes.
 fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
     const BUILD_ID: u32 = 3;
     loop {
@@ -184,7 +184,7 @@ fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
 ///
 /// # Safety
 ///
-/// It can be read, and nobody writes to it.
+/// The memory is readable, and nothing writes to it.
 unsafe fn slice<'a>(address: u64, length: usize) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address as usize), length) }

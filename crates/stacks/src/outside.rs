@@ -1,7 +1,9 @@
-//! The stack of a thread of another process, which stands still. In: its registers, and a way to read the process. Out: the frames, the
-//! innermost first, and how the walk ended. The rules are those of [`frames`](crate::frames), read from the files that the process has mapped.
+//! Walks the stack of a stopped thread of another process. In: the thread's registers, and a way to read the process. Out: the frames,
+//! innermost first, and how the walk ended. The rules are those of [`frames`](crate::frames), read from the files that the process has
+//! mapped.
 //!
-//! This is for a program that looks at others. It allocates: nothing here is for the inside of another program's `malloc`.
+//! This is for a program that examines other processes. It allocates, so it must not run inside another program's
+//! `malloc`.
 
 mod file;
 
@@ -14,7 +16,7 @@ use crate::rule::{Cfa, Rbp, Rule};
 use crate::walk::Registers;
 use file::Tables;
 
-/// Frames of a stack at most.
+/// The most frames of a stack.
 pub const MOST: usize = 4096;
 
 /// A mapping with code.
@@ -22,33 +24,33 @@ pub const MOST: usize = 4096;
 pub struct Code {
     /// Its first address.
     pub from: u64,
-    /// The one behind its last.
+    /// The address after its last.
     pub to: u64,
-    /// Where it begins in its file.
+    /// Its offset in the file.
     pub offset: u64,
 }
 
 /// A process that can be read.
 pub trait Process {
-    /// Copies bytes. Returns whether all could be copied.
+    /// Copies bytes. Returns whether all were copied.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
     /// The executable mapping that has an address.
     fn code(&self, at: u64) -> Option<Code>;
-    /// The file of that mapping; `None` for memory without one.
+    /// The file of the mapping; `None` for memory without a file.
     fn file(&self, code: &Code) -> Option<fs::File>;
 }
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where its code goes on.
+    /// The registers: the code continues here.
     pub at: Registers,
-    /// The address is one that the kernel has interrupted, and not a return address.
+    /// Whether the address is that of an interrupted instruction, and not a return address.
     pub is_exact: bool,
 }
 
 impl Frame {
-    /// An address inside of the instruction that the frame is at: a return address lies behind the call, perhaps in another function.
+    /// An address inside of the frame's present instruction: a return address is after the call, which may be in the next function.
     pub fn inside(&self) -> u64 {
         self.at.pc.wrapping_sub(u64::from(!self.is_exact))
     }
@@ -59,13 +61,13 @@ impl Frame {
 pub enum End {
     /// The last frame has no caller.
     Outermost,
-    /// The caller of the last frame is not known: no table is for its code.
+    /// The caller of the last frame is not known, because no table covers its code.
     Broken,
     /// There are more frames than [`MOST`].
     Cut,
 }
 
-/// A stack that was walked.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// The frames, the innermost first.
@@ -74,8 +76,8 @@ pub struct Stack {
     pub end: End,
 }
 
-/// The files of a process whose tables were read, and the rules that were found. One for all stacks of a process, as long as its mappings
-/// are the same.
+/// The tables that were read from a process's files, and the rules that were found. Use one value for all stacks of a process, as long as
+/// its mappings do not change.
 #[derive(Default)]
 pub struct Modules {
     tables: BTreeMap<u64, Option<Tables>>,
@@ -105,7 +107,7 @@ impl Modules {
             frames.push(next);
             let rule = self.rule(process, &next);
             match step(process, &next, rule) {
-                // The first function of a program has no caller, and some C libraries say so by a return address of 0.
+                // The first function of a program has no caller. Some C libraries mark this by a return address of 0.
                 Ok(caller) if caller.at.pc == 0 => break End::Outermost,
                 Ok(caller) => next = caller,
                 Err(end) => break end,
@@ -123,7 +125,7 @@ impl Modules {
             let read = || Tables::read(&process.file(&code)?, &code);
             match self.tables.entry(code.from).or_insert_with(read) {
                 Some(tables) => tables.rule(pc),
-                // Where such code was interrupted it is not known how far its frame is built.
+                // If such code was interrupted, it is not known which part of its frame was built.
                 None if !frame.is_exact => by_code(process, frame.at.pc),
                 None => Rule::UNKNOWN,
             }
@@ -133,7 +135,7 @@ impl Modules {
     }
 }
 
-/// The rule of a return address by the code around it: a runtime has made it.
+/// The rule of a return address by the code around it, for code that a runtime has made.
 fn by_code(process: &dyn Process, pc: u64) -> Rule {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);
@@ -158,7 +160,7 @@ fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> 
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
     };
-    // A caller's frame lies above.
+    // The caller's frame must be above.
     if cfa <= sp {
         return Err(End::Broken);
     }

@@ -1,21 +1,23 @@
-//! Where the caller's frame is. In: what a table says of an address. Out: one number, which other threads read as a whole.
+//! The place of the caller's frame. In: a table's rules for an address. Out: one number, which other threads read in one
+//! access.
 //!
-//! CFA is the word of the tables for the place of the stack right above the return address: the caller's stack pointer.
+//! CFA (canonical frame address) is the address right above the return address on the stack: the caller's stack
+//! pointer.
 
 /// How the CFA is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfa {
-    /// The stack pointer and so many bytes.
+    /// The stack pointer plus this offset.
     Rsp(i64),
-    /// The frame pointer and so many bytes.
+    /// The frame pointer plus this offset.
     Rbp(i64),
-    /// What lies at the frame pointer and so many bytes: a function that has aligned its stack.
+    /// The word at the frame pointer plus this offset, in a function that has aligned its stack.
     AtRbp(i64),
-    /// The kernel has called a handler of a signal: all registers lie above the stack pointer.
+    /// The kernel has called a signal handler: all registers are saved above the stack pointer.
     Signal,
     /// There is no caller.
     End,
-    /// The table is damaged, there is none, or it says what is not read here: the walk ends.
+    /// The table is missing, damaged, or has a rule that is not supported here: the walk ends.
     Unknown,
 }
 
@@ -24,13 +26,13 @@ pub enum Cfa {
 pub enum Rbp {
     /// It is unchanged.
     Same,
-    /// At the CFA and so many bytes.
+    /// At the CFA plus this offset.
     AtCfa(i64),
-    /// At the frame pointer and so many bytes.
+    /// At the frame pointer plus this offset.
     AtRbp(i64),
 }
 
-/// A rule as one number. 0 is none: it was not looked for yet.
+/// A rule as one number. 0 is no rule: it was not looked for yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Rule(pub u64);
@@ -38,7 +40,7 @@ pub struct Rule(pub u64);
 const CFA_BITS: u32 = 30;
 const RBP_BITS: u32 = 29;
 
-/// A number of so many bits, from the lowest ones of a word.
+/// Sign-extends the lowest `bits` bits of a word.
 fn extend(word: u64, bits: u32) -> i64 {
     ((word << (64 - bits)) as i64) >> (64 - bits)
 }
@@ -48,10 +50,10 @@ fn fits(number: i64, bits: u32) -> bool {
 }
 
 impl Rule {
-    /// A walk that ends here.
+    /// The rule that ends a walk.
     pub const UNKNOWN: Rule = Rule(6);
 
-    /// Makes a rule. Distances of 256 MiB and more are not kept: the walk ends there.
+    /// Makes a rule. Offsets of 256 MiB and more have no rule: the walk ends there.
     pub fn new(cfa: Cfa, rbp: Rbp) -> Rule {
         let (kind, distance) = match cfa {
             Cfa::Rsp(distance) => (1, distance),

@@ -1,7 +1,7 @@
-//! The rules that were found, for all threads. In: an address of code. Out: its rule, if it was looked for before.
+//! A cache of rules for all threads. In: an address of code. Out: its rule, if it was looked for before.
 //!
-//! A table of 32,768 places, without a lock: each has the rule, and the rule xor the address. Where two threads have written one at the
-//! same time, the two do not fit, and the rule is looked for again. All zeros is an empty table.
+//! A table of 32,768 entries, without a lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at
+//! the same time, the two words may not match; then the rule is looked up again. All zeros is an empty table.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,9 +9,9 @@ use crate::rule::Rule;
 
 const BITS: u32 = 15;
 const PLACES: usize = 1 << BITS;
-/// Places of one page.
+/// The entries of one page.
 const OF_PAGE: usize = 4096 / size_of::<Entry>();
-/// Bits of an address of code in user space; the numbers of [`Rules::forget`] lie above them.
+/// Bits of an address of code in user space; the counts of [`Rules::forget`] are in the bits above.
 const ADDRESS_BITS: u32 = 48;
 
 #[repr(C)]
@@ -20,7 +20,7 @@ struct Entry {
     rule: AtomicU64,
 }
 
-/// The table. 512 KiB, of which those pages are resident that have a rule.
+/// The table. It has 512 KiB; only pages with a rule are resident.
 #[repr(C)]
 pub struct Rules {
     entries: [Entry; PLACES],
@@ -48,7 +48,7 @@ impl Rules {
         (entry.mixed.load(Relaxed) ^ rule == key && rule != 0).then_some(Rule(rule))
     }
 
-    /// Keeps the rule of an address.
+    /// Stores the rule of an address.
     pub fn put(&self, pc: u64, rule: Rule) {
         let key = self.key(pc);
         let place = place_of(key);
@@ -58,18 +58,18 @@ impl Rules {
         entry.rule.store(rule.0, Relaxed);
     }
 
-    /// Forgets all: a library was closed, and another one may get its addresses.
+    /// Forgets all rules: a library was closed, and another one may get its addresses.
     pub fn forget(&self) {
         self.forgotten.fetch_add(1, Relaxed);
     }
 
-    /// How often all were forgotten.
+    /// How often [`forget`](Self::forget) was called.
     #[inline]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Relaxed)
     }
 
-    /// Bytes that are resident: those of pages that were written to.
+    /// The resident bytes: those of pages that were written to.
     pub fn resident(&self) -> u64 {
         let pages: u32 = self.touched.iter().map(|pages| pages.load(Relaxed).count_ones()).sum();
         (u64::from(pages) + 1) * 4096

@@ -1,29 +1,31 @@
-//! Reading the calling thread's stack. In: addresses, which a damaged frame may have made up. Out: words, of memory that is mapped.
+//! Reads the calling thread's stack. In: addresses, which may come from a damaged frame. Out: words of mapped memory.
 //!
-//! Between the stack pointer and the end of the thread's own stack everything is mapped for as long as the thread runs: the process's
-//! first thread has the mapping `[stack]`, and another one ends at its control block, which glibc puts there. These words are read
-//! directly. All others (a coroutine's stack, a signal's) are copied by the kernel, page by page: it refuses what is not mapped.
+//! All memory between the stack pointer and the end of the thread's own stack is mapped while the thread runs. The stack of the
+//! process's first thread is the mapping `[stack]`; the stack of another thread ends at its control block, which glibc puts there.
+//! These words are read directly. For other addresses (a coroutine's stack, a signal's stack) the kernel copies page by page, and
+//! refuses unmapped memory.
 
 use crate::copy::{PAGE, copy};
 use crate::mappings::{Mapping, for_each_mapping};
 
-/// The most pages that one walk has copied.
+/// The most pages that one walk copies.
 const MOST_COPIES: u32 = 64;
-/// How far below its mapping the first thread's stack may have grown since the mapping was read. The kernel keeps twice as much free.
+/// The first thread's stack may have grown below its mapping by this much since the mapping was read. The kernel keeps twice as much
+/// free.
 const GROWTH: u64 = 512 << 10;
 
-/// What is known of a thread's stack. All zeros: nothing yet.
+/// The known bounds of a thread's stack. All zeros: nothing is known yet.
 #[repr(C)]
 pub struct Stack {
-    /// The own stack's bounds; 0 and 0 if they are not known.
+    /// The bounds of the thread's own stack; 0 and 0 if they are not known.
     low: u64,
     high: u64,
-    /// Walks that began elsewhere.
+    /// The number of walks that began outside of the thread's own stack.
     misses: u64,
     /// The present walk's first address.
     from: u64,
     copies: u32,
-    /// The page that was copied last; 0 none.
+    /// The page that was copied last; 0 if none.
     page: u64,
     copy: [u64; PAGE as usize / 8],
 }
@@ -33,8 +35,8 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The stack pointer is the calling thread's, of a function that does not return before the last word is read; or it lies in no
-    /// stack of a thread. No other thread has used this.
+    /// The stack pointer is that of a function of the calling thread, which does not return before the last word is read; or it is
+    /// in no stack of a thread. No other thread has used this value.
     #[inline]
     pub unsafe fn begin(&mut self, sp: u64) {
         (self.page, self.copies, self.from) = (0, 0, sp);
@@ -43,19 +45,19 @@ impl Stack {
         }
     }
 
-    /// The bounds of the own stack, if this is an address in it; else none is read directly.
+    /// Finds the bounds of the thread's own stack. If `sp` is not in it, no word is read directly.
     #[cold]
     fn find(&mut self, sp: u64) -> u64 {
         if self.high != 0 && sp < self.high && sp >= self.low.saturating_sub(GROWTH) && self.is_first() {
             self.low = sp;
             return sp;
         }
-        // Not at each call of a coroutine: it reads all mappings.
+        // This reads all mappings, so it is not done at each call from a coroutine.
         self.misses += 1;
         if self.misses.is_power_of_two() {
             self.read_mappings(sp);
         }
-        // What is above may be reached from a signal's stack: the walk goes on there.
+        // A walk from a signal's stack may continue in the thread's own stack.
         if sp >= self.low && sp < self.high { sp } else { self.low }
     }
 
@@ -80,11 +82,11 @@ impl Stack {
         }
     }
 
-    /// The word at an address; none where nothing is mapped.
+    /// The word at an address; `None` if it is not mapped.
     #[inline]
     pub fn word(&mut self, address: u64) -> Option<u64> {
         if address >= self.from && address < self.high && self.high - address >= 8 {
-            // SAFETY: mapped for as long as the thread runs, see above and `begin`. Another thread may write there: the word is some word.
+            // SAFETY: mapped while the thread runs, see above and `begin`. Another thread may write there: then the word has any value.
             return Some(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_unaligned() });
         }
         self.copied(address)
@@ -107,12 +109,12 @@ impl Stack {
         self.copy.get((address - page) as usize / 8).copied()
     }
 
-    /// Whether an address is in the own stack, as far as that is known: no code is there.
+    /// Whether an address is in the thread's own stack, if its bounds are known: there is no code there.
     pub(crate) fn has(&self, address: u64) -> bool {
         (self.low..self.high).contains(&address)
     }
 
-    /// Room for other uses. The page that was copied is copied again when it is needed.
+    /// The page's buffer, for other uses. The page is copied again when it is needed.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         self.page = 0;
         bytes_of(&mut self.copy)

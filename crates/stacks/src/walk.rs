@@ -1,8 +1,9 @@
-//! The stack of the calling thread. In: where a walk begins. Out: a number for the stack, by the caller's table of nodes.
+//! Walks the stack of the calling thread. In: the registers where the walk begins. Out: a number for the stack, by the
+//! caller's table of nodes.
 //!
-//! A thread keeps its last stack. A new walk stops at the first frame that is equal in all three (code, stack pointer, frame
-//! pointer), and then computes each frame above it once more from the words of the stack: these reads do not wait for each
-//! other, and take about a nanosecond each.
+//! A thread keeps its last stack. A new walk stops at the first frame that is equal to a frame of the last stack in code,
+//! stack pointer and frame pointer. Then it computes each frame above it again from the words of the stack. These reads do
+//! not wait for each other, and take about a nanosecond each.
 
 use crate::frames::SIGNAL;
 use crate::made::Made;
@@ -11,15 +12,16 @@ use crate::rule::{Cfa, Rbp, Rule};
 use crate::rules::Rules;
 use crate::stack::Stack;
 
-/// Frames of a stack at most. Of a deeper one the innermost are kept.
+/// The most frames of a stack. Of a deeper stack the innermost frames are kept.
 pub const MOST: usize = 256;
 
-/// Looks up what finds the tables; whether stacks can be walked here. Call it once, where an allocation does no harm.
+/// Looks up the function that finds tables, and returns whether stacks can be walked here. Call it once, at a time when
+/// an allocation does no harm.
 pub fn look_up() -> bool {
     object::look_up()
 }
 
-/// What the processor has at one place of the code.
+/// The registers at one place of the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
     /// The address of the code.
@@ -45,21 +47,23 @@ pub fn here() -> Registers {
     Registers { pc, sp, bp }
 }
 
-/// No registers: stacks are not walked here.
+/// Returns zeros: stacks are not walked on this platform.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn here() -> Registers {
     Registers::default()
 }
 
-/// Who asks for stacks.
+/// The user of stacks, such as the recorder.
 pub trait Host {
-    /// The rules that were found, of all threads.
+    /// The cache of rules, for all threads.
     fn rules(&self) -> &Rules;
-    /// Whether frames of this code are left out, at the begin of a stack.
+    /// Whether frames of this code are left out at the innermost end of a stack.
     fn is_own(&self, pc: u64) -> bool;
-    /// The number of the node with this parent and return address; 0 if there is no room for another one. 0 is the root.
+    /// The number of the node with this parent and return address; 0 if there is no room for a new node. As a parent, 0
+    /// is the root.
     fn node(&self, parent: u32, pc: u64) -> u32;
-    /// A frame lies in this file. False if that cannot be kept now: it is then told again.
+    /// Tells the host that a frame is in this file. Returns false if the host cannot store this now; it is then told
+    /// again.
     fn object(&self, object: &Object) -> bool;
 }
 
@@ -70,34 +74,34 @@ struct Frame {
     at: Registers,
     rule: Rule,
     node: u32,
-    /// The address is one that a signal has interrupted, and not a return address.
+    /// Whether the address is that of an interrupted instruction, and not a return address.
     is_exact: bool,
 }
 
-/// What a thread keeps. All zeros is a valid state.
+/// The state of a thread. All zeros is a valid state.
 #[repr(C)]
 pub struct Walker {
     stack: Stack,
-    /// Frames of the last stack; its outermost is the first.
+    /// The number of frames of the last stack, which is stored from the outermost frame on.
     count: usize,
-    /// How often rules had been forgotten then.
+    /// How often rules had been forgotten at the time of the last walk.
     forgotten: u64,
-    /// The last stack ended in code without tables.
+    /// Whether the last stack ended in code without tables.
     is_broken: bool,
     last: [Frame; MOST],
-    /// Those that the present walk has found, its innermost first.
+    /// The frames that the present walk has found, innermost first.
     new: [Frame; MOST],
     pub(crate) made: Made,
 }
 
-/// A stack that was walked.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// Its node; 0 if nothing could be walked, or if there was no room.
+    /// The node of the stack; 0 if nothing could be walked, or if there was no room.
     pub node: u32,
-    /// It had more than [`MOST`] frames.
+    /// Whether it had more than [`MOST`] frames.
     pub is_cut: bool,
-    /// It ended in code whose tables are missing, or say what is not read here.
+    /// Whether it ended in code whose tables are missing or not supported here.
     pub is_broken: bool,
 }
 
@@ -144,7 +148,8 @@ impl Walker {
         self.keep(count, end, host)
     }
 
-    /// Finds the frames from this one on, until one is known, or there is no other. What may still be known, how many are new, how it ended.
+    /// Finds the frames from this one on, until one is known or the stack ends. Returns how many frames of the last stack may still be
+    /// valid, how many are new, and how the walk ended.
     #[inline(always)]
     fn frames(&mut self, mut next: Frame, mut known: usize, mut count: usize, host: &impl Host) -> (usize, usize, End) {
         let mut end = End::Outermost;
@@ -177,7 +182,8 @@ impl Walker {
         (known, count, end)
     }
 
-    /// Goes on where no table is for the last frame, by its code. A function of its own: the usual walk costs nothing more.
+    /// Continues after a frame without a table, by the frame's code. A separate function, so that the usual walk costs
+    /// nothing more.
     #[cold]
     #[inline(never)]
     fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl Host) -> (usize, End) {
@@ -189,12 +195,12 @@ impl Walker {
         (count, end)
     }
 
-    /// The caller of the last of so many new frames. The rule is kept: it is asked for once.
+    /// The caller of the last of `count` new frames. The rule is cached, so it is looked for once.
     fn caller_by_code(&mut self, count: usize, host: &impl Host) -> Option<Frame> {
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
-        // Where a signal has interrupted such code it is not known how far its frame is built.
-        // SAFETY: it is only asked whether there is one.
+        // If a signal has interrupted such code, it is not known which part of its frame was built. SAFETY: the object
+        // is only checked for existence.
         if frame.is_exact || host.rules().get(pc).is_some() || unsafe { Object::of(pc) }.is_some() {
             return None;
         }
@@ -217,7 +223,7 @@ impl Walker {
         None
     }
 
-    /// Whether the frames above the innermost of so many are as they were.
+    /// Whether the frames above the innermost of the first `known` frames have not changed.
     fn is_still(&mut self, known: usize) -> bool {
         for at in (1..known).rev() {
             let (frame, above) = (self.last[at], self.last[at - 1]);
@@ -229,7 +235,7 @@ impl Walker {
         step(&mut self.stack, &outermost).map_or(true, |caller| caller.at.pc == 0)
     }
 
-    /// Keeps the stack: what is known of it, and the new frames below that.
+    /// Stores the stack: its known frames, and the new frames below them.
     fn keep(&mut self, count: usize, end: End, host: &impl Host) -> Walked {
         let known = if let End::Known(known) = end { known } else { 0 };
         let mut node = match known.checked_sub(1) {
@@ -244,12 +250,12 @@ impl Walker {
                 self.count = 0;
                 return Walked { node, is_cut, is_broken };
             }
-            // A place for each: a known stack is taken only where both fit.
+            // There is room for each frame: a known part is used only if both parts fit.
             if let Some(place) = self.last.get_mut(known + at) {
                 *place = Frame { node, ..*frame };
             }
         }
-        // What was cut off must not be the root of another stack.
+        // A stack that was cut must not become the root of another stack.
         self.count = if is_cut { 0 } else { known + count };
         Walked { node, is_cut, is_broken }
     }
@@ -260,7 +266,7 @@ fn is_same(one: &Frame, other: &Frame) -> bool {
     one.at == other.at && one.is_exact == other.is_exact
 }
 
-/// The rule of a frame. A return address lies behind the call: the rule is that of the call.
+/// The rule of a frame. A return address is after the call, so the rule is looked up for the call itself.
 #[inline]
 fn rule_of(frame: &Frame, host: &impl Host) -> Rule {
     let pc = frame.at.pc.wrapping_sub(u64::from(!frame.is_exact));
@@ -270,7 +276,7 @@ fn rule_of(frame: &Frame, host: &impl Host) -> Rule {
 #[cold]
 #[inline(never)]
 fn find_rule(pc: u64, host: &impl Host) -> Rule {
-    // SAFETY: the calling thread has a frame in it, or a made-up address leads there: see `made`.
+    // SAFETY: the calling thread has a frame in the file, or an invalid address leads there: see `made`.
     let Some(object) = (unsafe { Object::of(pc) }) else { return Rule::UNKNOWN };
     let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));
     if host.object(&object) {

@@ -1,4 +1,4 @@
-//! Stacks of this process, each compared with what the unwinder of GCC finds at the same place.
+//! Compares stacks of this process with those that GCC's unwinder finds at the same place.
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -25,7 +25,7 @@ struct Nodes {
     objects: AtomicUsize,
 }
 
-/// Parents and return addresses, and the number of each.
+/// The list of nodes (parent, return address), and the number of each node.
 type All = (Vec<(u32, u64)>, HashMap<(u32, u64), u32>);
 
 impl allocanary_stacks::walk::Host for &'static Nodes {
@@ -67,11 +67,11 @@ fn nodes() -> &'static Nodes {
 
 thread_local! {
     static WALKER: RefCell<&'static mut Walker> = RefCell::new(zeroed());
-    /// The outermost function of this thread's stack has no tables.
+    /// Whether the outermost function of this thread's stack has no tables.
     static IS_BROKEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Stacks that were compared.
+/// The number of compared stacks.
 static COMPARED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn collect(context: *mut c_void, to: *mut c_void) -> c_int {
@@ -172,7 +172,7 @@ fn several_threads() {
     });
 }
 
-/// Called back by the C library: its frames have no frame pointers.
+/// The C library calls back: its frames have no frame pointers.
 #[test]
 fn in_functions_that_the_c_library_calls() {
     extern "C" fn order(one: *const c_void, other: *const c_void) -> c_int {
@@ -212,7 +212,7 @@ extern "C" fn handler(_: c_int) {
     HANDLED.fetch_add(1, SeqCst);
 }
 
-/// With a stack of its own for the handler, and without.
+/// With and without a separate stack for the handler.
 #[test]
 fn in_a_handler_of_a_signal() {
     let program = |own_stack: bool| {
@@ -250,7 +250,7 @@ fn interrupted(depth: u32) {
     black_box(depth);
 }
 
-/// The interrupted instruction is a function's first one: the rule right before it is that of another function.
+/// The interrupted instruction is the first one of a function: the address before it has the rule of another function.
 #[test]
 fn in_a_handler_of_a_signal_at_the_begin_of_a_function() {
     #[unsafe(naked)]
@@ -277,7 +277,7 @@ fn in_a_handler_of_a_signal_at_the_begin_of_a_function() {
     assert_eq!(HANDLED_FAULTS.load(SeqCst), 10);
 }
 
-/// A function that leaves by a jump: frames that were there are there no more.
+/// A function ends by a long jump: the frames that it skips no longer exist.
 #[test]
 fn jumps() {
     #[repr(C, align(16))]
@@ -318,7 +318,7 @@ fn coroutines() {
     // SAFETY: zeros are a value of it.
     static mut CONTEXTS: [libc::ucontext_t; 2] = unsafe { std::mem::zeroed() };
     extern "C" fn routine() {
-        // The C library's own begin of a coroutine has none.
+        // The C library's first function of a coroutine has no tables.
         IS_BROKEN.set(true);
         for depth in 0..20 {
             recursive(depth, 11);
@@ -343,7 +343,7 @@ fn coroutines() {
     }
 }
 
-/// A stack that ends right below memory that nothing may read, with a made-up frame that leads there.
+/// A stack ends right below unreadable memory, and an invalid frame leads there.
 #[test]
 fn a_frame_that_leads_out_of_the_stack_ends_the_walk() {
     // SAFETY: two pages of our own, of which the second one cannot be read.

@@ -36,7 +36,7 @@ fn rule_at(bytes: &[u8], pc: u64) -> Rule {
     Tables { bytes, address: START, header: START }.rule(pc)
 }
 
-/// CFA is rsp + 8, and the return address right below.
+/// The CFA is rsp + 8, and the return address is right below it.
 const FIRST: [u8; 5] = [0x0C, 7, 8, 0x90, 1];
 
 #[test]
@@ -65,7 +65,7 @@ fn what_was_remembered_comes_back() {
 
 #[test]
 fn an_aligned_stack_an_outermost_frame_and_a_signal_have_rules() {
-    // The CFA lies at rbp - 8, rbp itself at rbp.
+    // The CFA is the word at rbp - 8; the caller's rbp is the word at rbp.
     let aligned = [0x0F, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0];
     assert_eq!(rule_at(&tables_of(b"zR", &FIRST, &aligned), CODE), Rule::new(Cfa::AtRbp(-8), Rbp::AtRbp(0)));
     assert_eq!(rule_at(&tables_of(b"zR", &FIRST, &[0x07, 16]), CODE).cfa(), Cfa::End);
@@ -126,7 +126,7 @@ fn fuzz_damaged_tables_have_a_rule_or_none() {
     });
 }
 
-/// The C library's own tables, and damage in them.
+/// The C library's own tables, with damaged bytes.
 #[test]
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
 fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
@@ -142,7 +142,7 @@ fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
         let header = (tables.header - tables.address) as usize;
         for (at, byte) in &damage {
             bytes[*at] = *byte;
-            // The sorted table is what leads everywhere.
+            // The damage is in the sorted table, because its addresses lead everywhere.
             bytes[header + 12 + at % 4096] ^= byte & 7;
         }
         for place in places {

@@ -15,7 +15,7 @@ const POINTER: [u8; 8] = [0x55, 0x48, 0x89, 0xE5, 0xFF, 0xD1, 0x5D, 0xC3];
 /// push %rbp; mov %rsp,%rbp; sub $32,%rsp; call *%rcx; leave; ret
 const LEAVES: [u8; 12] = [0x55, 0x48, 0x89, 0xE5, 0x48, 0x83, 0xEC, 32, 0xFF, 0xD1, 0xC9, 0xC3];
 
-/// Memory for code: one page, and one behind it that cannot be read.
+/// Memory for code: one page, followed by one that cannot be read.
 struct Page(*mut u8);
 
 impl Page {
@@ -34,7 +34,7 @@ impl Page {
         Page::new(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)
     }
 
-    /// Puts code there, and tells its address.
+    /// Writes code there, and returns its address.
     fn put(&self, at: usize, code: &[u8]) -> u64 {
         // SAFETY: within the page.
         unsafe { self.0.add(at).copy_from(code.as_ptr(), code.len()) };
@@ -54,7 +54,7 @@ fn zeroed<T>() -> Box<T> {
     unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<T>()).cast()) }
 }
 
-/// What is asked for while made code runs.
+/// Asks for stacks while made code runs.
 struct Asks {
     rules: Box<Rules>,
     walker: RefCell<Box<Walker>>,
@@ -114,7 +114,7 @@ impl Asks {
 
 type Called = extern "C" fn(&Asks, u64, &mut Vec<u64>);
 
-/// Calls itself through the trampoline so many times, and asks for the stack.
+/// Calls itself through the trampoline `depth` times, and then asks for the stack.
 #[inline(never)]
 extern "C" fn deep(asks: &Asks, depth: u64, stack: &mut Vec<u64>) {
     if depth == 0 {
@@ -128,7 +128,7 @@ extern "C" fn deep(asks: &Asks, depth: u64, stack: &mut Vec<u64>) {
     std::hint::black_box(depth);
 }
 
-/// The stack from so deep.
+/// The stack at this depth.
 fn stack(asks: &Asks, depth: u64) -> Vec<u64> {
     let mut stack = Vec::new();
     deep(asks, depth, &mut stack);
@@ -138,7 +138,7 @@ fn stack(asks: &Asks, depth: u64) -> Vec<u64> {
 #[test]
 fn a_walk_goes_on_through_code_that_is_understood() {
     let page = Page::code();
-    // At the page's begin, where what is before cannot be read; and at its end.
+    // The code is at the start of the page, so that the bytes before it cannot be read; and at the page's end.
     for (code, back) in [(&PYTHON[..], 6), (&POINTER, 6), (&LEAVES, 10)] {
         for at in [0, 77, 4096 - code.len()] {
             let asks = Asks::of(page.put(at, code));
@@ -149,7 +149,7 @@ fn a_walk_goes_on_through_code_that_is_understood() {
                 assert!(!asks.walked.get().is_broken, "{code:x?} {at}: {:?}", asks.walked);
                 let through = found.iter().filter(|pc| **pc == asks.trampoline + back).count();
                 assert_eq!((through as u64, found.len() as u64), (depth, flat.len() as u64 + 2 * depth));
-                // The caller's frames are the same: only its own return address may be another one.
+                // The caller's frames are the same; only its own return address may differ.
                 assert_eq!(found[found.len() - (flat.len() - 3)..], flat[3..]);
             }
         }
@@ -171,7 +171,8 @@ fn a_walk_ends_in_code_that_goes_on() {
     assert_eq!(asks.walker.borrow().made.refused, 1, "asked once");
 }
 
-/// The rule of code that was replaced: five words are pushed where one was. What lies there is no code.
+/// The code is replaced by code that pushes five words instead of one. By the old rule the word at the return address
+/// is not an address of code.
 #[test]
 fn a_rule_of_code_that_was_replaced_ends_the_walk_until_it_is_forgotten() {
     let page = Page::code();
@@ -191,7 +192,7 @@ fn a_rule_of_code_that_was_replaced_ends_the_walk_until_it_is_forgotten() {
     assert!(!asks.walked.get().is_broken);
 }
 
-/// Nothing is told of what is not mapped; data that look like code are no code, also not for those that follow.
+/// Unmapped memory has no rule. Data that look like code are not code, and are not taken for code later either.
 #[test]
 fn only_mapped_code_that_may_be_executed_has_a_rule() {
     let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());
@@ -210,7 +211,7 @@ fn only_mapped_code_that_may_be_executed_has_a_rule() {
     assert_eq!(made.rule(at, &mut stack), None, "it can be read no more");
 }
 
-/// What a walk meets behind a damaged frame may be another address each time: the calls for them have an end.
+/// Behind a damaged frame each walk may meet another address: the number of system calls for them is limited.
 #[test]
 fn a_thread_that_has_found_no_code_too_often_looks_for_no_more() {
     let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());

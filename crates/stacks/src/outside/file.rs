@@ -11,14 +11,14 @@ use crate::rule::Rule;
 /// The largest part of a file that is read for its tables, in bytes.
 const LARGEST: u64 = 512 << 20;
 
-/// Program headers at most.
+/// The most program headers of a file.
 const HEADERS: usize = 256;
 
 // Kinds of program headers.
 const LOAD: u32 = 1;
 const EH_FRAME: u32 = 0x6474_e550;
 
-/// A program header: what is mapped from where.
+/// A program header: a part of the file, and its address in memory.
 #[derive(Clone, Copy)]
 struct Part {
     kind: u32,
@@ -29,7 +29,7 @@ struct Part {
 
 /// The tables.
 pub(super) struct Tables {
-    /// The part of the file that has them.
+    /// The part of the file with the tables.
     bytes: Vec<u8>,
     /// Its address in the process.
     address: u64,
@@ -38,13 +38,13 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads them. `None` if the file has none.
+    /// Reads the tables. `None` if the file has none.
     pub(super) fn read(file: &File, code: &Code) -> Option<Tables> {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
         let mapped = loads().find(|part| part.offset / 4096 * 4096 <= code.offset && code.offset < end(part))?;
-        // What the process adds to an address of the file.
+        // The difference between an address of the process and that of the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
         let with = loads().find(|part| header.address.wrapping_sub(part.address) < part.bytes)?;

@@ -1,9 +1,9 @@
-//! A thread of this process waits, and is walked as if it belonged to another one.
+//! Walks a waiting thread of this process as if it belonged to another process.
 
 use super::*;
 use std::os::unix::fs::FileExt;
 
-/// This process, read as another one is.
+/// This process, read as if it were another one.
 struct Own {
     memory: fs::File,
     code: Vec<(Code, String)>,
@@ -39,7 +39,7 @@ impl Process for Own {
     }
 }
 
-/// The return address of each of three functions that call each other is there, in this order, and the walk gets to the thread's first frame.
+/// Three functions call each other. The walk finds their return addresses in this order, and reaches the thread's first frame.
 #[test]
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 fn a_stack_is_walked_to_its_first_frame() {
