@@ -1,5 +1,5 @@
-//! Finds which blocks are alive, and who allocated them. In: any `GlobalAlloc`. Out: the same allocator, and reports by
-//! call site: bytes, blocks, ages, function, file and line.
+//! Finds the live blocks, and the functions that allocated them. In: any `GlobalAlloc`. Out: the same allocator, and
+//! reports by call site: bytes, blocks, ages, function, file and line.
 //!
 //! ```no_run
 //! use allocanary::Leaks;
@@ -77,8 +77,8 @@ pub struct Leaks<A> {
     /// The capacity of the table, until it is made. A table keeps its own.
     capacity: usize,
     on: AtomicBool,
-    /// The filter that each free reads: the one at the head of the table, or the one of no records. So a free need not
-    /// check whether there is a table.
+    /// The filter that each free reads: the one at the head of the table, or an empty one. So a free need not check
+    /// whether there is a table.
     filter: AtomicPtr<Filter>,
     unrecorded_blocks: AtomicU64,
     unrecorded_bytes: AtomicU64,
@@ -99,7 +99,7 @@ impl<A> Leaks<A> {
     }
 
     /// Samples one in `bytes` bytes on average instead of recording every block; 0 and 1 mean every block. Set it before the first
-    /// record: the estimates take every record to be one of such samples.
+    /// record: the estimates assume that every record is such a sample.
     pub const fn sampling(mut self, bytes: u64) -> Self {
         self.sampling = bytes;
         self
@@ -193,7 +193,8 @@ impl<A> Leaks<A> {
     /// Whether the block may have a record; `false` is certain.
     #[inline(always)]
     fn may_have(&self, block: *mut u8) -> bool {
-        // SAFETY: a filter that lives as long as the program, or as `self`: that of no records, or the table's first bytes.
+        // SAFETY: the empty filter lives as long as the program, and the filter in the table's first bytes as long as
+        // `self`.
         unsafe { &*self.filter.load(Acquire) }.may_have(block as usize)
     }
 
@@ -207,7 +208,7 @@ impl<A> Leaks<A> {
             return;
         }
         let Some(_inside) = Inside::enter() else { return };
-        // As if the whole block had been drawn for: its bytes from before it grew had their chance as well.
+        // The draws count for the whole block: its bytes from before it grew had their chance as well.
         let record = Record { size, drawn: size, born: clocks::monotonic_nanos(), frames: stack::capture() };
         if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);

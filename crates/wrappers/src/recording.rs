@@ -1,5 +1,5 @@
 //! Records every allocation of a program, to replay it under every allocator. In: any `GlobalAlloc`. Out: the same
-//! allocator, and a trace where the environment asks for one.
+//! allocator, and a trace if the environment asks for one.
 //!
 //! `allocanary record` preloads a library, which a program with its own allocator linked in does not call. Such a program
 //! records itself:
@@ -14,16 +14,16 @@
 //! allocanary replay /folder/service-812-0.trace
 //! ```
 //!
-//! `ALLOCANARY_RECORD` is the absolute path of a folder that exists: where the process cannot make its file there, one line
-//! on standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
-//! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as of the preload. Without the first variable a call costs
-//! one word of thread-local memory that is read. C code of the program that calls `malloc` is not seen.
+//! `ALLOCANARY_RECORD` is the absolute path of an existing folder. If the process cannot make its file there, one line on
+//! standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
+//! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as for the preload. Without the first variable a call costs
+//! one read of thread-local memory. Calls of `malloc` by the program's C code are not recorded.
 //!
-//! `ALLOCANARY_RECORD_STACKS=1` records where each block was allocated, for `allocanary who`; `=10` one allocation in ten.
-//! x86-64 and glibc 2.35 or later.
+//! `ALLOCANARY_RECORD_STACKS=1` records where each block was allocated, for `allocanary who`; `=10` does this for one
+//! allocation in ten. Stacks need x86-64 and glibc 2.35 or later.
 //!
-//! A zeroed block with an alignment above 16 is recorded as an aligned one, because the format has no zeroed one with an
-//! alignment: a replay writes to its pages, which it does not do to other zeroed blocks.
+//! A zeroed block with an alignment above 16 is recorded as an aligned block, because the format has no zeroed block
+//! with an alignment. A replay writes to the pages of this block; it does not write to other zeroed blocks.
 //!
 //! On other processors than x86-64 and aarch64 nothing is recorded.
 
@@ -37,7 +37,8 @@ use allocanary_trace::writer::How;
 /// An allocator that records its calls; see the [module](self).
 pub struct Recording<A> {
     inner: A,
-    /// The program's first and last calls: the references make the linker keep the table entries.
+    /// The functions that run at the program's start and exit: these references make the linker keep their table
+    /// entries.
     _calls: [&'static extern "C" fn(); 2],
 }
 
@@ -85,7 +86,7 @@ const NATURAL: usize = 16;
 #[inline(always)]
 fn allocated(block: *mut u8, layout: Layout, how: How) -> *mut u8 {
     match (layout.align() > NATURAL, how) {
-        // The format has no alignment of a zeroed block.
+        // The format has no zeroed block with an alignment.
         (true, _) => writer::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
         (_, How::Malloc) => writer::allocated(block, layout.size()),
         _ => writer::allocated_by(how, block, layout.size()),
@@ -112,7 +113,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let block = writer::freed(block);
-        // SAFETY: as above. The block is the same: nobody looks up an allocator here.
+        // SAFETY: as above. The block goes to the allocator that made it, because there is only the inner one.
         unsafe { self.inner.dealloc(block, layout) }
     }
 

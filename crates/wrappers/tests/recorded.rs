@@ -23,7 +23,7 @@ fn program() {
     works();
 }
 
-/// A function of its own, for its name.
+/// A separate function, so that its name is in the stack.
 #[inline(never)]
 fn works() {
     let (send, receive) = channel::<Vec<u8>>();
@@ -53,7 +53,7 @@ fn run(folder: Option<&Path>) -> Vec<Info> {
     record(folder, "0").into_iter().map(infos).collect()
 }
 
-/// Runs the program; its traces.
+/// Runs the program, and returns its traces.
 fn record(folder: Option<&Path>, stacks: &str) -> Vec<PathBuf> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "program", "--test-threads", "1"]);
@@ -74,14 +74,14 @@ fn a_program_with_its_own_allocator_records_itself() {
     let [info] = &infos[..] else { panic!("{} traces", infos.len()) };
     assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0), "{:?}", info.merged);
     assert_eq!(info.header.state, State::Exited);
-    // The channel has blocks of its own, one for 31 messages.
+    // The channel allocates too: one block for 31 messages.
     let near = |found: u64, least: u64| (least..least + 1000).contains(&found);
     assert!(near(info.crossing, BLOCKS), "{}", info.crossing);
     assert!(near(info.aligned, 50) && near(info.callocs, 70) && near(info.resizes, 30), "{info:?}");
     assert!(info.allocations > BLOCKS + 150 && info.threads.len() >= 3, "{} {:?}", info.allocations, info.threads);
 }
 
-/// The recorder's functions are among the program's own, and are no site.
+/// The recorder's functions are part of the program, but are not a site.
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 #[test]
 fn its_stacks_name_the_function_that_allocates() {
@@ -98,7 +98,7 @@ fn its_stacks_name_the_function_that_allocates() {
     assert_eq!(own, None);
 }
 
-/// The wrapper answers what the allocator answers.
+/// The wrapper returns the results of the allocator.
 #[test]
 fn the_allocator_inside_serves_the_calls() {
     static WRAPPED: Recording<std::alloc::System> = Recording::new(std::alloc::System);

@@ -32,16 +32,16 @@ static AFTER_THE_END: Shared = Shared(Tally::new());
 /// C's key whose destructor runs when a thread ends, plus 1; 0 before there is a key.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
-/// The tally of a thread that has none: it returns `false`, and the thread then looks for a tally.
+/// The tally of a thread without its own: it returns `false`, and the thread then claims a tally.
 static NOBODYS: Tally = Tally::nobodys();
 
 thread_local! {
-    /// Never null, so that a call need not ask.
+    /// Never null, so that a call need not check it.
     static MINE: Cell<Mine> = const { Cell::new(&NOBODYS) };
     static ENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Counts with the thread's own tally, or with the shared one if the thread has none any more.
+/// Counts with the thread's own tally, or with the shared one after the thread has returned its tally.
 #[inline(always)]
 pub fn with(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
     if !count(MINE.get()) {
@@ -130,7 +130,7 @@ fn at(number: u64) -> Option<Mine> {
     existing(number)
 }
 
-/// Has C call `ended` when this thread ends, after Rust's own thread-local destructors.
+/// Lets the C library call `ended` when this thread ends, after Rust's own thread-local destructors.
 fn tell_the_end(number: u64) {
     if let Some(key) = key() {
         // SAFETY: the key is one that was created. Failure means that the tally is not handed on.

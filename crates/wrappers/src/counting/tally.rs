@@ -21,8 +21,8 @@ pub struct Tally {
     allocations: AtomicU64,
     frees: AtomicU64,
     reallocations: AtomicU64,
-    /// Odd while `peak` and `room` are both rewritten. A reader must not see that half done: its live bytes would be
-    /// wrong by the amount that the peak moves. All other calls change one of the two.
+    /// Odd while `peak` and `room` are both rewritten. If a reader saw only one of the two changed, its live bytes
+    /// would be wrong by the change of the peak. All other calls change only one of the two.
     turn: AtomicU64,
     /// The tally's values when its present thread claimed it: bytes, freed, allocations, frees, reallocations.
     start: [AtomicU64; 5],
@@ -71,7 +71,7 @@ fn add(counter: &AtomicU64, more: u64) -> i64 {
 /// The room of a tally without an owner: it stays below 0, whatever is added.
 const NOBODYS: i64 = i64::MIN / 2;
 
-/// How often a reader looks for the end of a turn. A turn is three stores long unless its thread was interrupted.
+/// How often a reader checks for the end of a turn. A turn is three stores, unless its thread was interrupted.
 const ATTEMPTS: usize = 1000;
 
 impl Tally {
@@ -130,7 +130,7 @@ impl Tally {
     #[inline(never)]
     fn rises(&self, room: i64) -> bool {
         if room < NOBODYS / 2 {
-            self.room.store(NOBODYS as u64, Relaxed); // so that it never comes near 0, however often it is added to
+            self.room.store(NOBODYS as u64, Relaxed); // so that it stays below 0 however much is added
             return false;
         }
         self.rewrite(self.peak.load(Relaxed).wrapping_add(room.unsigned_abs()), 0);
@@ -208,7 +208,7 @@ impl Tally {
         self.rewrite(peak as u64, (peak - live) as u64);
     }
 
-    /// Whether an allocation that the call makes on this thread is counted. The counts are then undone.
+    /// Whether this tally counts an allocation that `call` makes on this thread. The counts are then undone.
     pub fn counts(&self, call: impl FnOnce()) -> bool {
         let counters = [&self.bytes, &self.allocations, &self.frees, &self.reallocations];
         let before = counters.map(|counter| counter.load(Relaxed));

@@ -58,8 +58,7 @@ fn a_reader_sees_peak_and_room_of_one_time() {
                 tally.end_peak(tally.start_peak());
             }
         });
-        // Until the writer has finished, and not for a fixed number of readings: the two may share a processor at
-        // first.
+        // Reads until the writer has finished, and not a fixed number of times: at first the two may share a processor.
         let mut torn = 0;
         while tally.turn.load(Relaxed) < TURNS {
             torn += usize::from(tally.peak_and_room().is_some_and(|(peak, room)| peak != room));

@@ -1,5 +1,5 @@
-//! A filter that tells a free in one access that a block has no record. In: addresses of recorded blocks, and of blocks
-//! whose record is removed. Out: for any address, whether it may have a record; `false` is certain.
+//! A filter with which a free sees, in one access, that a block has no record. In: addresses of recorded blocks, and of
+//! blocks whose record is removed. Out: for any address, whether it may have a record; `false` is certain.
 //!
 //! A byte for each of 65,536 hashes counts the recorded blocks with that hash. With sampling nearly every byte is 0.
 //! The length is the same for every table, and the multiplier has 32 bits, so both are constants within the
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "of Miri's short filter it does not hold")]
     fn blocks_of_any_size_are_spread() {
-        // A thousand adjacent recorded blocks: few of a thousand others may seem to be among them.
+        // A thousand adjacent blocks are recorded. Of a thousand other blocks, only a few may pass the filter.
         for step in [16, 64, 4096, 65_536, 1 << 20] {
             let filter = empty();
             let address = |at: usize| 0x7f12_3400_0010 + at * step;

@@ -1,21 +1,22 @@
 //! The allocator's four calls. In: blocks made, moved and freed. Out: the inner allocator's results, and records.
 //!
-//! Whether a block is sampled is decided before it is made, so that the call to the allocator is a jump and nothing has
-//! to be saved across it. If the allocation then fails, its bytes are used up, which changes no chances.
+//! The decision whether a block is sampled comes before the call of the allocator. So this call is a jump, and nothing
+//! has to be saved across it. If the allocation then fails, its bytes are used up; this does not change the chances of
+//! other blocks.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use super::{Leaks, sampler};
 
 impl<A: GlobalAlloc> Leaks<A> {
-    /// Whether `bytes` more are to be recorded, or at least need a random draw. Without sampling the thread's countdown
-    /// is not used: it may belong to another allocator.
+    /// Whether a block of `bytes` is to be recorded, or at least needs a random draw. Without sampling the thread's
+    /// countdown is not used: it may belong to another allocator.
     #[inline(always)]
     fn passes(&self, bytes: u64) -> bool {
         if self.is_sampling() { sampler::passes(bytes) } else { bytes > 0 }
     }
 
-    /// Makes a block with which the thread's countdown has ended.
+    /// Makes the block at which the thread's countdown ended.
     #[cold]
     #[inline(never)]
     fn made(&self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
@@ -24,8 +25,8 @@ impl<A: GlobalAlloc> Leaks<A> {
         block
     }
 
-    /// Reallocates a block that may have a record (the thread's countdown was not asked), or with which the countdown
-    /// has ended.
+    /// Reallocates a block that may have a record, or at which the thread's countdown ended. In the first case the
+    /// countdown was not used yet.
     ///
     /// # Safety
     ///
@@ -49,8 +50,8 @@ impl<A: GlobalAlloc> Leaks<A> {
     }
 }
 
-// SAFETY: every call is handed on as it is; recording touches no memory of the allocator, allocates nothing from it and
-// does not unwind.
+// SAFETY: every call is passed on unchanged; recording touches no memory of the allocator, allocates nothing from it
+// and does not unwind.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -23,7 +23,8 @@ fn fuzz_what_is_alive_is_what_a_model_holds() {
     });
 }
 
-/// With fewer places than blocks, and with samples: a block without a record changes nothing, and no record is left.
+/// There are fewer places than blocks, and blocks are sampled. A block without a record changes nothing, and no record
+/// is left at the end.
 #[test]
 fn fuzz_blocks_without_a_record_are_blocks() {
     holds(64, 2, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {
@@ -59,8 +60,8 @@ fn what_was_made_while_it_was_paused_is_not_known() {
     assert_eq!(leaks.alive().blocks, 0);
 }
 
-/// With a larger capacity the table would be taken to be longer than its memory, and with a smaller one records would be looked for
-/// in other places.
+/// If a later capacity had an effect, a larger one would exceed the table's memory, and with a smaller one records would be
+/// searched in other places.
 #[test]
 fn a_capacity_after_the_first_record_changes_nothing() {
     for later in [1 << 20, 300, 1] {

@@ -202,7 +202,7 @@ fn words(sum: &Sum) -> String {
     format!("{bytes} in {blocks} blocks")
 }
 
-/// The beginning of a text that is too long: of a function with its types, that part tells most.
+/// The beginning of a text that is too long. For the name of a function with its types, this is the most useful part.
 fn head(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

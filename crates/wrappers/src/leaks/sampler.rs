@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(weight(10, 0), 1.0);
         assert!((weight(1, 1000) - 1000.5).abs() < 0.01);
         assert!((weight(1_000_000, 1000) - 1.0).abs() < 1e-9);
-        // For every size alike: recorded blocks times their weight is the number of all blocks.
+        // For every size, recorded blocks times their weight is the number of all blocks.
         let (blocks, mean) = (200_000, 4096);
         for size in [64, 4096, 20_000] {
             let hits = (0..blocks).filter(|_| passes(size) && is_hit(size, mean)).count() as f64;

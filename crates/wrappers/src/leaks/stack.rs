@@ -87,8 +87,8 @@ fn is_internal(frame: &Frame) -> bool {
 /// library's, or if the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
 fn is_librarys(function: &str) -> bool {
     let begins = |path: &str| begins_with(path, &["alloc", "core", "std", "hashbrown"]);
-    // Implemented by the library for all types, and hardly by a program:
-    // `<server::Row as alloc::slice::hack::ConvertVec>`.
+    // Traits that the library implements for all types, and a program hardly ever: `<server::Row as
+    // alloc::slice::hack::ConvertVec>`.
     let blanket = ["alloc::slice", "alloc::vec", "alloc::string"];
     match type_and_trait(function) {
         // Only the library may implement its traits for a slice, a tuple or a pointer, whatever the element type.
@@ -177,7 +177,7 @@ mod tests {
         }
         assert!(is_own(&frame("allocanary_wrappers::leaks::Leaks<A>::record", None)));
         assert!(!is_own(&frame("allocanary_wrappers::leaksome::f", None)));
-        // As line tables name inlined functions.
+        // The form in which line tables name inlined functions.
         assert!(is_internal(&frame("alloc", Some("/rustc/59807616e1fa/library/alloc/src/alloc.rs"))));
     }
 
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_stack_names_its_functions() {
         let mut frames = Vec::new();
-        // The own frames are dropped from a stack, so what is this module's must be looked at before.
+        // A resolved stack no longer has this module's frames, so the test reads the addresses before that.
         for address in here().into_iter().take_while(|address| *address != 0) {
             backtrace::resolve(address as *mut _, |symbol| frames.extend(symbol.name().map(|name| name.to_string())));
         }

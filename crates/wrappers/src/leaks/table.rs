@@ -122,7 +122,7 @@ impl Table {
 
     fn write(&self, number: u64, address: usize, record: &Record) -> bool {
         let Some(stored) = self.stored(number) else { return false };
-        fence(Release); // who sees one of the new values sees that the turn was even
+        fence(Release); // a reader that sees a new value also sees that the turn was even
         stored.size.store(record.size, Relaxed);
         stored.drawn.store(record.drawn, Relaxed);
         stored.born.store(record.born, Relaxed);
@@ -214,7 +214,8 @@ impl Table {
     }
 
     fn home(&self, address: usize) -> usize {
-        // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads the bits above.
+        // Blocks are 16 bytes apart, so the low bits are dropped; the multiplier of Fibonacci hashing spreads the
+        // others.
         let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> (64 - self.header().bits)) as usize
     }
@@ -246,7 +247,7 @@ impl Table {
         unsafe { self.memory.add(HOMED + self.home(address)).cast().as_ref() }
     }
 
-    /// A place of the index, of which there are [`places`](Table::places).
+    /// The place `at` of the index; `at` is below [`places`](Table::places).
     fn place(&self, at: usize) -> &Place {
         debug_assert!(at < self.places());
         let start = HOMED + self.places();

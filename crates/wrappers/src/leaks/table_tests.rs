@@ -76,8 +76,8 @@ fn threads_lose_nothing_and_readers_see_whole_records() {
             let table = &table;
             move || {
                 for turn in 0..turns {
-                    // A few addresses that pass from thread to thread would need an allocator. Here each thread has its
-                    // own addresses, and they meet in the same homes.
+                    // Passing addresses from thread to thread would need an allocator. So each thread has its own
+                    // addresses, which have the same homes.
                     let address = ((thread + 1) << 20) + ((turn % 3) << 4);
                     assert!(table.insert(address, &record((turn + 1) as u64)));
                     assert!(table.remove(address));
