@@ -36,7 +36,8 @@ fn chunks_double_and_their_lost_ends_are_counted() {
     assert!(sizes.reserved >= 3 * first, "{sizes:?}, first chunk {first}");
 }
 
-/// Bytes and aligned values in any order, up to a limit: each keeps what was written to it, and all are counted.
+/// Bytes and aligned values are allocated in any order, up to a limit. Each keeps the bytes that were written to it,
+/// and all are counted.
 #[test]
 fn fuzz_pieces_lie_apart_and_keep_what_they_hold() {
     let pieces = vec((0_usize..600, any::<bool>()), 1..if cfg!(miri) { 20 } else { 200 });

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-/// How much a record's number determines of its order.
+/// How far a record's number determines its order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Says {
     /// Nothing: it is equal for all records.
