@@ -1,21 +1,23 @@
-//! Blocks by their addresses. In: addresses of a trace, which are multiples of 8. Out: what is known of the block there.
+//! A map of blocks by their addresses. In: addresses of a trace, which are multiples of 8. Out: the record of the block
+//! there.
 //!
-//! What is known of the blocks of one page lies together, in order and without gaps: a program makes and frees neighbours together, so the
-//! processor's caches have it, and a block takes little more than its own bytes. A block in a page of its own takes some 150.
+//! The records of the blocks of one page are stored together, in order and without gaps. A program makes and frees neighbours together, so
+//! these records are in the processor's caches, and a block takes little more than the bytes of its record. A block that is alone in its
+//! page takes some 150 bytes.
 
 use crate::hash::AddressMap;
 
-/// Units of 8 bytes in a page, and words of bits for them.
+/// The units of 8 bytes in a page, and the words for a bit of each.
 const UNITS: u64 = 512;
 const WORDS: usize = UNITS as usize / 64;
 
-/// What is known of blocks.
+/// Records of blocks.
 pub(crate) struct Blocks<T> {
     pages: AddressMap<Page<T>>,
     count: usize,
 }
 
-/// A page with a block at least.
+/// A page with at least one block.
 struct Page<T> {
     /// The units at which blocks begin.
     begins: [u64; WORDS],
@@ -33,7 +35,7 @@ impl<T> Page<T> {
         self.begins[unit / 64] >> (unit % 64) & 1 == 1
     }
 
-    /// How many blocks begin before.
+    /// How many blocks begin before this unit.
     fn before(&self, unit: usize) -> usize {
         let below = self.begins[unit / 64] & ((1 << (unit % 64)) - 1);
         let words: u32 = self.begins[..unit / 64].iter().map(|word| word.count_ones()).sum();
@@ -77,7 +79,7 @@ impl<T> Blocks<T> {
             return Some(std::mem::replace(&mut page.blocks[at], block));
         }
         if page.blocks.len() == page.blocks.capacity() {
-            // Doubling would take half as much again.
+            // Grows by an eighth: doubling would take 1.5 times the memory.
             page.blocks.reserve_exact(page.blocks.len() / 8 + 1);
         }
         page.blocks.insert(at, block);
@@ -111,7 +113,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Takes all out, with their addresses, in no order.
+    /// Takes all blocks out, with their addresses, in no order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, T)> {
         self.count = 0;
         std::mem::take(&mut self.pages).into_iter().flat_map(|(number, page)| {
@@ -121,13 +123,13 @@ impl<T> Blocks<T> {
     }
 }
 
-/// What became of a block that was to be taken out.
+/// The result of taking a block out.
 pub(crate) enum Removed<T> {
-    /// There is none.
+    /// There is no block.
     None,
-    /// It was not wanted.
+    /// The block was not wanted, and stays.
     Left,
-    /// Here it is.
+    /// The block.
     Block(T),
 }
 

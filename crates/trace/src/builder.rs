@@ -1,4 +1,4 @@
-//! Traces that are made up, for tests and benches. In: events with their threads and times. Out: the bytes of a trace.
+//! Makes synthetic traces, for tests and benches. In: events with their threads and times. Out: the bytes of a trace.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ impl TraceBuilder {
     fn table(&mut self, magic: [u8; 4], first: u32, count: u32, bytes: &[u8]) {
         let offset = self.bytes.len();
         let length = (CHUNK_HEADER + bytes.len()).next_multiple_of(CHUNK_ALIGN);
-        // In a window it has whole places.
+        // In a window a table takes whole places.
         let places = if self.window.is_some() { length.next_multiple_of(self.chunk) } else { length };
         self.bytes.resize(offset + places, 0);
         let table = Table { magic, offset: offset as u64, length: length as u32, first, count };
@@ -105,7 +105,7 @@ impl TraceBuilder {
         self.bytes[offset + CHUNK_HEADER..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether the thread allocated this address lately: its free is then written without a stamp.
+    /// Whether the thread allocated this address recently: its free is then written without a stamp.
     pub fn is_recent(&self, thread: u32, address: u64) -> bool {
         self.threads.get(&thread).is_some_and(|thread| thread.coder.recent(address).is_some())
     }
@@ -220,8 +220,8 @@ impl TraceBuilder {
 }
 
 impl Thread {
-    /// Writes its chunk; of a window with the tick at which it is closed, the tick until which chunks are lost, and the
-    /// length of a chunk.
+    /// Writes the thread's chunk. `window` is the tick at which the chunk is closed, the tick until which chunks are
+    /// lost, and the length of a chunk.
     fn flush(&mut self, thread: u32, bytes: &mut Vec<u8>, window: Option<(u64, u64, usize)>) {
         if self.events.is_empty() {
             return;

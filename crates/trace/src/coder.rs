@@ -15,16 +15,16 @@ pub const NEAR_TICKS: u64 = 1 << 21;
 /// Entries of the table of recent blocks.
 const RECENT: usize = 2048;
 
-/// What was called.
+/// A call, or another event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A new block.
     New {
-        /// By which function.
+        /// The function that made it.
         how: How,
         /// Its address.
         address: u64,
-        /// Its size; of malloc up to 504 bytes earlier writers rounded it up to 8.
+        /// Its size. Earlier writers rounded sizes of malloc, up to 504 bytes, up to a multiple of 8.
         size: u64,
     },
     /// A block is freed.
@@ -37,7 +37,7 @@ pub enum Event {
         /// Its address.
         address: u64,
     },
-    /// The realloc failed, its block lives on.
+    /// The realloc failed, and its block stays live.
     ResizeFailed,
     /// The realloc to size 0 freed its block.
     ResizeFreed,
@@ -53,7 +53,7 @@ pub enum Event {
     Stack(StackId),
 }
 
-/// By which function a block came.
+/// The function that made a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// malloc.
@@ -66,7 +66,7 @@ pub enum How {
     Resized,
 }
 
-/// What was read: the event, the ticks of its stamp, and its length.
+/// A read event: the event, the ticks of its stamp, and its length in bytes.
 pub type Read = (Event, Option<u64>, usize);
 
 /// The state that a thread's writer and its reader share. All zeros is its first state.
@@ -75,7 +75,7 @@ pub type Read = (Event, Option<u64>, usize);
 pub struct Coder {
     /// The last address, divided by 8, of each size class.
     sizes: [u64; 129],
-    /// The last address, divided by 8, that was freed by address in each slot.
+    /// For each slot, the last address, divided by 8, that was freed by address.
     freed: [u64; 16],
     /// Recent addresses, divided by 8, by their hash.
     recent: [u64; RECENT],
@@ -103,7 +103,7 @@ fn unzigzag(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
-/// Writes a varint and returns the place behind it.
+/// Writes a varint and returns the place after it.
 ///
 /// # Safety
 ///
@@ -154,7 +154,7 @@ unsafe fn finish(at: *mut u8, first: u8, end: *mut u8) -> *mut u8 {
     end
 }
 
-/// Whether the size of a block of malloc has an event by itself: a multiple of 8 of at most 504 bytes.
+/// Whether the size of a block of malloc fits in the event's first byte: a multiple of 8, at most 504 bytes.
 #[inline(always)]
 pub fn is_short(size: u64) -> bool {
     size.is_multiple_of(8) && size.wrapping_sub(1) < 504
@@ -180,7 +180,7 @@ impl Coder {
         difference
     }
 
-    /// Writes a new block of malloc and returns the place behind the event.
+    /// Writes a new block of malloc and returns the place after the event.
     ///
     /// # Safety
     ///
@@ -211,7 +211,7 @@ impl Coder {
         unsafe { finish(at, (code as u8) << 2 | 3, put(put(at.add(1), difference), ticks)) }
     }
 
-    /// Writes a new block of any function and returns the place behind the event.
+    /// Writes a new block of any function and returns the place after the event.
     ///
     /// # Safety
     ///
@@ -236,7 +236,7 @@ impl Coder {
         }
     }
 
-    /// The entry of a block that this thread allocated lately.
+    /// The table's entry of a block that this thread allocated recently.
     #[inline(always)]
     pub fn recent(&self, address: u64) -> Option<usize> {
         let units = address >> 3;
@@ -279,8 +279,8 @@ impl Coder {
         unsafe { finish(at, (slot as u8) << 2 | 2, put(put(at.add(1), difference), ticks)) }
     }
 
-    /// Writes the begin of a realloc: of a recent block without a stamp, else with one. Returns the place behind the
-    /// event, and whether the stamp was written.
+    /// Writes the begin of a realloc: without a stamp for a recent block, otherwise with one. Returns the place after
+    /// the event, and whether the stamp was written.
     ///
     /// # Safety
     ///
@@ -299,7 +299,7 @@ impl Coder {
         }
     }
 
-    /// Writes an event that has no address. Those with a stamp take `ticks`.
+    /// Writes an event that has no address. Events with a stamp use `ticks`.
     ///
     /// # Safety
     ///

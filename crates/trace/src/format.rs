@@ -57,20 +57,20 @@
 //! | 32 | | events, to the first zero byte or the end |
 //!
 //! **Version 2**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
-//! chunk, and behind it those of threads that began after its thread had ended. The last one's thread closes the place. A
-//! place that was closed longer ago than the window is used again: the magic of its first chunk is erased, then its
-//! bytes, then it gets a new header. The one that was closed first goes first; at the maximum size also before it has
-//! left the window. So a place without the magic is skipped to its end, and numbers of a thread's chunks may be missing.
-//! Where a place has several chunks, each one was complete before the next one began: the stamp in the header of the next
-//! one is later than all of its events. Each chunk is read by itself: its table of recent blocks and its former addresses
-//! begin at 0. The window begins where the last one of the places that were used again had been closed, and not earlier
-//! than its length before the last tick. A reader drops allocations that may have happened before (by the stamp before
-//! them), and frees that happened before (by the stamp after them). So a block whose allocation is there has its free
-//! there too. A free of a block that the window has not seen is of a block from before the window: it is dropped, and
-//! counted apart from strays.
+//! chunk, followed by chunks of threads that began after the thread of the chunk before had ended. The thread of the last
+//! chunk closes the place. A place that was closed longer ago than the window is used again: the magic of its first chunk
+//! is erased, then its bytes, then it gets a new header. The place that was closed first is used again first; at the
+//! maximum size even before it has left the window. So a reader skips a place without the magic to its end, and numbers of
+//! a thread's chunks may be missing. If a place has several chunks, each was complete before the next one began: the stamp
+//! in the header of the next chunk is later than all events of the one before. Each chunk is read by itself: its table of
+//! recent blocks and its former addresses begin at 0. The window begins at the tick at which the last place that was used
+//! again had been closed. It does not begin earlier than its length before the last tick. A reader drops allocations that
+//! may have happened before the window (by the stamp before them), and frees that happened before it (by the stamp after
+//! them). So if a block's allocation is in the window, its free is there too. A free of an address that the window has not
+//! seen is of a block from before the window: it is dropped, and counted separately from strays.
 //!
-//! **Version 3**: with stacks (`--stacks`). Between the chunks of events lie those of tables, which have the
-//! same alignment and a header of the same length: a magic, written last, the length at 4, and:
+//! **Version 3**: with stacks (`--stacks`). Between the chunks of events are chunks of tables, with the same alignment
+//! and a header of the same length: a magic, which is written last, the length at 4, and:
 //!
 //! | magic | 8 | 12 | then, from 32 on |
 //! |---|---|---|---|
@@ -79,8 +79,9 @@
 //! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
-//! of a stack is that of its innermost node. The module of a node counts from 1 in the order of all modules; 0 is none, or one that had no
-//! room. Earlier writers wrote 0 there and in the chunks of modules: the module is then the last one with the address. A module is a file with code that a frame lies in, and is written at its first frame:
+//! of a stack is that of its innermost node. The module of a node is a number from 1 on, in the order of all modules; 0 means that there is
+//! none, or that it had no room. Earlier writers wrote 0 there and in the chunks of modules: then the module is the last one with the
+//! address. A module is a file with the code of a frame, and is written at its first frame:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
@@ -92,23 +93,24 @@
 //! | 24 | 8 | what is added to an address of the file to get one of the process |
 //! | 32 | | the path as the dynamic linker has it (the program's own is that of its executable), then the build-id |
 //!
-//! `RESI` is written by `record` after the run: the pages of private memory without a file that were resident at the mark, without the
-//! writer's own.
+//! `RESI` is written by `record` after the run: the pages of private memory without a file that were resident at the mark, except
+//! those of the writer.
 //!
-//! An allocation is chosen to have a stack if `(address / 8 * 0xD6E8FEB86659FD93 mod 2^64) / 2^32` is below 2^32 / N, where N is
-//! the number at 172; if N is 1 all are. The stack of a chosen one is that of the event before it (kind 2, x 28). Without such an event
-//! it is `next[h]` of a table of 4,096 numbers, at first 0, which each thread has. `h` is
-//! `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64) / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and
-//! `class` the size class below. After each chosen allocation `next[h]` and `last` are its stack.
+//! An allocation is chosen for a stack if `(address / 8 * 0xD6E8FEB86659FD93 mod 2^64) / 2^32` is below 2^32 / N, where N is the number at
+//! 172. If N is 1 all are chosen. The stack of a chosen allocation is that of the event before it (kind 2, x 28). Without such an event it
+//! is `next[h]`: each thread has a table `next` of 4,096 numbers, at first 0. `h` is `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64)
+//! / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and `class` the size class below. After each chosen
+//! allocation `next[h]` and `last` are its stack.
 //!
-//! **Version 4**: with a window and with stacks. A place that has tables has no events; several tables may lie in it, one behind the other. Such a place is
-//! never used again: so each node that an event names is there, also if it was written long before the window. The tables have at
-//! most half of the places; then new nodes are not written, and stacks that need one are counted at 192. Each chunk of events is read by itself
-//! here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its allocation. What `record` adds
-//! after the run lies behind the last place.
+//! **Version 4**: with a window and with stacks. A place with tables has no events; it may have several tables, one after the other. Such a
+//! place is never used again. So each node that an event names is in the file, even if it was written long before the window. The tables
+//! have at most half of the places. Beyond that new nodes are not written, and stacks that need one are counted at 192. Each chunk of
+//! events is read by itself here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its
+//! allocation. The tables that `record` adds after the run are after the last place.
 //!
-//! **Versions 5 to 8**: packed, as `record` leaves a trace when its process has ended. The header is that of version 1 to 4, and offsets in it
-//! are those of the file before. Behind it lie the chunks of that file that were begun, in order, without gaps, each with a header of 48 bytes:
+//! **Versions 5 to 8**: packed traces. `record` packs a trace when its process has ended. The header is that of version 1 to 4, with the
+//! offsets of the unpacked file. After it come the chunks of that file that were begun, in order, without gaps, each with a header of 48
+//! bytes:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
@@ -120,14 +122,13 @@
 //!
 //! Each chunk is inflated by itself, to the length that its header says: at most 1 MiB.
 //!
-//! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
-//! The first byte is written last, or with all others by one store: when the process ends, an event is there as a whole or
-//! not at all. `varint` is LEB128. `delta` is the
-//! zigzag varint of an address divided by 8, minus a former one: for allocations the thread's last of the same size
-//! class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address
-//! in the same slot. `dt` is the varint of clock ticks since the thread's last stamp. What has no `dt` happened between
-//! two stamps of its thread, and at least every 16th event has one. It happened within the ticks at 208 of the first of the two: where more
-//! have passed, the event has a stamp. Writers before that field stamped every 16th event only, however long that took.
+//! **Event**: a first byte, then the bytes of its kind. The two low bits of the first byte are the kind, `x` is the six others. The first
+//! byte is written last, or together with all others by one store. So if the process ends, an event is there as a whole or not at all.
+//! `varint` is LEB128. `delta` is the zigzag varint of an address divided by 8, minus a former one: for allocations the thread's last of
+//! the same size class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address in the
+//! same slot. `dt` is the varint of clock ticks since the thread's last stamp. An event without `dt` happened between two stamps of its
+//! thread; at least every 16th event has one. It happened within the ticks at 208 after the first of these two stamps: if more ticks have
+//! passed, the event has a stamp. Earlier writers, without this field, stamped only every 16th event, however long that took.
 //!
 //! | kind | x | then | meaning |
 //! |--:|--:|---|---|
@@ -151,15 +152,16 @@
 //!
 //! Earlier writers rounded sizes of malloc up to 504 bytes up to a multiple of 8, and had no event of kind 2, x 16 for them.
 //!
-//! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
-//! alternates between the two, and threads can be merged without an order taken while recording.
+//! A free or the begin of a realloc is written before the real call, an allocation after it. So for each address frees
+//! and allocations alternate, and threads can be merged without an order that is recorded.
 //!
-//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
-//! event or in one right before it: the block may have been another thread's. What remains inexact: an address that is in
-//! the table, but that another thread had since then. Its event may be placed too early, by the ticks at 208; without them, by up to 16 events.
+//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own event or in one
+//! right before it: the block may have been another thread's. One case remains inexact: an address is in the thread's table, but another
+//! thread had it since then. The event may be placed too early, by at most the ticks at 208; in a trace without this field, by up to 16
+//! events.
 //!
 //! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
-//! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer keep it alike.
+//! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer update the table in the same way.
 
 use crate::error::{Error, Result};
 
@@ -173,7 +175,7 @@ pub const WINDOW_VERSION: u32 = 2;
 pub const STACKS_VERSION: u32 = 3;
 /// The version that it writes with a window and with stacks.
 pub const WINDOW_STACKS_VERSION: u32 = 4;
-/// What a packed trace has added to its version.
+/// The number that is added to the version of a packed trace.
 pub const PACKED: u32 = 4;
 /// The first bytes of a chunk's header in a packed trace.
 pub const PACK_MAGIC: [u8; 4] = *b"PACK";
@@ -193,7 +195,7 @@ pub const MODULE_MAGIC: [u8; 4] = *b"MODL";
 pub const RESIDENT_MAGIC: [u8; 4] = *b"RESI";
 /// Length of a node.
 pub const NODE: usize = 16;
-/// Nodes of a trace at most, the root included.
+/// The most nodes of a trace, including the root.
 pub const MOST_NODES: usize = 1 << 22;
 /// Length of a module without its path and its build-id.
 pub const MODULE_HEADER: usize = 32;
@@ -248,7 +250,7 @@ pub mod at {
     pub const MOST_RESIDENT: usize = 112;
     /// The window in nanoseconds.
     pub const WINDOW: usize = 120;
-    /// Ticks at which the last place that was used again had been closed.
+    /// Ticks at which the place that was used again last had been closed.
     pub const HORIZON: usize = 152;
     /// Length of every place of a window.
     pub const RING: usize = 160;
@@ -258,7 +260,7 @@ pub mod at {
     pub const NO_CHUNK: usize = 168;
     /// The stack of one allocation in this many is recorded.
     pub const STACKS: usize = 172;
-    /// Stacks that were deeper than what is recorded.
+    /// Stacks with more frames than are recorded.
     pub const CUT: usize = 176;
     /// Stacks that could not be walked to their end.
     pub const BROKEN: usize = 184;
@@ -266,7 +268,7 @@ pub mod at {
     pub const NO_ROOM: usize = 192;
     /// Monotonic nanoseconds at the end of the recording.
     pub const END: usize = 200;
-    /// Ticks after its stamp within which an event without one happened.
+    /// An event without a stamp happened within this many ticks after the stamp before it.
     pub const STAMP_TICKS: usize = 208;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
@@ -280,7 +282,7 @@ pub mod at {
     pub const COMMAND: usize = 1280;
 }
 
-/// Why a trace ends where it ends.
+/// The reason for the end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -313,7 +315,7 @@ impl State {
 pub struct Marks {
     /// The service was ready.
     pub ready: Option<u64>,
-    /// Its load ended: the peak is the most live bytes from ready until here.
+    /// Its load ended. The peak is the most live bytes between ready and this moment.
     pub peak: Option<u64>,
     /// It was idle.
     pub idle: Option<u64>,
@@ -325,7 +327,7 @@ pub struct Marks {
 pub struct Header {
     /// The version of the format.
     pub version: u32,
-    /// Whether its chunks are packed. Then `used` is what they were before.
+    /// Whether its chunks are packed. Then `used` is the size of the unpacked file.
     pub is_packed: bool,
     /// Bytes handed out to chunks.
     pub used: u64,
@@ -353,9 +355,9 @@ pub struct Header {
     pub python_malloc: bool,
     /// RssAnon at the last reading in bytes, without the writer's own memory.
     pub resident: u64,
-    /// The most so far, also between two readings.
+    /// The most RssAnon so far, including the time between two readings.
     pub most_resident: u64,
-    /// The window that was asked for, in nanoseconds; 0 for all of the run.
+    /// The requested window, in nanoseconds; 0 for the whole run.
     pub window: u64,
     /// Ticks before which chunks were used again.
     pub horizon: u64,
@@ -363,7 +365,7 @@ pub struct Header {
     pub ring: u32,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub stacks: u32,
-    /// Stacks were asked for, and the C library has no `_dl_find_object`.
+    /// Whether stacks were requested and the C library has no `_dl_find_object`.
     pub no_stacks: bool,
     /// Stacks that had more frames than are recorded.
     pub cut: u64,
@@ -371,7 +373,7 @@ pub struct Header {
     pub broken: u64,
     /// Stacks for which the tables had no room.
     pub no_room: u64,
-    /// An event without a stamp happened at most this many ticks after the stamp before it. `None`: the writer promised nothing.
+    /// An event without a stamp happened at most this many ticks after the stamp before it. `None`: the writer gave no such limit.
     pub stamp_ticks: Option<u64>,
     /// When the recording was ended from outside and the resident pages were read, in nanoseconds from the start.
     pub end: Option<u64>,
@@ -419,11 +421,11 @@ impl Header {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
-        // A mark before the start is another process's.
+        // A mark before the start is of another process.
         let start = u64_at(bytes, at::START_MONOTONIC);
         let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
         let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
-        // A process that was killed at once has no second reading: a counter of 2.5 GHz then.
+        // A process that was killed immediately has no second reading. Then a counter of 2.5 GHz is assumed.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
         Ok(Header {
@@ -461,14 +463,14 @@ impl Header {
         })
     }
 
-    /// How far the next chunk may be where none was begun; `None` if something else is there.
+    /// The distance to the next possible chunk, if no chunk was begun here; `None` if there is something else.
     pub(crate) fn gap(&self, bytes: &[u8; CHUNK_HEADER], offset: u64) -> Option<u64> {
         if self.window > 0 {
-            // A place that was not begun, or is half erased.
+            // A place that was not begun, or is partly erased.
             let ring = u64::from(self.ring);
             return Some(ring - (offset - HEADER as u64) % ring);
         }
-        // Handed out and not begun: the process died, or a thread had just started.
+        // A chunk that was handed out and not begun: the process died, or a thread had just started.
         bytes.iter().all(|byte| *byte == 0).then_some(CHUNK_ALIGN as u64)
     }
 
@@ -483,7 +485,7 @@ impl Header {
 pub struct Chunk {
     /// Where it begins in the file.
     pub offset: u64,
-    /// Its length with this header.
+    /// Its length, including this header.
     pub length: u32,
     /// Its thread.
     pub thread: u32,
@@ -491,8 +493,8 @@ pub struct Chunk {
     pub number: u32,
     /// Ticks at its begin.
     pub stamp: u64,
-    /// Ticks at which its place was closed, of a window; 0 while a thread writes there, and in version 1. [`Trace`] says
-    /// instead when the chunk was done with.
+    /// Ticks at which its place was closed, of a window; 0 while a thread writes there, and in version 1. [`Trace`]
+    /// stores here when the thread had finished the chunk.
     ///
     /// [`Trace`]: crate::reader::Trace
     pub closed: u64,
@@ -528,7 +530,7 @@ pub struct Table {
     pub magic: [u8; 4],
     /// Where it begins in the file.
     pub offset: u64,
-    /// Its length with this header.
+    /// Its length, including this header.
     pub length: u32,
     /// The number of its first node, or its mark.
     pub first: u32,
@@ -556,7 +558,7 @@ impl Table {
     }
 }
 
-/// Writes a module to the begin of `bytes`, which are zeros, and returns its length. `None` if it has no room there.
+/// Writes a module to the begin of `bytes`, which are zeros, and returns its length. `None` if it does not fit.
 pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], build_id: &[u8]) -> Option<usize> {
     let (path, build_id) = (&path[..path.len().min(4096)], &build_id[..build_id.len().min(64)]);
     let length = (MODULE_HEADER + path.len() + build_id.len()).next_multiple_of(8);

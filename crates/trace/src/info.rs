@@ -1,5 +1,5 @@
-//! What a trace tells by itself. In: a trace. Out: threads, sizes, lifetimes, live bytes over time, and what grows.
-//! Memory is bounded by the blocks that live at one time.
+//! Computes the figures of a trace, without a replay. In: a trace. Out: threads, sizes, lifetimes, live bytes over
+//! time, and which sizes grow. The memory needed is bounded by the blocks that are live at one time.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ pub const CLASSES: usize = 48;
 /// The most points of the curve of live bytes.
 const MOST_POINTS: usize = 512;
 
-/// What a trace tells.
+/// The figures of a trace.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Info {
     /// The file's header.
     pub header: Header,
-    /// Bytes of the file that are used; of a packed trace as many as there were before.
+    /// The used bytes of the file; for a packed trace, those of the unpacked file.
     pub bytes: u64,
-    /// Of a packed trace: bytes of the file.
+    /// The bytes of the file, if it is packed.
     pub packed_bytes: Option<u64>,
-    /// What the merge found.
+    /// The result of the merge.
     pub merged: Merged,
     /// Allocations.
     pub allocations: u64,
-    /// Of these, by calloc.
+    /// Allocations by calloc.
     pub callocs: u64,
-    /// Of these, with an alignment.
+    /// Allocations with an alignment.
     pub aligned: u64,
     /// Frees.
     pub frees: u64,
@@ -47,13 +47,14 @@ pub struct Info {
     pub peak_nanos: u64,
     /// Live bytes at the end.
     pub end_live: u64,
-    /// The most RssAnon that was seen, in bytes.
+    /// The highest RssAnon, in bytes.
     pub most_resident: u64,
     /// Where blocks were allocated; none if the trace has no stacks.
     pub stacks: Option<StackFigures>,
     /// Each class of sizes that occurs.
     pub classes: Vec<Class>,
-    /// Blocks by their lifetime: up to a microsecond, ten, and so on; the last one those alive at the end.
+    /// Blocks by their lifetime: up to a microsecond, ten, and so on. The last entry is the blocks that are live at the
+    /// end.
     pub lifetimes: Vec<(String, u64)>,
     /// Threads: number, events, first and last event in nanoseconds, whether it ended.
     pub threads: Vec<Thread>,
@@ -67,15 +68,15 @@ pub struct Info {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StackFigures {
-    /// Allocations that have one.
+    /// Allocations that have a stack.
     pub allocations: u64,
-    /// Different ones among these.
+    /// The number of different stacks.
     pub different: u64,
     /// Nodes of the table.
     pub nodes: u64,
-    /// Files with code that frames lie in.
+    /// Files with the code of frames.
     pub modules: u64,
-    /// Bytes of the file: the tables, and the events that say a stack.
+    /// The bytes that stacks take in the file: the tables, and the events with a stack.
     pub bytes: u64,
 }
 
@@ -158,7 +159,7 @@ struct Counter {
     live: u64,
     peak_live: u64,
     peak_nanos: u64,
-    /// Live bytes are above every earlier number, and the make-up of that peak is not kept yet.
+    /// Whether live bytes are above every earlier value, and the classes of this peak are not stored yet.
     rising: bool,
     resident: u64,
     most_resident: u64,
@@ -190,8 +191,8 @@ impl Counter {
         self.catch_up(at.nanos);
     }
 
-    /// Adds a point for each step until now, with what was live before this event: also for those in which nothing happened, so that
-    /// nothing seems to change in them. When there would be too many points, each step becomes twice as long.
+    /// Adds a point for each step until now, with the live bytes before this event. Steps without an event get a point too, so that
+    /// the curve is flat there. If there would be too many points, each step becomes twice as long.
     fn catch_up(&mut self, nanos: u64) {
         let next = |last: &CurvePoint, step: u64| last.nanos.checked_add(step);
         if self.curve.is_empty() {
@@ -368,7 +369,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
     })
 }
 
-/// The stacks of a trace in numbers; none of a trace without.
+/// The stacks of a trace in numbers; `None` for a trace without stacks.
 fn figures(trace: &Trace, merged: &Merged, counter: &Counter) -> Result<Option<StackFigures>> {
     if trace.header.stacks == 0 {
         return Ok(None);
@@ -393,8 +394,8 @@ fn grows(curve: &[CurvePoint], class: usize, live: u64) -> bool {
     rises([at(1), at(2), at(3), curve[curve.len() - 1].classes[class]], live)
 }
 
-/// Whether live bytes rose by a twentieth from each quarter of the trace to the next, and are a hundredth of what lives at
-/// the end or more. The first quarter is the program's start.
+/// Whether live bytes rose by a twentieth from each quarter of the trace to the next, and are at least a hundredth of all
+/// live bytes at the end. The first quarter is the program's start.
 pub fn rises(quarters: [u64; 4], live: u64) -> bool {
     let rises = |pair: &[u64]| pair[1] > pair[0].saturating_add(pair[0] / 20);
     quarters.windows(2).all(rises) && quarters[3] >= live / 100
@@ -407,7 +408,7 @@ mod tests {
     use crate::coder::Event;
     use std::io::Write;
 
-    /// A line that is drawn through the points is flat where nothing happened, and points stay few.
+    /// A line through the points is flat where nothing happened, and the number of points stays small.
     #[test]
     fn a_second_in_which_nothing_happened_has_points_that_are_equal() {
         const MS: u64 = 1_000_000 / 10; // 10 ns a tick

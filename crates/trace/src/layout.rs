@@ -1,5 +1,5 @@
-//! The prepared form of a trace, as it lies in its file. In: nothing. Out: operations and marks, which are written by
-//! `prepare` and executed where they lie.
+//! The layout of a prepared trace in its file. In: nothing. Out: operations and marks. `prepare` writes them, and a
+//! replay executes them directly from the mapped file.
 
 /// Begins a prepared file; the last byte is its version.
 pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x07";
@@ -17,7 +17,7 @@ pub(crate) mod kind {
     pub const END: u32 = 5;
 }
 
-/// The bit of an operation whose block lies elsewhere.
+/// The bit of an operation whose block is in the pool.
 const ELSEWHERE: u32 = 1 << 9;
 
 /// One operation.
@@ -26,7 +26,7 @@ const ELSEWHERE: u32 = 1 << 9;
 pub(crate) struct Op {
     /// The block's slot, or an epoch.
     pub slot: u32,
-    /// The kind in 3 bits, log2 of the alignment in 6, whether the block lies elsewhere in bit 9, the slot's generation in the upper 16.
+    /// The kind in 3 bits, log2 of the alignment in 6, whether the block is in the pool in bit 9, the slot's generation in the upper 16.
     pub what: u32,
     /// The size in bytes, or a time.
     pub value: u64,
@@ -37,7 +37,7 @@ impl Op {
         Op { slot, what: kind | log2 << 3 | u32::from(generation) << 16, value }
     }
 
-    /// The same, with the block that it makes elsewhere: see [`Elsewhere`](crate::prepare::Elsewhere).
+    /// The same operation, with its block in the pool: see [`Elsewhere`](crate::prepare::Elsewhere).
     pub(crate) fn elsewhere(self) -> Self {
         Op { what: self.what | ELSEWHERE, ..self }
     }
@@ -68,7 +68,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// That of a mark; `None` for the end of the load, at which nothing stops.
+    /// The moment of a mark; `None` for the end of the load, at which a replay does not stop.
     pub(crate) fn of(what: u32) -> Option<Moment> {
         match what {
             0 => Some(Moment::Ready),
@@ -79,7 +79,7 @@ impl Moment {
     }
 }
 
-/// Where a replay stops for the meters, or ends its search for the peak.
+/// A place at which a replay stops for the meters, or ends its search for the peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// After this epoch.

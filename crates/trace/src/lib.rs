@@ -8,10 +8,12 @@
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - `pack` makes a trace smaller when its process has ended (feature `packed`).
 //! - [`builder`] makes traces of a script, for tests and benches.
-//! - [`stacks`] is where blocks were allocated, as plain data; [`predictor`] leaves out of a trace what was to be expected.
+//! - [`stacks`] says where blocks were allocated, as plain data; [`predictor`] predicts stacks, so that a trace has only
+//!   those that differ.
 //! - [`hash`] is a map for the numbers of a trace.
-//! - [`info`] computes what a trace tells by itself.
-//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] is where that put the blocks.
+//! - [`info`] computes the figures of a trace.
+//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] says where the replay put the
+//!   blocks.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

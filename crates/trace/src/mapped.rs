@@ -1,5 +1,5 @@
-//! Memory of a replay that is not the allocator's. In: a prepared file, or a number of items. Out: mapped memory: of the
-//! file, or shared by nobody, which the kernel does not count as RssAnon.
+//! The replay's own memory, which must not count as the allocator's. In: a prepared file, or a number of items. Out:
+//! mapped memory: the file, or a shared mapping that no other process has. The kernel does not count either as RssAnon.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub struct Prepared {
     pub peak_live: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
-    /// The program's most RssAnon that was seen, in bytes.
+    /// The program's highest RssAnon, in bytes.
     pub most_resident: u64,
     /// RssAnon of the program at its last reading, in bytes.
     pub last_resident: u64,
@@ -45,12 +45,12 @@ unsafe impl Send for Prepared {}
 // SAFETY: the mapping is read only.
 unsafe impl Sync for Prepared {}
 
-/// A lane as the file has it.
+/// A lane in the file.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneRecord {
     pub first: u32,
     pub last: u32,
-    /// Its runs: where they stand among the words, and how many.
+    /// Its runs: their index among the words, and their number.
     pub runs: usize,
     pub count: usize,
 }
@@ -65,14 +65,14 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
 }
 
 impl Prepared {
-    /// Maps a prepared trace of this user, of whatever trace. [`prepare`](crate::prepare::prepare) looks for the one of a
-    /// trace. The error says why it is none.
+    /// Maps a prepared trace of this user, whatever trace it was made from. [`prepare`](crate::prepare::prepare) looks
+    /// for the form of a given trace. The error says why the file is not a prepared trace.
     pub fn open(path: &Path) -> Result<Prepared> {
         let file = private::open_own(path).map_err(|error| failed(path, &error))?;
         Prepared::map(&file, path)
     }
 
-    /// As [`open`](Self::open), if it was made from this.
+    /// As [`open`](Self::open), but fails if the form was not made from `origin`.
     pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<Prepared> {
         let prepared = Prepared::open(path)?;
         if (0..origin.words().len()).any(|at| prepared.word_at(8 + (FIGURES + at) * 8) != origin.words()[at]) {
@@ -88,7 +88,8 @@ impl Prepared {
         if length < HEADER as usize {
             return Err(failed(&"it is too short"));
         }
-        // SAFETY: a new mapping of a file that is only read; it is this user's, and nobody else can write to it.
+        // SAFETY: a new mapping of a file that is only read. The file belongs to this user, and nobody else can write
+        // to it.
         let start = unsafe { libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(failed(&std::io::Error::last_os_error()));
@@ -170,7 +171,8 @@ impl Prepared {
         end.saturating_add(self.epochs as usize) <= words
     }
 
-    /// How many blocks are made, freed and resized before the replay stops at this moment; `None` where it does not.
+    /// How many blocks are made, freed and resized before the replay stops at this moment; `None` if it does not stop
+    /// there.
     pub fn events_before(&self, moment: Moment) -> Option<u64> {
         let mut marks = (0..self.marks).map(|at| self.mark(at));
         marks.find(|mark| Moment::of(mark.what) == Some(moment)).map(|mark| mark.events)
@@ -234,7 +236,7 @@ pub(crate) struct Anonymous<T> {
     items: PhantomData<T>,
 }
 
-/// What may lie there: zeros are a value of it.
+/// A type for which all-zero bytes are a value.
 ///
 /// # Safety
 ///

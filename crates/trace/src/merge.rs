@@ -1,13 +1,15 @@
-//! All threads' events in one order. In: a trace. Out: calls of a [`Sink`], one for each event, and what did not fit.
+//! Puts the events of all threads in one order. In: a trace. Out: calls of a [`Sink`], one for each event, and counts
+//! of events that did not fit.
 //!
 //! Each event has the time of the stamp before it. An address alternates between allocation and free, so an event whose
-//! address is in the wrong state waits until another thread's event changes that. If none does until a millisecond after
-//! the latest time at which the event can have happened, the trace lacks something: a free of an unknown block is
-//! counted as a stray and left out; an allocation of a block that is still alive frees that one first. But if the time of that
-//! block's own allocation is not known exactly, it may be the later one: then both are alive until the first free.
+//! address is in the wrong state waits until another thread's event changes that. It waits until a millisecond after the
+//! latest time at which it can have happened. If no such event comes, the trace lacks an event: a free of an unknown block is
+//! counted as a stray and left out; an allocation at the address of a live block frees that block first. But if the time of
+//! the live block's own allocation is not known exactly, that allocation may be the later one: then both blocks are live until
+//! the first free.
 //!
-//! A free whose time is not known exactly, of another thread's block, may be of a later block at that address. It is put off until
-//! the address is wanted, its thread is wanted, or its time ends.
+//! A free of another thread's block, whose time is not known exactly, may be of a later block at that address. It is delayed until
+//! another event needs the address or the thread, or until its latest possible time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -30,16 +32,16 @@ pub struct At {
 
 /// Receives the events in order.
 pub trait Sink {
-    /// What it keeps of a block while the block lives.
+    /// The sink's record of a live block.
     type Block;
     /// A thread's first event follows.
     fn began(&mut self, _at: At) {}
-    /// The stack of the block that [`allocated`](Self::allocated) or [`resized`](Self::resized) tells next; 0 for none. Only of a trace with
-    /// stacks.
+    /// The stack of the next block that is passed to [`allocated`](Self::allocated) or [`resized`](Self::resized); 0 for none. Called only
+    /// for a trace with stacks.
     fn stack(&mut self, _stack: StackId) {}
-    /// The address of the block that the next call is about: of `allocated`, or the new one of `resized`.
+    /// The address of the block of the next call: of `allocated`, or the new address of `resized`.
     fn placed(&mut self, _address: u64) {}
-    /// The address of the block that the next call ends: of `freed`, or the old one of `resized`.
+    /// The address of the block that the next call ends: of `freed`, or the old address of `resized`.
     fn leaves(&mut self, _address: u64) {}
     /// A new block.
     fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
@@ -53,11 +55,11 @@ pub trait Sink {
     fn mark(&mut self, _at: At, _mark: u8) {}
     /// The thread has ended.
     fn ended(&mut self, _at: At) {}
-    /// A block that lives behind the last event, and where it lies.
+    /// A block that is live after the last event, and its address.
     fn remains(&mut self, _address: u64, _block: Self::Block) {}
 }
 
-/// What a merge found.
+/// The counts of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Merged {
@@ -67,23 +69,23 @@ pub struct Merged {
     pub strays: u64,
     /// Frees of blocks that were made before the window.
     pub before: u64,
-    /// Blocks whose free is not in the trace, seen because their address was allocated again.
+    /// Blocks whose free is not in the trace. This is noticed when their address is allocated again.
     pub lost_frees: u64,
     /// Blocks that were alive at the end.
     pub alive: u64,
-    /// Bytes of the events that say what stack an allocation has.
+    /// Bytes of the events that give the stack of an allocation.
     pub stack_bytes: u64,
-    /// An event may have happened up to this many nanoseconds after the time that it is given. A millisecond or less in a trace of today's
-    /// writer; in an older one as long as a thread took for 16 events.
+    /// An event may have happened up to this many nanoseconds after the time that it gets. With today's writer this is a millisecond or
+    /// less; with an older one it is the time that a thread took for 16 events.
     pub early_nanos: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
-    /// What was damaged, in words.
+    /// The damage of the file, in words.
     pub damage: Vec<String>,
 }
 
 impl Merged {
-    /// What a reader of times must know of a trace whose writer stamped too seldom.
+    /// A note on the precision of times, for a trace whose writer stamped too rarely.
     pub fn early(&self) -> Option<String> {
         let seconds = self.early_nanos as f64 / 1e9;
         (self.early_nanos > MOST_EARLY_NS).then(|| {
@@ -95,18 +97,18 @@ impl Merged {
     }
 }
 
-/// What today's writer keeps to on any processor, with room: its bound is some 0.1 ms.
+/// A limit that today's writer keeps on any processor: its own bound is some 0.1 ms.
 const MOST_EARLY_NS: u64 = 10_000_000;
 
-/// How much later than its stamps an event may turn out to be, in nanoseconds: counters of two cores differ, and a
-/// processor reads its counter a little early.
+/// An event may have happened this much later than its stamps say, in nanoseconds: the counters of two cores differ,
+/// and a processor may read its counter a little early.
 const SLACK_NS: u64 = 1_000_000;
 
-/// For how long a free is put off at most, in nanoseconds: a thread that has lost its processor in the middle of a few events.
+/// The longest delay of a free, in nanoseconds. A thread may lose its processor for this long in the middle of a few events.
 const PUT_OFF_NS: u64 = 10_000_000;
 
-/// The same for a free in a window. It may be of a block from before, whose address is soon allocated again: a long wait
-/// would take that for the allocation.
+/// The same for a free in a window. Its block may be from before the window, and the address is soon allocated again:
+/// after a long wait the free would be matched with this later allocation.
 const WINDOW_SLACK_NS: u64 = 2_000;
 
 struct Lane<'a> {
@@ -116,14 +118,14 @@ struct Lane<'a> {
     head: Option<Item>,
     /// The block of a realloc that has begun, with its address.
     resizing: Option<Resizing>,
-    /// The tick at which it gives up waiting.
+    /// The tick at which it stops waiting.
     until: u64,
 }
 
-/// A block that is alive. There are millions of them: it has no more bytes than it needs.
+/// A live block. There are millions of them, so the structure is as small as possible.
 struct Live<B> {
     block: B,
-    /// Who allocated it, and the latest tick at which that can have been: its two halves.
+    /// The thread that allocated it, and the latest tick at which this can have been, in two halves.
     thread: u32,
     high: [u32; 2],
 }
@@ -138,7 +140,7 @@ impl<B> Live<B> {
     }
 }
 
-/// A realloc between its begin and its end. The block itself lies in `Merger::held`.
+/// A realloc between its begin and its end. The block itself is in `Merger::held`.
 struct Resizing {
     address: u64,
     known: bool,
@@ -157,14 +159,15 @@ struct Merger<'a, S: Sink> {
     /// The next time of each lane that does not wait.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     live: Blocks<Live<S::Block>>,
-    /// Blocks whose allocation was placed before that of another thread's block at the same address, and belongs behind its free.
+    /// Blocks whose allocation was placed before that of another thread's block at the same address, but belongs after the free
+    /// of that block.
     early: AddressMap<Live<S::Block>>,
-    /// Lanes that wait for a free of the address, and for an allocation.
+    /// Lanes that wait for a free of the address.
     for_free: AddressMap<Vec<usize>>,
     for_new: AddressMap<Vec<usize>>,
-    /// Lanes whose free of the address is put off.
+    /// Lanes whose free of the address is delayed.
     put_off: AddressMap<Vec<usize>>,
-    /// The time at which each waiting lane gives up, and its lane.
+    /// The time at which each waiting lane stops waiting, and the lane.
     patience: BTreeSet<(u64, usize)>,
     slack: u64,
     free_slack: u64,
@@ -180,10 +183,10 @@ struct Merger<'a, S: Sink> {
     merged: Merged,
 }
 
-/// What became of a lane's next event.
+/// The result of a lane's next event.
 enum Step {
     Done,
-    /// At most until this tick.
+    /// The lane waits, at most until this tick.
     Waits(u64),
 }
 
@@ -275,7 +278,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 }
             }
             let item = self.lanes[lane].head.expect("just read");
-            // An earlier event goes first, and so does a lane whose patience ends before this event.
+            // An earlier event goes first. So does a lane that stops waiting before this event.
             let is_late = self.heads.peek().is_some_and(|Reverse((time, _))| *time < item.low)
                 || self.patience.first().is_some_and(|(until, _)| *until < item.low);
             if !forced && is_late {
@@ -341,7 +344,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 let is_exact = forced || item.high <= item.low || self.for_free.contains_key(&address);
                 let live = self.live.remove_if(address, |live| is_exact || live.thread == at.thread);
                 let live = match live {
-                    // It may be of a later block than this one, and nobody wants the address.
+                    // The free may be of a later block, and no other event needs the address.
                     Removed::Left => {
                         self.put_off.entry(address).or_default().push(lane);
                         return Step::Waits(item.high.min(item.low.saturating_add(self.put_off_ticks)));
@@ -359,7 +362,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.merged.strays += u64::from(!known && !is_first);
                 self.merged.before += u64::from(is_first);
                 if matches!(item.event, Event::Resize { .. }) {
-                    // A begin without an end: the block is gone as far as anyone can tell.
+                    // A begin without an end: the block is treated as freed.
                     self.free_held(lane, at, sink);
                     self.lanes[lane].resizing = Some(Resizing { address, known });
                     self.held[lane] = block;
@@ -402,7 +405,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         Step::Done
     }
 
-    /// Makes room for an allocation at an address whose block is still alive.
+    /// Handles an allocation at an address whose block is still live.
     fn displace(&mut self, address: u64, at: At, low: u64, sink: &mut S) {
         let old = self.live.remove(address).expect("a block that is alive");
         let lost = match old.thread != at.thread && old.high() >= low {
@@ -416,7 +419,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The block of a realloc is gone.
+    /// Frees the block of a realloc that did not end.
     fn free_held(&mut self, lane: usize, at: At, sink: &mut S) {
         if let (Some(resizing), Some(block)) = (self.lanes[lane].resizing.take(), self.held[lane].take()) {
             sink.leaves(resizing.address);
@@ -424,7 +427,8 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The lane that goes on before one gives up: one whose free was put off, as what is missing may be behind that.
+    /// The lane that continues before `forced` stops waiting: a lane with a delayed free, because the missing event may
+    /// come after this free.
     fn put_off_or(&self, forced: (u64, usize)) -> (u64, usize) {
         let is_put_off = |lane: usize| self.put_off.values().any(|lanes| lanes.contains(&lane));
         let first = || self.patience.iter().copied().find(|(_, lane)| is_put_off(*lane));
@@ -464,12 +468,12 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The lane's patience is no longer counted.
+    /// Removes the lane's limit of waiting.
     fn forget(&mut self, lane: usize) {
         self.patience.remove(&(self.lanes[lane].until, lane));
     }
 
-    /// The lane waits for its address no longer.
+    /// The lane no longer waits for its address.
     fn leave(&mut self, lane: usize) {
         let Some(item) = self.lanes[lane].head else { return };
         let (waiting, address) = match item.event {

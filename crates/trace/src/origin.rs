@@ -1,4 +1,5 @@
-//! What a prepared form was made from. In: a trace, marks. Out: words for the form's header, and its names.
+//! Identifies the trace from which a prepared form was made. In: a trace, marks. Out: words for the form's header, and
+//! the form's names.
 
 use std::fs::File;
 use std::io;
@@ -9,18 +10,18 @@ use allocanary_kernel::fnv::Fnv;
 
 use crate::format::{HEADER, Marks, at};
 
-/// The trace's length, its time, what its header keeps while it is recorded, and the marks that were asked for. What it
-/// contains is not read: that takes seconds for a large trace, and each cell asks.
+/// The trace's length, its time, the fields of its header that do not change during the recording, and the requested
+/// marks. The events are not read: for a large trace this takes seconds, and each cell does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin([u64; 6]);
 
 impl Origin {
-    /// Of a trace as it is now.
+    /// The origin of a trace in its present state.
     pub(crate) fn of(trace: &File, asked: Marks) -> io::Result<Origin> {
         let meta = trace.metadata()?;
         let mut header = [0; HEADER];
         let length = trace.read_at(&mut header, 0)?;
-        // The others change with every reading of a process that still runs.
+        // The other fields change with every reading of a process that still runs.
         let kept = [0..at::USED, at::LIMIT..at::STATE, at::RATE..at::LAST_TICKS, at::PAGE..at::LOST];
         let kept = kept.into_iter().chain([at::WINDOW..at::HORIZON, at::RING..HEADER]);
         let mut hash = Fnv::default();
@@ -30,7 +31,7 @@ impl Origin {
         Ok(Origin([meta.len(), nanos as u64, hash.value(), ready, peak, idle]))
     }
 
-    /// As the header of the form has it.
+    /// The words for the header of the form.
     pub(crate) fn words(&self) -> [u64; 6] {
         self.0
     }
@@ -41,7 +42,7 @@ impl Origin {
         trace.with_file_name(format!(".{name}.{:016x}.replay", self.key(&[])))
     }
 
-    /// The form's name in a folder with those of traces from elsewhere.
+    /// The form's name in a folder with forms of traces from other folders.
     pub(crate) fn name(&self, trace: &Path) -> String {
         let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
         let name = whole.file_name().unwrap_or_default().to_string_lossy();

@@ -1,5 +1,5 @@
-//! Packs a trace. In: a trace of a process that has ended. Out: the same file, smaller. The recorder itself does not: it runs inside the
-//! recorded program, where it allocates nothing.
+//! Packs a trace. In: a trace of a process that has ended. Out: the same file, smaller. The recorder cannot do this: it runs inside the
+//! recorded program and must not allocate.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,11 +13,12 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, PACK_HEADER, PACK_MAGIC, PACKED, Table, at};
 use crate::reader::Headers;
 
-/// Of 1 to 9: some 10 ms a MiB. 6 takes twice the time, for a tenth to a quarter less room.
+/// The level, from 1 to 9. Level 3 takes some 10 ms for a MiB. Level 6 takes twice the time, for files that are a tenth
+/// to a quarter smaller.
 const LEVEL: u32 = 3;
 
-/// Packs a trace, and returns the length of its file then. `None` if the trace stays as it is: its process may still write, it is packed,
-/// damaged or cut, it would not become smaller, or it is another user's, whom the new file would not belong to.
+/// Packs a trace, and returns the new length of its file. `None` if the trace stays as it is: its process may still write; it is already
+/// packed, damaged or cut; it would not become smaller; or it belongs to another user, who would not own the new file.
 pub fn pack(path: &Path) -> Result<Option<u64>> {
     let failed = |error| Error::file(path, "packing the trace", error);
     let file = File::open(path).map_err(failed)?;
@@ -45,7 +46,7 @@ pub fn pack(path: &Path) -> Result<Option<u64>> {
     placed
 }
 
-/// Writes the packed form, and returns its length; `None` if there is something that is no chunk.
+/// Writes the packed form, and returns its length; `None` if the file has something that is not a chunk.
 fn write(
     file: &File,
     path: &Path,
@@ -87,10 +88,10 @@ fn write(
     Ok(Some(written))
 }
 
-/// Deflates bytes. Whether they are fewer then.
+/// Deflates bytes, and returns whether the result is smaller.
 fn deflate(deflater: &mut Compress, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<bool> {
     deflater.reset();
-    // What has no room for the end is no smaller.
+    // If the result does not fit, it is not smaller.
     out.resize(bytes.len().saturating_sub(1), 0);
     let status = deflater.compress(bytes, out, FlushCompress::Finish).map_err(io::Error::other)?;
     out.truncate(deflater.total_out() as usize);

@@ -1,8 +1,8 @@
-//! Where a replay put the blocks. In: a replay that stops, or a file. Out: a file of words; pages in which blocks have been, those that are
-//! resident, each block's slot, address and size, and the region of a pool.
+//! The addresses at which a replay put the blocks. In: a replay at a stop, or a file. Out: a file of words. It has the pages in which
+//! blocks have been, those that are resident, each block's slot, address and size, and the region of a pool.
 //!
-//! The process of the replay writes it and the command that started it reads it, both of one build. After the magic each record is three
-//! words: a tag and two numbers. A block's tag has its slot in the upper half.
+//! The replay's process writes the file, and the command that started it reads it. Both are of one build. After the magic each record is
+//! three words: a tag and two numbers. A block's tag has its slot in the upper half.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -29,20 +29,20 @@ pub struct Live {
     pub slot: u32,
     /// Where it lies.
     pub address: u64,
-    /// How many bytes were asked for.
+    /// The requested size in bytes.
     pub size: u64,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
     /// Addresses of the pages in which a block has been until the stop, in order.
     pub used: Vec<Range<u64>>,
-    /// Those of them that were resident, in order.
+    /// Those of `used` that were resident, in order.
     pub resident: Vec<Range<u64>>,
-    /// What lived, by rising slots.
+    /// The live blocks, by rising slots.
     pub blocks: Vec<Live>,
-    /// The addresses of the pool, where some blocks lay elsewhere.
+    /// The addresses of the pool, if some blocks were in a pool.
     pub region: Option<Range<u64>>,
 }
 

@@ -1,7 +1,7 @@
-//! Which stack an allocation has, foretold. In: the stacks and sizes of a thread's allocations. Out: the next one's stack, most times:
-//! a loop of a program makes the same calls again. Only what was not foretold is in the trace.
+//! Predicts the stack of an allocation. In: the stacks and sizes of a thread's allocations. Out: the stack of the next one. The
+//! prediction is right most times, because loops repeat the same calls. The trace has only the stacks that were not predicted.
 //!
-//! Writer and reader keep it alike: [`Predictor::keep`] is called once for each allocation that may have a stack, and by nobody else.
+//! Writer and reader must have the same state: both call [`Predictor::keep`] once for each allocation that may have a stack.
 
 use crate::stacks::StackId;
 
@@ -14,7 +14,7 @@ const ENTRIES: usize = 4096;
 pub struct Predictor {
     /// The stack of the last allocation.
     last: StackId,
-    /// The stack that followed that one and this size class the last time.
+    /// For each pair of last stack and size class: the stack that followed it the last time.
     next: [StackId; ENTRIES],
 }
 
@@ -31,8 +31,8 @@ pub fn class_of(size: u64) -> usize {
     if (1..=63).contains(&code) { code as usize } else { 64 + (64 - size.leading_zeros()) as usize }
 }
 
-/// Whether the stack of an allocation is in the trace, where one in so many is: chosen by its address, and by other bits than the blocks
-/// of a rate.
+/// Whether an allocation is chosen to have its stack in the trace, if one in `one_in` is. The choice depends on the address, but on
+/// other bits than the choice of blocks for a rate.
 #[inline(always)]
 pub fn is_chosen(address: u64, one_in: u32) -> bool {
     let hash = (address >> 3).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -52,13 +52,13 @@ impl Predictor {
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % ENTRIES
     }
 
-    /// The stack that the next allocation, of this size, is thought to have.
+    /// The predicted stack of the next allocation, which has this size.
     #[inline(always)]
     pub fn foretold(&self, size: u64) -> StackId {
         self.next[self.entry(size)]
     }
 
-    /// The stack that it had.
+    /// Stores the stack that the allocation really had.
     #[inline(always)]
     pub fn keep(&mut self, size: u64, stack: StackId) {
         let entry = self.entry(size);
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_loop_is_foretold_from_its_second_turn_on() {
         let mut predictor = Predictor::default();
-        // The same size by two callers in turn: the one before tells them apart.
+        // Two callers allocate the same size in turn: the last stack distinguishes them.
         let turn = [(24, 7), (24, 9), (600, 7), (1 << 20, 12), (24, 9)];
         let mut missed = [0; 4];
         for missed in &mut missed {

@@ -1,16 +1,18 @@
 //! The form of a trace that is replayed. In: a trace. Out: a file of operations of 16 bytes, thread by thread, that is
 //! mapped and executed without decoding.
 //!
-//! Every block has a slot of a table. A slot that is used again carries a generation: no thread takes another's block.
-//! The merged order is cut into epochs of some hundred operations; a thread begins an epoch only when all threads have
-//! finished the epochs before the last few. So threads cannot run away from each other, and waiting follows the order of
-//! the trace, in which nothing waits for something later.
+//! Every block has a slot in a table. Each use of a slot has a generation, so that no thread takes a wrong block. The
+//! merged order is cut into epochs of some hundred operations. A thread begins an epoch only when all threads have
+//! finished the epochs up to a few before it. So threads cannot get far ahead of each other. Waiting follows the order
+//! of the trace, in which no operation waits for a later one: there is no deadlock.
 //!
-//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
-//! It belongs to one version of this program and is made again where it does not fit; the trace is the format that lasts.
+//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to. A
+//! file belongs to one version of this program, and another version makes it again. The trace is the format that stays
+//! readable.
 //!
-//! It lies next to the trace or, where that cannot be, in a folder of the user's own. Others may write to the folder of a
-//! trace, so a form is taken only if this user owns it, and if its header says that it was made from this trace.
+//! The file is next to the trace or, if that is not possible, in a private folder of the user. Others may be able to
+//! write to the folder of a trace. So a form is used only if this user owns it, and if its header says that it was made
+//! from this trace.
 
 mod elsewhere;
 mod place;
@@ -49,7 +51,7 @@ pub(crate) struct Lane {
     pub last: u32,
 }
 
-/// A summary of what was prepared.
+/// A summary of a prepared trace.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Operations of the replay.
@@ -68,7 +70,7 @@ pub struct Summary {
     pub rate: u64,
 }
 
-/// The prepared form of a trace, which is made if there is none. The marks that are asked for replace those of the trace.
+/// The prepared form of a trace; it is made if it does not exist. The marks `asked` replace those of the trace.
 pub fn prepare(trace: &Path, asked: Marks) -> Result<Prepared> {
     prepare_in(&Folders::of_this_user(), trace, asked)
 }
@@ -120,12 +122,12 @@ enum Failed {
     Trace(Error),
 }
 
-/// Makes a prepared form at a path. It is written under another name first, so that there is none that is half written.
+/// Makes a prepared form at a path. It is written under another name first, so that no form is ever half written.
 fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<Prepared, Failed> {
     let place = |error| Failed::Place(path.into(), error);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (file, part) = private::new_file_in(folder).map_err(place)?;
-    // Where files of ours become another user's, as on some file systems of a network, this one would never be taken.
+    // On some network file systems our files belong to another user. A form there would never be used.
     let made = private::check_own(&file).map_err(place).and_then(|()| {
         write_to(source, origin, &file, path, asked, &Elsewhere::default()).map_err(Failed::Trace)?;
         std::fs::rename(&part, path).map_err(place)?;
@@ -136,23 +138,22 @@ fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::resu
     })
 }
 
-/// Writes the prepared form of a trace to a file, for tests and benches. The marks that are asked for replace those of the
-/// trace.
+/// Writes the prepared form of a trace to a file, for tests and benches. The marks `asked` replace those of the trace.
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
     let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
     write_elsewhere(trace, &file, path, asked, &Elsewhere::default())
 }
 
-/// As [`write()`], with the blocks of these events elsewhere: see [`Pool`](crate::replay::Pool). It writes to an open, empty file, whatever is at
-/// its path now: others may write to the folder. The path is for errors. No other replay looks for a form there, so it is not taken for the
-/// trace's own.
+/// As [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). It writes to the open, empty file, even if
+/// another file is at its path now, because others may write to the folder. The path is for errors. Other replays do not look for a form at
+/// this path, so they do not take it for the trace's normal form.
 pub fn write_elsewhere(trace: &Trace, file: &File, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
     let origin =
         Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
     write_to(trace, &origin, file, path, asked, elsewhere)
 }
 
-/// Opens what [`write_elsewhere`] wrote, if it is of this trace as it is now, and of these marks.
+/// Opens a form that [`write_elsewhere`] wrote, if it is of the present state of this trace, and of these marks.
 pub fn open_elsewhere(form: &Path, trace: &Path, asked: Marks) -> Result<Prepared> {
     let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
     let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
@@ -177,8 +178,8 @@ fn write_to(
     Ok(merged)
 }
 
-/// The marks that are asked for, and those of the trace for the others. The search for the peak ends at one of them: a mark
-/// of the trace on its wrong side is left out.
+/// The marks `asked`, and the trace's own marks for the rest. The search for the peak ends at the mark of the load's end: a
+/// mark of the trace that is on the wrong side of it is left out.
 fn wanted(own: Marks, asked: Marks) -> Marks {
     let end = asked.peak.or(asked.idle);
     let ready = own.ready.filter(|ready| end.is_none_or(|end| *ready < end));

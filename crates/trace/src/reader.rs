@@ -27,13 +27,13 @@ pub struct Trace {
     threads: BTreeMap<u32, Vec<Chunk>>,
     /// The chunks with nodes, modules and resident pages.
     tables: Vec<Table>,
-    /// Bytes that are used: of a packed trace as many as there were before.
+    /// The used bytes; for a packed trace, those of the unpacked file.
     pub bytes: u64,
-    /// Of a packed trace: bytes of the file.
+    /// The bytes of the file, if it is packed.
     pub packed_bytes: Option<u64>,
-    /// Of a packed trace: where its chunks are.
+    /// The places of the chunks, if the trace is packed.
     packed: Vec<Packed>,
-    /// Where the chain of chunks breaks, if it does.
+    /// The place where the chain of chunks breaks, if it does.
     damage: Option<String>,
     /// Where the window begins, in ticks; 0 without a window.
     from: u64,
@@ -42,9 +42,9 @@ pub struct Trace {
 /// A chunk of a packed trace.
 #[derive(Clone, Copy)]
 struct Packed {
-    /// Where it was before.
+    /// Its offset in the unpacked file.
     offset: u64,
-    /// Where the bytes behind its header are, and how many.
+    /// The offset of the bytes after its header, and their number.
     at: u64,
     length: u32,
 }
@@ -62,7 +62,7 @@ pub struct Item {
     pub stack: StackId,
 }
 
-/// Bytes that the search for chunks reads at once.
+/// The bytes that the search for chunks reads in one call.
 const WINDOW: usize = 64 << 10;
 
 /// Reads headers by rising offsets.
@@ -131,7 +131,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Finds where the window begins, and drops what ended before. The header then begins there.
+    /// Finds the begin of the window, and drops chunks that ended before it. The times of the header are changed to
+    /// begin there.
     fn begin_window(&mut self) {
         let header = &mut self.header;
         if header.window == 0 {
@@ -177,7 +178,7 @@ impl Trace {
         self.damage.as_deref()
     }
 
-    /// Whether a chunk is behind another one in a place of a window.
+    /// Whether a chunk follows another one in a place of a window.
     fn is_in_place(&self, offset: u64) -> bool {
         self.has_window() && !(offset - HEADER as u64).is_multiple_of(u64::from(self.header.ring))
     }
@@ -196,12 +197,14 @@ impl Trace {
         Ok(())
     }
 
-    /// Notes the chunk with this header, and tells how far the next one is. `None` if there is none: nothing is read behind damage.
+    /// Stores the chunk with this header, and returns the distance to the next one. `None` if there is no chunk here: nothing is
+    /// read after damage.
     fn found(&mut self, bytes: &[u8; CHUNK_HEADER], offset: u64, end: u64, last: &mut Option<u32>) -> Option<u64> {
         match Chunk::read(bytes, offset) {
             Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
                 if self.is_in_place(offset) {
-                    // The place's first chunk says when the last one ended. The one before ended when this began.
+                    // The place's first chunk says when the last chunk ended. The chunk before this one ended when this
+                    // one began.
                     let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
                     if let Some(before) = before {
                         chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
@@ -211,7 +214,7 @@ impl Trace {
                 self.threads.entry(chunk.thread).or_default().push(chunk);
                 Some(u64::from(chunk.length))
             }
-            // The last one of a file that was cut is read as far as it goes.
+            // The last chunk of a file that was cut is read up to the end of the file.
             Some(chunk) => {
                 let length = (end - offset) as u32;
                 self.threads.entry(chunk.thread).or_default().push(Chunk { length, ..chunk });
@@ -253,7 +256,7 @@ impl Trace {
         self.threads.retain(|_, chunks| !chunks.is_empty());
     }
 
-    /// Reads what is behind the header of a chunk.
+    /// Reads the bytes after the header of a chunk.
     fn read_chunk(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
         if self.header.is_packed {
             self.unpack(offset, out)
@@ -289,7 +292,7 @@ impl Trace {
     }
 }
 
-/// Events between two stamps that are held back for their later one; more only in a damaged trace.
+/// The events that are held back until the next stamp. Only a damaged trace has more.
 const MOST_HELD: usize = 256;
 
 /// One thread's events in order.
@@ -302,7 +305,7 @@ pub struct Stream<'a> {
     /// Where those bytes lie in the file.
     origin: u64,
     coder: Box<Coder>,
-    /// Of a trace with stacks.
+    /// The predictor, for a trace with stacks.
     predictor: Option<Box<Predictor>>,
     /// The stack that the trace gives for the next allocation.
     given: Option<StackId>,
@@ -311,17 +314,17 @@ pub struct Stream<'a> {
     ready: VecDeque<Item>,
     damage: Option<String>,
     over: bool,
-    /// The window has the begin of a realloc, so it has its end.
+    /// Whether the window has the begin of the present realloc, and so its end.
     in_realloc: bool,
 }
 
 impl Stream<'_> {
-    /// What ended the stream early, in words.
+    /// The reason for an early end of the stream, in words.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
-    /// Reads until a stamp says how late the events before it can have been.
+    /// Reads until a stamp gives the latest time of the events before it.
     fn fill(&mut self) {
         let first = self.ready.len();
         while !self.over && self.ready.len() - first < MOST_HELD {
@@ -375,7 +378,7 @@ impl Stream<'_> {
         }
     }
 
-    /// The stack of an event that was just read; 0 if it is no allocation, or has none.
+    /// The stack of the event that was just read; 0 if it is not an allocation, or has no stack.
     fn stack_of(&mut self, event: Event) -> StackId {
         let (Event::New { address, size, .. }, Some(predictor)) = (event, &mut self.predictor) else { return 0 };
         if !is_chosen(address, self.trace.header.stacks) {
@@ -386,12 +389,12 @@ impl Stream<'_> {
         stack
     }
 
-    /// Bytes of the events so far that say what stack an allocation has.
+    /// Bytes of the events so far that give the stack of an allocation.
     pub(crate) fn stack_bytes(&self) -> u64 {
         self.stack_bytes
     }
 
-    /// The event as the window has it; None if it was before. See the format.
+    /// The event as it is in the window; `None` if it was before the window. See the format.
     fn within(&mut self, item: Item) -> Option<Item> {
         let from = self.trace.from;
         let is_within = match item.event {
@@ -406,8 +409,9 @@ impl Stream<'_> {
             Event::End => true,
             _ => item.low >= from,
         };
-        // A free between two stamps, of which the first is before the window: of a block that the thread had just made
-        // itself. Its allocation was before; to wait for another until the second stamp would find a wrong one.
+        // A free between two stamps, of which the first is before the window. It frees a block that the thread itself
+        // had just made, so the allocation was before the window. If the free waited for an allocation until the second
+        // stamp, it would match a wrong one.
         let is_before = item.low < from && matches!(item.event, Event::Free { .. } | Event::Resize { .. });
         let high = if is_before { from } else { item.high };
         is_within.then_some(Item { low: item.low.max(from), high, ..item })

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, Table, at};
 use crate::stacks::Resident;
 
-/// How to record a program.
+/// The options of a recording.
 pub struct RecordOptions<'a> {
     /// The preload that records.
     pub preload: &'a Path,
@@ -24,15 +24,15 @@ pub struct RecordOptions<'a> {
     pub limit: u64,
     /// One block in this many is recorded.
     pub rate: u32,
-    /// The last time that is kept, in whole milliseconds; none keeps all.
+    /// The length of the window, in whole milliseconds; `None` keeps all events.
     pub window: Option<Duration>,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub stacks: u32,
 }
 
 impl RecordOptions<'_> {
-    /// The variables that make a program record itself. The folder is made, and its path absolute. `others` are the
-    /// preloads that stay: the recorder stands in front of them.
+    /// Makes the folder, and returns the variables that make a program record itself, with the folder's absolute path.
+    /// `others` are preloads that stay; the recorder comes before them.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
         private::check_link(self.folder).map_err(failed)?;
@@ -84,8 +84,8 @@ pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
     Ok(found)
 }
 
-/// Cuts a trace to what is used: while it is written its file is as long as it may become, with a hole at the end. Does
-/// nothing for a process that still runs.
+/// Cuts the file of a trace to its used length. During the recording the file has its maximum length, with a hole at
+/// the end. Does nothing if the process still runs.
 pub fn trim(path: &Path, header: &Header) -> Result<()> {
     let runs = Path::new("/proc").join(header.pid.to_string()).exists();
     let used = header.used.next_multiple_of(HEADER as u64);
@@ -99,8 +99,8 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
     trimmed.map_err(|error| Error::file(path, "cutting the trace to its length", error))
 }
 
-/// Adds the pages that were resident at the marks to a trace with stacks, and brings its header up to date. Does nothing for a process
-/// that still runs, since it may write at the same place. Whether they were written.
+/// Adds the pages that were resident at the marks to a trace with stacks, and updates its header. Does nothing if the process still
+/// runs, since it may write at the same place. Returns whether the pages were written.
 pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<bool> {
     let runs = Path::new("/proc").join(header.pid.to_string()).exists();
     if runs || header.stacks == 0 {
@@ -118,7 +118,7 @@ pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -
     Ok(true)
 }
 
-/// The chunks of a mark.
+/// The chunks with the resident pages of a mark.
 fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
     const MOST: usize = (LONGEST_CHUNK - CHUNK_HEADER) / 16;
     let mut bytes = Vec::new();
@@ -144,7 +144,8 @@ pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
     written.map_err(|error| Error::file(path, "writing the marks of the run", error))
 }
 
-/// Writes to the header of a trace when its recording was ended from outside, in nanoseconds of the monotonic clock.
+/// Writes the time at which the recording was ended from outside to the header of a trace, in nanoseconds of the
+/// monotonic clock.
 pub fn put_end(path: &Path, nanos: u64) -> Result<()> {
     let file = OpenOptions::new().write(true).open(path);
     let written = file.and_then(|file| file.write_all_at(&nanos.to_le_bytes(), at::END as u64));

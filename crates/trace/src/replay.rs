@@ -1,9 +1,10 @@
-//! Replaying a trace with the allocator of this process. In: a prepared trace. Out: calls of the allocator by threads
-//! that live as those of the program, and stops at the moments at which meters are read.
+//! Replaying a trace with the allocator of this process. In: a prepared trace. Out: calls of the allocator, by threads
+//! that begin and end as those of the program, and stops at the moments at which meters are read.
 //!
-//! Nothing of the replay counts as the allocator's memory: operations lie in a mapped file and are dropped behind the
-//! cursor, the table of blocks and the counters lie in shared memory. So RssAnon of the process is the allocator's, the
-//! threads' stacks and what the process had before. Nothing here calls the allocator but the operations.
+//! The replay's own memory does not count as the allocator's. Operations are in a mapped file, and their pages are
+//! dropped after use; the table of blocks and the counters are in shared memory. So the process's RssAnon is the memory
+//! of the allocator, the threads' stacks, and the memory that the process had before. Only the operations call the
+//! allocator.
 
 mod event_count;
 mod global;
@@ -32,14 +33,14 @@ use allocanary_kernel::sys;
 use event_count::{Announced, EventCount};
 use worker::{Entry, Lane, play, work};
 
-/// Epochs that may be open at one time: threads drift apart by this many epochs at most.
+/// The most epochs that are open at one time. Threads are at most this many epochs apart.
 const AHEAD: u32 = 4;
 /// The stack of a replaying thread.
 const STACK: usize = 256 << 10;
 
-/// Slots and epochs have as many event counts each, which several of them share.
+/// The number of event counts for slots, and the same for epochs. Several slots or epochs share one.
 const EACH: usize = 1024;
-/// The event count of what no thread's operations wait for: the end.
+/// The event count for the end of the replay, for which no operation waits.
 const OVER: usize = 2 * EACH;
 
 /// The event count of a change of a slot.
@@ -62,7 +63,7 @@ pub struct ReplayOptions {
     pub touch_full: bool,
 }
 
-/// The replay while it stops: no thread works.
+/// A replay at a stop: no thread works.
 pub struct Stop<'a> {
     /// Where it stops.
     pub moment: Moment,
@@ -83,43 +84,44 @@ impl Stop<'_> {
     }
 }
 
-/// What was done.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replayed {
     /// Operations.
     pub operations: u64,
     /// The wall time of the replay, without the pauses at its stops, where memory is read.
     pub active: Duration,
-    /// Blocks whose first byte was compared with what was written to it.
+    /// Blocks whose first byte was compared with the written value.
     pub verified: u64,
-    /// The most RssAnon that was seen from ready to the end of the load, or in the whole replay where the trace has no such
-    /// marks; in bytes. It is read every millisecond while the first thread waits or begins an epoch, whenever it has asked for
-    /// 1 MiB, and at each stop.
+    /// The highest RssAnon between ready and the end of the load, or in the whole replay if the trace has no such marks; in
+    /// bytes. It is read every millisecond while the first thread waits or begins an epoch, after each MiB that the first
+    /// thread requests, and at each stop.
     pub most_anon: u64,
-    /// The highest resident heap, read as `most_anon` is: from the first operation until a service is idle, or in the whole replay
-    /// where the trace has no such mark; in bytes.
+    /// The highest resident heap, read like `most_anon`: from the first operation until a service is idle, or in the whole replay
+    /// if the trace has no such mark; in bytes.
     pub heap_peak: u64,
     /// How often a thread other than the first one slept until another one woke it.
     pub waits: u64,
 }
 
-/// What all threads of a replay share.
+/// The state that all threads of a replay share.
 pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
-    /// Where the blocks lie that the prepared form has elsewhere.
+    /// The pool of the blocks that the prepared form has elsewhere.
     pool: Option<&'a Pool<'a>>,
     prepared: &'a Prepared,
     options: ReplayOptions,
     table: &'a [Entry],
-    /// Threads that have not finished each epoch.
+    /// For each epoch, the number of threads that have not finished it.
     remaining: &'a [AtomicU32],
     /// All epochs before this one are finished.
     completed: AtomicU32,
-    /// The last epoch that a thread may begin for now: they all wait there for the next stop.
+    /// The last epoch that a thread may begin before the next stop.
     limit: AtomicU32,
-    /// 1 once threads without an end shall end.
+    /// 1 once threads that have no end in the trace must end.
     over: AtomicU32,
-    /// What failed: 0 nothing, 1 the prepared trace, 2 no memory, 3 a block was overwritten, 4 no thread.
+    /// The kind of failure: 0 none, 1 the prepared trace is damaged, 2 no memory, 3 a block was overwritten, 4 a thread
+    /// could not be started.
     failed: AtomicU32,
     verified: AtomicU64,
     begun: Instant,
@@ -127,13 +129,14 @@ pub(crate) struct Shared<'a, A> {
     paused: AtomicU64,
     /// How often a thread slept until another one woke it.
     waits: AtomicU64,
-    /// What threads wait for.
+    /// The event counts for which threads wait.
     events: &'a [EventCount; OVER + 1],
-    /// Where the first thread waits, or has waited last.
+    /// The event count for which the first thread waits, or waited last.
     first_waits: AtomicU32,
 }
 
-/// Executes a prepared trace, the program's first thread on this one. `stop` is called at each moment, while no thread works.
+/// Executes a prepared trace. The calling thread executes the program's first thread. `stop` is called at each moment, while
+/// no thread works.
 pub fn run<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
@@ -143,7 +146,8 @@ pub fn run<A: GlobalAlloc + Sync>(
     run_with(prepared, allocator, None, options, stop)
 }
 
-/// As [`run`], with the blocks that the prepared form has elsewhere in a pool. Without a pool they are like all others.
+/// As [`run`], with the blocks that the prepared form has elsewhere in `pool`. Without a pool these blocks are like all
+/// others.
 pub fn run_with<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
@@ -202,7 +206,8 @@ pub fn run_with<A: GlobalAlloc + Sync>(
         error: None,
     };
     conductor.set_limit();
-    // The program's first thread is this one: allocators treat it apart, as glibc's with its heap.
+    // This thread executes the program's first thread, because allocators treat the first thread differently: glibc
+    // gives it the data segment.
     if let Some(first) = first {
         play(&shared, &first, Some(&mut || conductor.step()));
     }
@@ -243,8 +248,9 @@ pub fn run_with<A: GlobalAlloc + Sync>(
     }
 }
 
-/// The highest RssAnon that was read in this process. The operations and tables of the replay itself are not in it: they lie in
-/// a mapped file and in shared memory. What an allocator takes when it starts is included, because the recorded program has that too.
+/// The highest RssAnon that was read in this process. It does not contain the operations and tables of the replay itself, which are
+/// in a mapped file and in shared memory. What an allocator takes when it starts is included, because the recorded program has that
+/// too.
 struct Watch {
     /// From ready to the end of the load.
     most: u64,
@@ -275,26 +281,26 @@ impl Watch {
     /// A mark is reached.
     fn mark(&mut self, what: u32) {
         self.next = Instant::now();
-        // A program that marks itself may do so after the end of the search as well.
+        // A program may set the mark itself, even after the end of the search.
         if what == 0 && !self.is_over {
             self.most = 0;
         }
         self.look();
         self.is_over |= what == 3;
-        // A program that is no service has its peak at any time, also after its longest wait.
+        // A program that is not a service may have its peak at any time, even after its longest wait.
         self.is_idle |= what == 2 && self.is_over;
     }
 }
 
-/// Starts threads when their time comes, and stops all for the marks. It has no thread: that of the first lane does a step whenever
-/// it waits or begins an epoch.
+/// Starts threads when their time comes, and stops all threads for the marks. It has no thread of its own: the thread of the first
+/// lane does a step whenever it waits or begins an epoch.
 struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     shared: &'a Shared<'a, A>,
     lanes: &'a [Lane],
-    /// Lanes that have begun, the first one among them.
+    /// Lanes that have begun, including the first one.
     started: usize,
-    /// For each epoch: the index, plus 1, of the lane that was started last of those that end there; 0 if none ends
-    /// there.
+    /// For each epoch: of the lanes that end in it, the index plus 1 of the one that was started last; 0 if no lane
+    /// ends in it.
     ending: &'a [AtomicU32],
     /// All lanes that end before this epoch have been joined.
     joined: u32,
@@ -313,7 +319,7 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         (self.mark < self.shared.prepared.marks).then(|| self.shared.prepared.mark(self.mark))
     }
 
-    /// No thread goes beyond the next mark.
+    /// Sets the limit so that no thread goes beyond the next mark.
     fn set_limit(&self) {
         let shared = self.shared;
         shared.limit.store(self.next_mark().map_or(u32::MAX, |mark| mark.epoch), SeqCst);
@@ -328,7 +334,7 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         shared.failed.load(SeqCst) != 0 || (done && shared.completed.load(SeqCst) >= shared.prepared.epochs)
     }
 
-    /// Does what is due: one thing. False where nothing was.
+    /// Does one thing that is due. Returns false if nothing is due.
     fn step(&mut self) -> bool {
         self.watch.look();
         let shared = self.shared;
@@ -349,8 +355,8 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         let Some(record) = self.records.peek().copied().filter(|record| shared.may_begin(record.first)) else {
             return false;
         };
-        // Those that ended before in the program end before here: an allocator reuses what they leave. Until they have, this
-        // thread goes on: they may wait for a block of its own.
+        // Threads that ended earlier in the program must end first here too, because an allocator reuses their memory. Until
+        // they have ended, this thread continues with its operations: they may wait for one of its blocks.
         let ending = self.ending;
         let lane = |at: &AtomicU32| self.lanes.get((at.load(SeqCst) as usize).wrapping_sub(1));
         let of = |epochs: Range<u32>| epochs.filter_map(|epoch| ending.get(epoch as usize));
@@ -417,7 +423,7 @@ impl<A> Shared<'_, A> {
         }
     }
 
-    /// Ends the replay; false, as what fails returns.
+    /// Records a failure, which ends the replay. Always returns false, the result of a failed operation.
     #[cold]
     fn fail(&self, why: u32) -> bool {
         let _ = self.failed.compare_exchange(0, why, SeqCst, SeqCst);
@@ -426,8 +432,8 @@ impl<A> Shared<'_, A> {
     }
 }
 
-/// Prepares a trace in a child process, so that this one's memory stays as it is, unless it is prepared already. Must be
-/// called while the process has one thread.
+/// Prepares a trace in a child process, so that this process's memory does not change. Does nothing if the trace is
+/// already prepared. Must be called while the process has one thread.
 pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<Prepared> {
     if let Some(found) = crate::prepare::find(trace, asked)? {
         return Ok(found);
@@ -445,7 +451,7 @@ pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<Prepared> 
     if let Some(made) = crate::prepare::find(trace, asked)? {
         return Ok(made);
     }
-    // Here the error has words.
+    // Preparing it again in this process returns the error's text.
     crate::prepare::prepare(trace, asked)
 }
 

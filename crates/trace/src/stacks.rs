@@ -1,19 +1,20 @@
-//! The stacks of a trace, as plain data. In: what the recorder wrote. Out: the frames of an allocation, and the file and build that each
-//! frame lies in.
+//! The stacks of a trace, as plain data. In: the recorder's tables. Out: the frames of an allocation, and the file and build of each
+//! frame.
 
 use crate::format::{MOST_NODES, State};
 
-/// The number of a node. 0 is no stack: it was not taken, or could not be walked.
+/// The number of a node. 0 means no stack: it was not recorded, or could not be walked.
 pub type StackId = u32;
 
-/// One frame of a stack. Stacks that begin alike at the outermost frame share its nodes.
+/// One frame of a stack. Stacks with the same outermost frames share the nodes of these frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The caller's frame; 0 for the outermost.
     pub parent: StackId,
     /// The return address, as it was in the process.
     pub pc: u64,
-    /// The module that it lay in then, from 1 on in the order of [`Stacks::modules`]. 0: none, or the trace does not say.
+    /// The module of the address at that time: a number from 1 on, in the order of [`Stacks::modules`]. 0: none, or not
+    /// in the trace.
     pub module: u32,
 }
 
@@ -26,14 +27,14 @@ pub struct Code {
     pub module: u32,
 }
 
-/// A file that was mapped with code in it.
+/// A mapped file with code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    /// Its first address, and the one behind its last.
+    /// Its first address, and the address after its last.
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// What is added to an address of the file's symbols to get one of the process.
+    /// Added to an address of the file's symbols, it gives the address in the process.
     pub bias: u64,
     /// Its path when it was mapped.
     pub path: String,
@@ -44,25 +45,25 @@ pub struct Module {
 /// All stacks of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
-    /// Node 0 is the root and no frame.
+    /// Node 0 is the root, and is not a frame.
     pub nodes: Vec<Node>,
     /// In the order of their first frames. Two may have had the same addresses, one after the other.
     pub modules: Vec<Module>,
 }
 
-/// What was too small where stacks had no room.
+/// The limit that was reached when stacks had no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
     /// The disk.
     Disk,
-    /// The format: it has so many numbers of nodes.
+    /// The format's number of nodes.
     Format,
-    /// The maximum size of the file, of which tables have a part.
+    /// The maximum size of the file; tables may have a part of it.
     Limit,
 }
 
 impl NoRoom {
-    /// The reason in a trace that ended in this state with so many nodes, the root among them.
+    /// The limit in a trace that ended in this state, with this number of nodes, including the root.
     pub fn of(state: State, nodes: usize) -> NoRoom {
         match state {
             State::NoRoom => NoRoom::Disk,
@@ -84,7 +85,7 @@ impl Stacks {
         })
     }
 
-    /// The place of the module that code lies in. A trace that names none for it: the last one that had its address.
+    /// The index of the code's module. If the trace names none, it is the last module that had the address.
     pub fn module_of(&self, code: Code) -> Option<usize> {
         // The call is before the address to which it returns, which may be in the next file.
         let call = code.pc.saturating_sub(1);
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_too_small_is_told_by_the_state_and_the_number_of_nodes() {
-        // The numbers are 0 to MOST_NODES - 1. A thread may have lost one.
+        // The numbers are 0 to MOST_NODES - 1. A thread may have lost a number.
         assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 1), NoRoom::Format);
         assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 2), NoRoom::Limit);
         assert_eq!(NoRoom::of(State::NoRoom, MOST_NODES - 1), NoRoom::Disk);

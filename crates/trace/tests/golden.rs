@@ -77,7 +77,7 @@ fn stacked() -> Vec<u8> {
     sample.finish()
 }
 
-/// A window of 4000 ticks at the end of 16,000, with stacks of every second allocation. The tables lie between its chunks.
+/// A window of 4000 ticks at the end of 16,000, with stacks of every second allocation. The tables are between its chunks.
 fn windowed_with_stacks() -> Vec<u8> {
     let mut sample = TraceBuilder::windowed_with_stacks(1024, 4000, 6000, 2);
     for at in 0..400_u64 {
@@ -166,7 +166,7 @@ fn version_three_is_read_and_written_as_ever() {
     let mut live = Live::default();
     let merged = merge(&trace, &mut live).unwrap();
     assert_eq!((merged.strays, merged.lost_frees, merged.damage.len()), (0, 0, 0));
-    // At the end. 0 is those without a stack.
+    // Live bytes at the end. 0 stands for blocks without a stack.
     let wanted = [(0, 1_069_168), (1, 5280), (2, 1_050_000), (3, 3272), (4, 6128), (300, 2872)];
     assert_eq!(live.0.into_iter().collect::<Vec<_>>(), wanted);
 }
@@ -185,7 +185,7 @@ fn version_two_is_read_and_written_as_ever() {
     assert!((39_000..=41_000).contains(&info.merged.nanos), "{}", info.merged.nanos);
 }
 
-/// A window that the largest size of the file has cut shorter.
+/// A window that is shorter because of the maximum size of the file.
 #[test]
 fn a_window_begins_where_the_last_lost_chunk_ended() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A replay's own memory is not counted as RssAnon: with an allocator that allocates nothing, nothing is added. One test,
-//! in a process of its own.
+//! A replay's own memory does not count as RssAnon: with an allocator that allocates nothing, RssAnon does not grow.
+//! There is one test, so that it has its own process.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 const BLOCKS: u64 = 300_000;
 const BYTES: usize = BLOCKS as usize * 2 * 64;
 
-/// Hands out shared memory, which is not anonymous for the kernel, and takes nothing back.
+/// Hands out shared memory, which the kernel does not count as anonymous, and never reuses it.
 struct Nothing {
     start: *mut u8,
     used: AtomicUsize,

@@ -1,5 +1,5 @@
-//! The two most frequent events in few instructions: malloc of a small block, and free. In: a call. Out: the same bytes as
-//! the functions of [`Coder`] write that take every event, by one store; or nothing, where an address or a stamp
+//! Writes the two most frequent events in few instructions: malloc of a small block, and free. In: a call. Out: the same
+//! bytes as those of [`Coder`]'s general functions, written by one store. Nothing is written if an address or a stamp
 //! needs more than three bytes.
 
 use std::sync::atomic::{Ordering::Release, compiler_fence};
@@ -20,8 +20,9 @@ fn short(number: u64) -> Option<(u64, u32)> {
     }
 }
 
-/// Writes an event of up to eight bytes by one store; those behind it are zeros, as they were. For the signals and the end of this
-/// process it is there as a whole or not at all; another process that reads the file meanwhile may see a part of it.
+/// Writes an event of up to eight bytes by one store; the bytes after it stay zeros. If a signal or the end of the process
+/// interrupts, the event is there as a whole or not at all. Another process that reads the file at the same time may see a part of
+/// it.
 ///
 /// # Safety
 ///
@@ -37,8 +38,8 @@ unsafe fn store(at: *mut u8, word: u64, bits: u32) -> *mut u8 {
 }
 
 impl Coder {
-    /// Writes a new block of malloc of 1 to 504 bytes. `is_multi` asks for a stamp where the address is not in the table: `ticks`
-    /// gives one of at most three bytes, or none. Returns the place behind the event. None where nothing was written.
+    /// Writes a new block of malloc of 1 to 504 bytes. With `is_multi` the event has a stamp if the address is not in the table:
+    /// `ticks` returns one of at most three bytes, or `None`. Returns the place after the event; `None` if nothing was written.
     ///
     /// # Safety
     ///
@@ -58,7 +59,7 @@ impl Coder {
         let (units, code) = (address >> 3, size.div_ceil(8));
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.sizes[code as usize])))?;
         let entry = entry_of(units);
-        // A size that is no multiple of 8 stands in the event: at most six bytes, without a stamp.
+        // A size that is not a multiple of 8 follows the first byte: at most six bytes, without a stamp.
         let is_round = size.is_multiple_of(8);
         let (mut word, mut length) = match is_round {
             true => (code << 2 | delta << 8, 8 + bits),
@@ -82,7 +83,7 @@ impl Coder {
         Some(unsafe { store(at, word, length) })
     }
 
-    /// Writes a free of a block that is in the table. None where it is not, and nothing was written.
+    /// Writes a free of a block that is in the table. `None` if it is not in the table, and nothing was written.
     ///
     /// # Safety
     ///
@@ -98,7 +99,7 @@ impl Coder {
         }
     }
 
-    /// Writes a free by address, with a stamp. None where nothing was written.
+    /// Writes a free by address, with a stamp. `None` if nothing was written.
     ///
     /// # Safety
     ///

@@ -56,7 +56,8 @@ fn fuzz_what_is_written_is_read() {
     });
 }
 
-/// Writes an event by the general functions: the place behind it. `is_multi` as of [`Coder::put_near_malloc`].
+/// Writes an event by the general functions, and returns the place after it. `is_multi` as of
+/// [`Coder::put_near_malloc`].
 unsafe fn put_general(writer: &mut Coder, start: *mut u8, event: &Event, is_multi: bool, ticks: u64) -> *mut u8 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -101,7 +102,7 @@ fn fuzz_the_short_way_writes_the_same_bytes() {
                     assert!(near.sizes == before.sizes && near.freed == before.freed);
                 }
                 short.set(short.get() + u64::from(end.is_some()));
-                // As the writer goes on: sizes above 504 have no event with a stamp.
+                // As the writer does: sizes above 504 have no event with a stamp.
                 let is_multi = is_multi && (1..=504).contains(&size);
                 let end = end.unwrap_or_else(|| put_general(&mut near, start, &event, is_multi, ticks));
                 (end.addr() - start.addr(), put_general(&mut general, wanted.as_mut_ptr(), &event, is_multi, ticks))

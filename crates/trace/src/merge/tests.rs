@@ -33,8 +33,8 @@ struct Model {
     made: BTreeMap<u32, u32>,
 }
 
-/// Plays a program: the model's lives and the trace. `exact` leaves out what the format cannot place exactly: an
-/// address that the thread had itself lately, but another thread since then.
+/// Executes a program. Returns the lives of the model and the trace. `exact` avoids the case that the format cannot
+/// place exactly: an address that the thread had recently, and another thread since then.
 fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<u8>) {
     let mut sample = TraceBuilder::stamped(chunk, every);
     let mut model =
@@ -72,7 +72,7 @@ fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<
 }
 
 impl Model {
-    /// The address that was freed last, as allocators do; some are split anew.
+    /// Usually the address that was freed last, as allocators do; sometimes a new one.
     fn address(&mut self, size: u64, sample: &TraceBuilder, thread: u32, exact: bool) -> u64 {
         if !size.is_multiple_of(5)
             && let Some((address, last)) = self.free.pop()
@@ -153,8 +153,8 @@ fn fuzz_every_life_is_the_same_after_the_merge() {
     });
 }
 
-/// What the format cannot place exactly (these programs do little else) may cost frees, but no allocation, and no
-/// thread stands still.
+/// Events that the format cannot place exactly may lose frees, but no allocation, and no thread blocks. These programs
+/// do little else.
 #[test]
 fn fuzz_no_allocation_is_lost_where_an_address_went_round() {
     allocanary_testing::fuzz::holds(200, 1, (programs(), 1_u32..17), |(program, every)| {
@@ -166,7 +166,7 @@ fn fuzz_no_allocation_is_lost_where_an_address_went_round() {
     });
 }
 
-/// Flipped, cut and repeated bytes: whatever is found is found without a panic, and is replayed.
+/// With flipped, cut and repeated bytes, reading never panics, and the events that are found can be replayed.
 #[test]
 fn fuzz_damage_is_named_or_harmless() {
     let damage = vec((any::<u8>(), any::<usize>(), any::<u8>(), 1_usize..200), 1..8);
@@ -214,8 +214,8 @@ fn what_is_missing_is_counted() {
     assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 1)]), ((64, None), (64, None)));
 }
 
-/// A thread's address goes through another thread's hands and comes back. The thread had it lately, so its own allocation has no
-/// stamp, and seems to be the earlier one.
+/// A thread's address is used by another thread and then by the first thread again. The first thread had it recently, so its own
+/// allocation has no stamp, and seems to be the earlier one.
 #[test]
 fn an_address_that_went_round_costs_no_block() {
     let mut sample = TraceBuilder::new(4096);
@@ -236,8 +236,8 @@ fn an_address_that_went_round_costs_no_block() {
     assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 2)]), ((256, Some(0)), (128, Some(1))));
 }
 
-/// A thread that had the address lately frees another thread's block at it, without a stamp. A third thread's free and allocation
-/// come between.
+/// A thread that had the address recently frees another thread's block at it, without a stamp. A third thread's free and
+/// allocation come between.
 #[test]
 fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
     let mut sample = TraceBuilder::new(4096);
@@ -255,7 +255,7 @@ fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
     assert_eq!((seen.lives[&(1, 1)], seen.lives[&(2, 1)]), ((128, Some(2)), (256, Some(0))));
 }
 
-/// The free is put off while its thread sleeps, and an allocation behind it is missed meanwhile.
+/// The free is delayed while its thread sleeps. During this time an allocation after it is missing.
 #[test]
 fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
     let mut sample = TraceBuilder::new(4096);

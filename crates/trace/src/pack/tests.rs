@@ -17,7 +17,7 @@ fn golden(version: u32) -> Vec<u8> {
     bytes
 }
 
-/// All that a trace has.
+/// The whole content of a trace.
 fn all(path: &Path) -> (Vec<Vec<Item>>, Stacks, Vec<Resident>, u64, Option<String>) {
     let trace = Trace::open(path).unwrap();
     let threads: Vec<u32> = trace.threads().map(|(thread, _)| thread).collect();
@@ -72,7 +72,7 @@ fn fuzz_a_damaged_packed_trace_is_read_as_far_as_it_goes() {
         for _ in 0..500 {
             let mut bytes = sound.clone();
             for _ in 0..=rng.below(3) {
-                // The header and the fronts are hit as often as all else.
+                // Half of the changes are in the header and the headers of chunks.
                 let at = if rng.below(2) == 0 { rng.below(bytes.len()) } else { HEADER + rng.below(200) };
                 bytes[at] = rng.below(256) as u8;
             }
@@ -110,7 +110,7 @@ fn a_file_that_was_made_to_fill_the_memory_is_refused() {
     fs::write(&path, &bytes).unwrap();
     let error = Trace::open(&path).err().unwrap().to_string();
     assert!(error.contains("largest chunks of all threads, found 2097152000"), "{error}");
-    // One thread's is read.
+    // The chunk of a single thread can be read.
     bytes.truncate(HEADER + PACK_HEADER + small.len());
     fs::write(&path, &bytes).unwrap();
     assert_eq!(Trace::open(&path).unwrap().stream(0).count(), 0);

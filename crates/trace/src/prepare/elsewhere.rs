@@ -1,13 +1,14 @@
-//! Which blocks a replay takes from a pool of their own. In: numbers of events. Out: whether an event is among them.
+//! The blocks that a replay takes from a pool. In: numbers of events. Out: whether an event is one of them.
 
-/// A set of events. An event's number is how many blocks were made, freed and resized before it, in merged order.
+/// A set of events. The number of an event is the count of blocks that were made, freed and resized before it, in
+/// merged order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     words: Vec<u64>,
 }
 
 impl Elsewhere {
-    /// The block that this event makes or resizes lies elsewhere.
+    /// Adds an event: the block that it makes or resizes is in the pool.
     pub fn add(&mut self, event: u64) {
         let word = (event / 64) as usize;
         if word >= self.words.len() {
@@ -16,14 +17,14 @@ impl Elsewhere {
         self.words[word] |= 1 << (event % 64);
     }
 
-    /// It does not.
+    /// Removes an event.
     pub fn remove(&mut self, event: u64) {
         if let Some(word) = self.words.get_mut((event / 64) as usize) {
             *word &= !(1 << (event % 64));
         }
     }
 
-    /// Whether it does.
+    /// Whether the event's block is in the pool.
     pub fn has(&self, event: u64) -> bool {
         self.words.get((event / 64) as usize).is_some_and(|word| word >> (event % 64) & 1 == 1)
     }

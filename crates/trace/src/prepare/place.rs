@@ -1,4 +1,5 @@
-//! Folders of the user's own for prepared forms. In: the environment. Out: paths, in the order in which they are tried.
+//! The user's private folders for prepared forms. In: the environment. Out: paths, in the order in which they are
+//! tried.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use allocanary_kernel::private;
 
-/// The variables that say where these folders are. A cell gets no others of the user's, and must find the same form.
+/// The variables that give these folders. A cell gets them and no other variables of the user, so that it finds the
+/// same form.
 pub const VARIABLES: [&str; 3] = ["HOME", "TMPDIR", "XDG_CACHE_HOME"];
 
-/// Where a user's folders are.
+/// The paths of a user's folders.
 pub(super) struct Folders {
     pub cache: Option<PathBuf>,
     pub home: Option<PathBuf>,
@@ -17,14 +19,15 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// As the environment says.
+    /// The folders of the environment.
     pub(super) fn of_this_user() -> Folders {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Folders { cache: absolute("XDG_CACHE_HOME"), home: absolute("HOME"), temporary: std::env::temp_dir() }
     }
 
-    /// The folders for prepared forms. A home of another user (`sudo` keeps the variable) is left alone. The folder for
-    /// temporary files is everybody's: another user may have made the one there, so whoever takes it looks first.
+    /// The folders for prepared forms. A home folder of another user (`sudo` keeps the variable) is not used. Every
+    /// user can write to the folder for temporary files, and another user may have made the folder in it: check its
+    /// owner before use.
     pub(super) fn own(&self) -> Vec<PathBuf> {
         let is_ours = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == private::user());
         let cache = self.cache.clone().filter(|path| is_ours(path) || !path.exists());

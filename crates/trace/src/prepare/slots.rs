@@ -1,20 +1,22 @@
-//! The slots of blocks. In: the threads that make and free blocks, in merged order. Out: the place of each block in the table of a replay.
+//! Assigns slots to blocks. In: the threads that make and free blocks, in merged order. Out: the index of each block in the table of a
+//! replay.
 //!
-//! The same events give the same slots. So who reads the trace again knows which block of a replay is which of the trace.
+//! The same events give the same slots. So a second reading of the trace can match the blocks of a replay with those of
+//! the trace.
 
 use std::collections::{HashMap, VecDeque};
 
 /// Slots that a thread keeps for itself.
 const OWN_SLOTS: usize = 512;
 
-/// Which slots are free, and whose.
+/// The free slots, and the threads that own them.
 #[derive(Debug, Default)]
 pub struct Slots {
     /// How often each slot was used again.
     generations: Vec<u16>,
     /// Slots of blocks that each thread freed.
     own: HashMap<u32, Vec<u32>>,
-    /// Slots that any thread may take, those that were freed first in front.
+    /// Slots that any thread may take; those that were freed first are at the front.
     shared: VecDeque<u32>,
 }
 
@@ -29,7 +31,7 @@ impl Slots {
         (slot, self.generations[slot as usize])
     }
 
-    /// The slot is used for a block of another size, and stays where it is. How often it was used then.
+    /// The block of a slot gets another size and keeps the slot. Returns how often the slot was used before.
     pub fn again(&mut self, slot: u32) -> u16 {
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
@@ -42,7 +44,7 @@ impl Slots {
         let free = self.own.entry(thread).or_default();
         free.push(slot);
         if free.len() > OWN_SLOTS {
-            // Those that were freed long ago: no other thread has to wait for them.
+            // Slots that were freed long ago: no other thread has to wait for them.
             self.shared.extend(free.drain(..OWN_SLOTS / 2));
         }
     }

@@ -1,4 +1,4 @@
-//! Prepared forms that somebody else put there, or that are of another trace.
+//! Prepared forms that another user put there, or that are of another trace.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -22,7 +22,7 @@ fn trace(folder: &TempDir, name: &str, allocations: u64) -> PathBuf {
     path
 }
 
-/// A trace of 10 operations, what its prepared form is called, and that of a trace of 1000.
+/// A trace of 10 operations, the path of its prepared form, and the prepared form of a trace of 1000.
 fn two(folder: &TempDir) -> (PathBuf, PathBuf, PathBuf) {
     let (small, large) = (trace(folder, "small.trace", 10), trace(folder, "large.trace", 1000));
     assert_eq!(operations(&large), 1000);
@@ -46,7 +46,7 @@ fn a_form_of_another_trace_is_made_again() {
     assert_eq!(Prepared::open(&name).unwrap().operations, 10, "it was replaced");
 }
 
-/// As for a replay with some blocks elsewhere, whose form the user may name.
+/// For a replay with some blocks in a pool, whose form the user may name.
 #[test]
 fn a_form_that_is_named_is_of_this_trace_and_these_marks_or_an_error() {
     let folder = tempdir().unwrap();
@@ -62,7 +62,7 @@ fn a_form_that_is_named_is_of_this_trace_and_these_marks_or_an_error() {
     }
 }
 
-/// Others may write to the folder of a trace: what is put at the name of an open file is not written to.
+/// Others may write to the folder of a trace: a file that they put at the name of the open file is not written to.
 #[test]
 fn a_form_is_written_to_the_file_that_was_opened() {
     let folder = tempdir().unwrap();
@@ -135,7 +135,7 @@ fn where_none_can_be_next_to_the_trace_it_is_in_the_users_own_folder() {
         assert_eq!(elsewhere(&folders, &small).unwrap().operations, 10);
         let made = inode();
         assert_eq!((mode(&own), made.0), (0o700, 0o600));
-        // It is found there again, and made again where it is of another trace.
+        // The form is found there again. It is made again if it is of another trace.
         assert_eq!(elsewhere(&folders, &small).unwrap().operations, 10);
         assert_eq!(inode(), made);
         let (large, name) = (trace(&folder, "large.trace", 1000), entries(&own).remove(0));
@@ -164,7 +164,7 @@ fn a_home_of_another_user_is_left_alone() {
     assert_eq!(folders.own(), [temporary.join(format!("allocanary-{}", private::user()))]);
 }
 
-/// Where there is no home, a folder of the user's name that somebody else put among the temporary files is an error.
+/// If there is no home folder, and another user has made the folder among the temporary files, this is an error.
 #[test]
 fn a_folder_that_somebody_planted_is_an_error_that_says_what_to_do() {
     let folder = tempdir().unwrap();
@@ -193,8 +193,8 @@ fn a_folder_that_somebody_planted_is_an_error_that_says_what_to_do() {
     }
 }
 
-/// A trace that was recorded anew, and one that other marks are asked of, have other origins; one that is still written
-/// keeps its own.
+/// A trace that was recorded again has another origin, and so has a trace with other marks. A trace that is still
+/// written keeps its origin.
 #[test]
 fn an_origin_is_of_one_trace_and_its_marks() {
     let folder = tempdir().unwrap();

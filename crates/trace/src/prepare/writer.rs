@@ -20,8 +20,8 @@ const EPOCH: u32 = 256;
 const GAP: u64 = 1_000_000;
 /// A wait of the program that counts as idle.
 const IDLE: u64 = 20_000_000;
-/// log2 of the alignment of a block from malloc: none is asked for. With the 16 that malloc gives, mimalloc's function for alignments
-/// would be called: it takes a larger block in most size classes.
+/// log2 of the alignment of a block from malloc: no alignment is requested. With malloc's own alignment of 16, mimalloc's function
+/// for aligned blocks would be called, which takes a larger block in most size classes.
 const PLAIN: u8 = 0;
 /// Operations of one run.
 const RUN: usize = 2048;
@@ -41,7 +41,7 @@ struct Growing {
     epoch: Option<u32>,
 }
 
-/// The end of an epoch: what lives there, and how many calls of the allocator lie before.
+/// The end of an epoch: the live bytes there, and the number of calls of the allocator before it.
 #[derive(Clone, Copy, Default)]
 struct End {
     epoch: u32,
@@ -74,15 +74,15 @@ pub(super) struct Writer<'a> {
     live: u64,
     /// The marks of the run that the merge has not reached.
     wanted: Marks,
-    /// The end of the epoch with the most live bytes; from ready to the end of the load, where there are such marks.
+    /// The end of the epoch with the most live bytes; if there are such marks, between ready and the end of the load.
     peak: End,
     /// The most live bytes in that span.
     top: u64,
-    /// The span has ended.
+    /// Whether this span has ended.
     is_past: bool,
-    /// The most live bytes at all.
+    /// The most live bytes of the whole trace.
     highest: u64,
-    /// The longest wait after the peak, and the end of the epoch before it. A mark is longer than any.
+    /// The longest wait after the peak, and the end of the epoch before it. A mark `idle` counts as the longest.
     idle: Option<(u64, End)>,
     marks: Vec<Mark>,
     operations: u64,
@@ -141,7 +141,7 @@ impl<'a> Writer<'a> {
         End { epoch, live: self.live, events: self.events }
     }
 
-    /// Sets the marks of the run that lie before this time.
+    /// Sets the marks of the run that are before this time.
     fn reach(&mut self, nanos: u64) {
         let is_due = |mark: Option<u64>| mark.is_some_and(|mark| nanos >= mark);
         if is_due(self.wanted.ready) {
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
         self.top = self.top.max(self.live);
     }
 
-    /// Adds an operation of a thread; cuts epochs where they are full or where the program waited.
+    /// Adds an operation of a thread. Ends the epoch if it is full or if the program waited.
     fn push(&mut self, at: At, op: Op) {
         self.reach(at.nanos);
         let waited = at.nanos.saturating_sub(self.last);
@@ -225,7 +225,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Cuts before a fall from the highest number, so that a mark can stop there.
+    /// Ends the epoch before the live bytes fall from their highest value, so that a mark can stop there.
     fn before_a_fall(&mut self, at: At, size: u64) {
         if self.live == self.top
             && !self.is_past
@@ -260,8 +260,8 @@ impl<'a> Writer<'a> {
         self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
     }
 
-    /// Ends all lanes, and puts them in the order in which they begin. The program's first thread comes before all
-    /// others, also where another has the first operation. In a damaged trace it may have a second lane.
+    /// Ends all lanes, and sorts them by their begin. The program's first thread comes before all others, even if
+    /// another thread has the first operation. In a damaged trace it may have a second lane.
     fn complete_lanes(&mut self) {
         for thread in self.growing.keys().copied().collect::<Vec<_>>() {
             self.end(thread, u32::MAX);
@@ -273,7 +273,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn finish(mut self, trace: &Trace, origin: &Origin, merged: &Merged) -> std::io::Result<()> {
-        // The last event may be none of the allocator.
+        // The last event need not be a call of the allocator.
         self.reach(merged.nanos);
         self.cut(merged.nanos);
         self.complete_lanes();
@@ -281,7 +281,7 @@ impl<'a> Writer<'a> {
             return Err(error);
         }
         let epochs = self.remaining.len() as u32;
-        // A wanted moment behind the last event is the end.
+        // A requested moment after the last event is the end.
         if self.wanted.idle.take().is_some() && epochs > 0 {
             self.idle = Some((u64::MAX, self.end_of(epochs - 1)));
         }
@@ -317,7 +317,7 @@ impl<'a> Writer<'a> {
             self.out.write_all(&word.to_le_bytes())?;
         }
         self.out.flush()?;
-        // The magic comes last: a file that was cut is no prepared trace.
+        // The magic is written last: a file that was cut is not a prepared trace.
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&MAGIC)?;
         self.out.flush()
@@ -350,7 +350,7 @@ impl Sink for Writer<'_> {
     }
 
     fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
-        // The block keeps its alignment, as `GlobalAlloc` wants it.
+        // The block keeps its alignment, as `GlobalAlloc` requires.
         let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
         self.before_a_fall(at, block.size);
         self.push_new(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));

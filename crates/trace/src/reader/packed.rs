@@ -1,5 +1,5 @@
-//! A packed trace. In: a file. Out: the headers of its chunks, and the bytes of each as they were. A chunk is inflated to the length that its
-//! header says, so no file takes more memory than one that is not packed.
+//! A packed trace. In: a file. Out: the headers of its chunks, and the unpacked bytes of each. A chunk is inflated to the length in its
+//! header, so a packed file takes no more memory than an unpacked one.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,12 +8,14 @@ use super::{Headers, Packed, Trace};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, HEADER, PACK_HEADER, PACK_MAGIC};
 
-/// Bytes that a chunk of each thread may take together, and those for each byte of the file.
+/// The limit for one chunk of each thread together, in bytes; and the same for each byte of the file. The larger one
+/// applies.
 const MEMORY: u64 = 256 << 20;
 const MEMORY_EACH: u64 = 64;
 
 impl Trace {
-    /// Fails for a file that was made to fill the memory: a merge has a chunk of each thread, and a megabyte of zeros packs to one kilobyte.
+    /// Fails for a file that was made to fill the memory: a merge needs a chunk of each thread in memory, and a megabyte of zeros packs to
+    /// one kilobyte.
     pub(super) fn check_memory(&self, length: u64) -> Result<()> {
         let largest = |chunks: &Vec<crate::format::Chunk>| chunks.iter().map(|chunk| u64::from(chunk.length)).max();
         let found: u64 = self.threads.values().filter_map(largest).sum();
@@ -30,7 +32,7 @@ impl Trace {
         let path = self.path.clone();
         let mut headers = Headers::new(&path);
         let (mut at, mut last) = (HEADER as u64, None);
-        // Where the next chunk may have begun before.
+        // The lowest offset of the next chunk in the unpacked file.
         let mut next = HEADER as u64;
         while at < length {
             let bytes: Option<&[u8; PACK_HEADER]> = headers.at(&self.file, at)?;
@@ -57,7 +59,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Reads what was behind the header of a chunk.
+    /// Reads the unpacked bytes after the header of a chunk.
     pub(super) fn unpack(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
         let found = self.packed.binary_search_by_key(&offset, |packed| packed.offset);

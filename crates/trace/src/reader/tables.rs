@@ -1,4 +1,5 @@
-//! The tables of a trace with stacks. In: chunks of nodes, modules and resident pages. Out: plain data. What is damaged is left out.
+//! The tables of a trace with stacks. In: chunks of nodes, modules and resident pages. Out: plain data. Damaged entries are left
+//! out.
 
 use std::ops::Range;
 
@@ -17,13 +18,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Trace {
-    /// The stacks of the trace. None but the root where it was recorded without them.
+    /// The stacks of the trace. A trace without stacks has only the root.
     pub fn stacks(&self) -> Result<Stacks> {
         let mut stacks = Stacks { nodes: vec![Node::default()], modules: Vec::new() };
         for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
             self.nodes(table, &mut stacks.nodes)?;
         }
-        // The places of a window are in no order. A trace that does not say which modules it has first has one chunk after the other.
+        // The places of a window are in no order, so the tables are sorted. In a trace without numbers of modules, the chunks are in
+        // order.
         let mut of_modules: Vec<&Table> = self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
         of_modules.sort_by_key(|table| table.first);
         for table in of_modules {
@@ -32,7 +34,7 @@ impl Trace {
         Ok(stacks)
     }
 
-    /// The pages that were resident at the marks. Empty where they were not read.
+    /// The pages that were resident at the marks. Empty if they were not read.
     pub fn residents(&self) -> Result<Vec<Resident>> {
         let mut found: Vec<Resident> = Vec::new();
         for table in self.tables.iter().filter(|table| table.magic == RESIDENT_MAGIC) {
@@ -66,7 +68,7 @@ impl Trace {
         let first = table.first as usize;
         for (at, node) in self.bytes_of(table)?[CHUNK_HEADER..].as_chunks::<NODE>().0.iter().enumerate() {
             let (pc, parent, id) = (u64_at(node, 0), u32_at(node, 8), first + at);
-            // One that was begun and not written has no address.
+            // A node that was begun and not written has no address.
             if pc != 0 && (1..MOST_NODES).contains(&id) {
                 if nodes.len() <= id {
                     nodes.resize(id + 1, Node::default());
@@ -78,7 +80,7 @@ impl Trace {
     }
 }
 
-/// Sorted, and those that touch or overlap as one: a damaged table may name a page twice.
+/// Sorts the ranges, and joins those that touch or overlap: a damaged table may name a page twice.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut out: Vec<Range<u64>> = Vec::with_capacity(ranges.len());

@@ -1,8 +1,9 @@
-//! Traces of processes that have changed their user: a service that root starts. In: the folder of the traces. Out: a folder in it where
-//! any user may make a file, and its traces in the folder of the others.
+//! Traces of processes that have changed their user, in a service that root starts. In: the folder of the traces. Out: a folder in it,
+//! in which any user may make a file; later, the traces of this folder, moved to the folder of the traces.
 //!
-//! Other users may pass through the folder of the traces, and not list it; the name of the one inside cannot be foretold. There they make
-//! files, and touch nobody else's. A file that is a link, or has a second name, is none of the recorder's, and is removed.
+//! Other users may pass through the folder of the traces, but cannot list it, and the name of the inner folder is random. In the inner
+//! folder users can make files, but cannot touch those of other users. A file that is a link, or has a second name, was not made by the
+//! recorder, and is removed.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,12 +13,13 @@ use std::path::{Path, PathBuf};
 
 use allocanary_kernel::private::user;
 
-/// How the names begin.
+/// The begin of the inner folder's name.
 const NAME: &str = ".others-";
-/// Anyone may make files, nobody may list them, and each may only remove its own.
+/// Any user may make files, no other user can list them, and each can only remove their own.
 const MODE: u32 = 0o1733;
 
-/// The folder for other users; none where this process is not root's, and nobody changes its user. One that is there is taken again.
+/// Makes the folder for other users, or finds an existing one. `None` if this process does not run as root: then no program can
+/// change its user.
 pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
     if user() != 0 {
         return Ok(None);
@@ -29,7 +31,7 @@ pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
     let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
     let path = folder.join(format!("{NAME}{one:016x}{other:016x}"));
     DirBuilder::new().mode(0o700).create(&path)?;
-    // Without the mask of the process.
+    // Sets the mode explicitly, because the process's umask would change it.
     fs::set_permissions(&path, Permissions::from_mode(MODE))?;
     Ok(Some(path))
 }
@@ -43,27 +45,27 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == user() && meta.mode() & 0o7777 == MODE)
 }
 
-/// Moves the traces of other users to the folder, and removes theirs if it is empty then.
+/// Moves the traces of other users to the folder of the traces, and removes the inner folder if it is empty then.
 pub fn gather(folder: &Path) {
     for others in all(folder).filter(|path| is_ours(path)) {
         for entry in fs::read_dir(&others).into_iter().flatten().flatten() {
             let from = entry.path();
             let is_trace = from.extension().is_some_and(|ending| ending == "trace");
             let Some(to) = is_trace.then(|| free_name(folder, &from)).flatten() else { continue };
-            // It is looked at where its owner cannot exchange it any more.
+            // The file is checked after the move, when its owner can no longer replace it.
             if fs::rename(&from, &to).is_ok()
                 && !fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
             {
                 let _ = fs::remove_file(&to);
             }
         }
-        // One that is not empty stays.
+        // A folder that is not empty stays.
         let _ = fs::remove_dir(&others);
     }
 }
 
-/// A name in the folder that no trace has: a process that begins another program after it has changed its user has one in both. It ends with
-/// a number: the next that is free.
+/// A free name in the folder. A process that executes another program after it has changed its user has a trace of the same name in both
+/// folders. The name ends with a number; the next free number is used.
 fn free_name(folder: &Path, from: &Path) -> Option<PathBuf> {
     let stem = from.file_stem()?.to_str()?;
     let (name, number) = stem.rsplit_once('-')?;

@@ -1,8 +1,10 @@
-//! Threads that sleep until something has changed. In: what one thread waits for and another one changes. Out: sleep, and its end.
+//! Lets threads sleep until something changes. In: a thread that waits for a change, and a thread that makes it. Out: sleep, and
+//! its end.
 //!
-//! An event count: who waits announces it, looks once more, and sleeps; who has changed something looks whether anybody waits. That
-//! look is one load without a barrier, because the announcement has a barrier for all threads of the process (membarrier): an
-//! operation of a replay takes some nanoseconds, and hardly any has somebody who waits for it.
+//! An event count: a thread that waits announces this, checks the condition again, and sleeps. A thread that has changed something
+//! checks whether a thread waits. This check is one load without a barrier, because the announcement has a barrier for all threads
+//! of the process (membarrier). It must be fast: an operation of a replay takes some nanoseconds, and hardly ever does a thread
+//! wait for it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use std::time::Duration;
@@ -11,10 +13,10 @@ use crate::mapped::Zeroed;
 
 /// Somebody waits.
 const WAITED_FOR: u32 = 1;
-/// How long a thread sleeps at most where the kernel has no barrier for all threads: its announcement may have been missed.
+/// The longest sleep if the kernel has no barrier for all threads: the announcement may have been missed.
 const UNSURE: Duration = Duration::from_millis(1);
 
-/// What threads wait for. Above the lowest bit is the number of wakes.
+/// An event count. The lowest bit is 1 while a thread waits; the bits above are the number of wakes.
 pub(crate) struct EventCount(AtomicU32);
 
 // SAFETY: an integer.
@@ -27,14 +29,14 @@ pub(crate) struct Announced {
 }
 
 impl EventCount {
-    /// Announces that this thread is going to wait: what it waits for must be looked at once more.
+    /// Announces that this thread is going to wait. It must then check its condition again.
     pub(crate) fn announce(&self) -> Announced {
         let seen = self.0.fetch_or(WAITED_FOR, SeqCst) | WAITED_FOR;
         Announced { seen, is_sure: membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) }
     }
 
-    /// Sleeps until a [`notify`](Self::notify) after the announcement, for at most `limit`. It may also end without a
-    /// reason.
+    /// Sleeps until a [`notify`](Self::notify) after the announcement, for at most `limit`. It may also return earlier
+    /// without a reason.
     pub(crate) fn wait(&self, announced: Announced, limit: Option<Duration>) {
         let limit = if announced.is_sure { limit } else { Some(limit.map_or(UNSURE, |limit| limit.min(UNSURE))) };
         let time = limit.map(|limit| libc::timespec {
@@ -46,7 +48,7 @@ impl EventCount {
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAIT, announced.seen, time, 0_usize, 0) };
     }
 
-    /// Wakes all that wait. What they wait for has been changed before.
+    /// Wakes all waiting threads. Make the change before the call.
     #[inline(always)]
     pub(crate) fn notify(&self) {
         compiler_fence(SeqCst);
@@ -59,7 +61,7 @@ impl EventCount {
     #[inline(never)]
     fn wake(&self) {
         let seen = self.0.load(SeqCst) | WAITED_FOR;
-        // Where another thread is faster, it wakes them.
+        // If another thread is faster, that thread wakes them.
         if self.0.compare_exchange(seen, seen.wrapping_add(1), SeqCst, SeqCst).is_ok() {
             // SAFETY: wakes threads that wait for this word.
             unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAKE, i32::MAX, 0_usize, 0_usize, 0) };
@@ -76,7 +78,7 @@ impl EventCount {
 const WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 
-/// Asks for the barrier that an announcement has. A kernel that knows none says so at each announcement.
+/// Registers the process for the barrier. On a kernel without it, each announcement notices that.
 pub(crate) fn register() {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// Two threads take turns: each must see the other's change, and each is woken at most once a turn.
+    /// Two threads take turns: each must see the other's change, and is woken at most once for each turn.
     #[test]
     fn no_change_is_missed_and_nobody_is_woken_for_nothing() {
         const TURNS: u64 = 20_000;

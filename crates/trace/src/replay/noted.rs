@@ -1,8 +1,8 @@
-//! Notes in which pages blocks have been. In: calls of a replay. Out: the same calls of another allocator, and a file that says where blocks
-//! lie and which pages are resident.
+//! Records the pages in which blocks have been. In: calls of a replay. Out: the same calls of another allocator, and a file with the
+//! addresses of the blocks and the resident pages.
 //!
-//! A bit for each page of the address space, and one for each page of bits that has one. Both lie in shared memory that is there only
-//! where it was written, so that nothing of it counts as the allocator's. Nothing here allocates.
+//! There is a bit for each page of the address space, and a summary bit for each page of bits that are not all 0. Both are in shared
+//! memory, of which only written pages exist and which does not count as the allocator's memory. Nothing here allocates.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;
@@ -38,7 +38,7 @@ pub struct Notes {
 unsafe impl Sync for Notes {}
 
 impl<A> Noted<A> {
-    /// Without a page. `None` where the address space that the notes need is not given.
+    /// Makes it without pages. `None` if the kernel does not give the address space that the notes need.
     pub fn new(allocator: A) -> Option<Noted<A>> {
         Some(Noted { allocator, notes: Notes::new()? })
     }
@@ -48,7 +48,7 @@ impl<A> Noted<A> {
         &self.notes
     }
 
-    /// Writes where the blocks lie at a stop, and which of the pages in which blocks have been are resident.
+    /// Writes the addresses of the blocks at a stop, and which of the recorded pages are resident.
     pub fn write(&self, stop: &Stop<'_>, file: &File) -> io::Result<()> {
         let pagemap = File::open("/proc/self/pagemap")?;
         let mut out = Writer::new(file);
@@ -63,7 +63,7 @@ impl<A> Noted<A> {
 }
 
 impl Notes {
-    /// Without a page. `None` where the address space is not given.
+    /// Makes it without pages. `None` if the kernel does not give the address space.
     pub fn new() -> Option<Notes> {
         Some(Notes { pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
     }
@@ -86,7 +86,7 @@ impl Notes {
         }
     }
 
-    /// Tells the pages in which blocks have been, in order: ranges that do not touch.
+    /// Calls `tell` with the pages in which blocks have been, in order, as ranges that do not touch.
     fn stretches(&self, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
         let mut open: Option<Range<u64>> = None;
         for (at, summary) in self.summary.items().iter().enumerate() {
@@ -116,7 +116,7 @@ fn bits(word: u64) -> impl Iterator<Item = usize> {
 
 const PRESENT: u64 = 1 << 63;
 
-/// Tells which of these pages are resident: ranges that do not touch.
+/// Calls `tell` with the resident ones of these pages, as ranges that do not touch.
 fn resident(pagemap: &File, pages: Range<u64>, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
     let mut words = [0; 4096];
     let mut open: Option<Range<u64>> = None;

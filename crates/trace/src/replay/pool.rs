@@ -1,10 +1,10 @@
-//! A pool for the blocks of one site. In: calls of a replay. Out: blocks in a range of addresses that no allocator has.
+//! A pool for the blocks of one site. In: calls of a replay. Out: blocks in a separate range of addresses.
 //!
-//! It is what a developer could write. A span of pages has blocks of one size class, and a list of those that are free. Classes are 16
-//! bytes apart up to 128, then four to a doubling. The span whose last block is freed gives its pages back at once; one small span of each class
-//! is kept. One lock guards it, and any thread may free.
+//! A developer could write such a pool. A span of pages has blocks of one size class, and a list of free ones. Classes are 16 bytes apart
+//! up to 128, then four to a doubling. When the last block of a span is freed, the span gives its pages back at once; one small span of
+//! each class is kept. The pool has one lock, and any thread may free.
 //!
-//! Which spans there are lies in shared memory, as the replay's own tables do: only blocks count.
+//! The records of spans are in shared memory, like the replay's own tables, so that only blocks count as memory.
 
 mod classes;
 
@@ -23,19 +23,19 @@ const PAGE: usize = 4096;
 const REGION: usize = 1 << 36;
 /// The range begins at a multiple of this, which is the largest alignment of a block.
 const ALIGN: usize = 1 << 30;
-/// A span up to this size is kept when it has no block any more: one of each class.
+/// One span of each class, up to this size, is kept when it has no block any more.
 const KEPT: usize = 64 << 10;
 
-/// A page of the range. All but the class are those of a span's first page.
+/// A page of the range. All fields but the class are used only for a span's first page.
 struct Span {
     /// The class of its blocks, plus 1.
     class: AtomicU32,
     live: AtomicU32,
-    /// The number of the first block that was freed, plus 1.
+    /// The number of the first free block, plus 1.
     free: AtomicU32,
     /// Blocks that were ever made.
     made: AtomicU32,
-    /// 1 where blocks were before that were not made since, so that its bytes are not zeros.
+    /// 1 if the span had blocks before and kept its pages, so that its bytes need not be zeros.
     used: AtomicU32,
     /// The pages, plus 1, of its neighbours in a list.
     next: AtomicU32,
@@ -51,13 +51,13 @@ struct Lists {
     end: usize,
     /// Spans with a place for a block, of each class.
     room: [u32; CLASSES],
-    /// A span without a block that has kept its pages.
+    /// For each class, a span without a block that has kept its pages.
     kept: [u32; CLASSES],
     /// Spans without pages, of each size.
     gone: [u32; ORDERS],
 }
 
-/// Blocks in a range of their own.
+/// A pool of blocks in a separate range of addresses.
 pub struct Pool<'a> {
     /// The whole mapping, and the first address of the range in it.
     mapping: NonNull<u8>,
@@ -67,19 +67,20 @@ pub struct Pool<'a> {
     notes: &'a Notes,
 }
 
-// SAFETY: lists and spans are changed under the lock, and the memory of a block belongs to who asked for it.
+// SAFETY: lists and spans are changed under the lock, and the memory of a block belongs to the caller that allocated
+// it.
 unsafe impl Sync for Pool<'_> {}
 
 impl<'a> Pool<'a> {
-    /// Without a block. `None` where the address space is not given.
+    /// An empty pool. `None` if the kernel does not give the address space.
     pub fn new(notes: &'a Notes) -> Option<Pool<'a>> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of no file.
         let mapping = unsafe { libc::mmap(null_mut(), REGION + ALIGN, access, flags, -1, 0) };
         let mapping = NonNull::new(mapping.cast::<u8>()).filter(|_| mapping != libc::MAP_FAILED)?;
-        // Pages of 4 KiB are counted. Where the kernel has no large ones, this does nothing.
-        // SAFETY: the new mapping.
+        // No huge pages, so that pages of 4 KiB are counted. This does nothing on a kernel without huge pages. SAFETY:
+        // the new mapping.
         unsafe { libc::madvise(mapping.as_ptr().cast(), REGION + ALIGN, libc::MADV_NOHUGEPAGE) };
         let lists = Lists { end: 0, room: [0; CLASSES], kept: [0; CLASSES], gone: [0; ORDERS] };
         let start = mapping.addr().get().next_multiple_of(ALIGN);
@@ -100,13 +101,13 @@ impl<'a> Pool<'a> {
         self.start as u64..(self.start + REGION) as u64
     }
 
-    /// Whether a block lies in it.
+    /// Whether a block is in the pool.
     #[inline(always)]
     pub(crate) fn has(&self, block: *mut u8) -> bool {
         block.addr().wrapping_sub(self.start) < REGION
     }
 
-    /// A block, of zeros if that is asked for; null where there is none.
+    /// A block, of zeros if `zeroed`; null if there is no room.
     pub(crate) fn alloc(&self, layout: Layout, zeroed: bool) -> *mut u8 {
         let Some(class) = class(layout) else { return null_mut() };
         let Some((at, is_new)) = self.take(class) else { return null_mut() };
@@ -132,7 +133,7 @@ impl<'a> Pool<'a> {
     ///
     /// # Safety
     ///
-    /// It came from here, and is not used any more.
+    /// The block came from this pool, and is not used any more.
     pub(crate) unsafe fn free(&self, block: *mut u8) {
         let mut lists = self.lock();
         let (first, class) = self.span_of(block);
@@ -163,12 +164,12 @@ impl<'a> Pool<'a> {
         }
         // SAFETY: whole pages of our own mapping, in which no block lives.
         let error = unsafe { libc::madvise(self.at(first * PAGE).cast(), bytes, libc::MADV_DONTNEED) };
-        // Where the kernel refuses, the bytes are still there.
+        // If the kernel refuses, the old bytes are still there.
         span.used.store(u32::from(error != 0), Relaxed);
         self.link(&mut lists.gone[order_of(class)], first);
     }
 
-    /// Takes a block: how far it is from the start, and whether its bytes are zeros as the kernel gave them.
+    /// Takes a block. Returns its offset, and whether its bytes are still the kernel's zeros.
     fn take(&self, class: usize) -> Option<(usize, bool)> {
         let mut lists = self.lock();
         let first = match lists.room[class] {
@@ -215,7 +216,7 @@ impl<'a> Pool<'a> {
             }
             (kept, _) => kept as usize - 1,
         };
-        // Pages behind the first one are asked for where a span has several blocks.
+        // If a span has several blocks, `span_of` also looks up its pages after the first one.
         let pages = if blocks_in(class) > 1 { 1 << order } else { 1 };
         self.spans.items()[first..first + pages].iter().for_each(|span| span.class.store(class as u32 + 1, Relaxed));
         self.link(&mut lists.room[class], first);
@@ -269,7 +270,8 @@ impl Drop for Pool<'_> {
     }
 }
 
-/// The class for a layout. An alignment of more than 16 wants a power of two: in a span these lie at multiples of their size.
+/// The class for a layout. An alignment above 16 needs a class that is a power of two: in a span such blocks are at multiples
+/// of their size.
 fn class(layout: Layout) -> Option<usize> {
     let size = match layout.align() {
         ..=16 => layout.size(),

@@ -1,4 +1,4 @@
-//! What a replay asks an allocator for is what the trace says.
+//! The calls of a replay are those of the trace.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ fn prepared(bytes: &[u8]) -> Prepared {
     Prepared::open(out.path()).unwrap()
 }
 
-/// With the marks of a run's header, and those that are asked for in their place.
+/// Prepares a trace with the marks of a run's header, and the requested marks that replace them.
 fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> Prepared {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -34,7 +34,7 @@ fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> Prepared {
     Prepared::open(out.path()).unwrap()
 }
 
-/// The system's allocator, and what it was asked for: blocks alive, and how many of each size there ever were.
+/// The system's allocator, with counts of its calls: live blocks, and all blocks of each size.
 #[derive(Default)]
 struct Watched(Mutex<(BTreeMap<usize, usize>, BTreeMap<usize, u64>)>);
 
@@ -56,14 +56,14 @@ unsafe impl GlobalAlloc for Watched {
     }
 }
 
-/// Random programs with blocks that cross between threads: every allocation is made once, with its size; what lives at
-/// the end is what lived at the program's end; no thread stands still.
+/// Random programs with blocks that cross between threads: every allocation is made once, with its size; the live
+/// blocks at the end are those of the program; no thread blocks.
 #[test]
 fn fuzz_every_life_is_the_same_in_a_replay() {
     let steps = vec((0_usize..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
     allocanary_testing::fuzz::holds(60, 1, steps, |steps| {
         let mut sample = TraceBuilder::new(1024);
-        // Threads end, and others come in their place.
+        // Threads end, and others replace them.
         let mut threads: Vec<u32> = (0..5).collect();
         let (mut live, mut free, mut fresh) = (Vec::new(), Vec::new(), 0x10_0000);
         let mut made = BTreeMap::<usize, u64>::new();
@@ -74,7 +74,8 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
                 threads[at] = threads.iter().max().unwrap() + 1;
                 continue;
             }
-            // What the format places exactly: not an address that another thread had since this one.
+            // Avoids the case that the format cannot place exactly: an address that another thread had since this
+            // thread.
             let is_stale = |sample: &TraceBuilder, address, last| last != thread && sample.is_recent(thread, address);
             if frees && !live.is_empty() {
                 let at = which % live.len();
@@ -132,7 +133,7 @@ unsafe impl GlobalAlloc for Threads {
     }
 }
 
-/// Allocators treat a process's first thread apart: glibc's has the heap that grows at its end.
+/// Allocators treat a process's first thread differently: glibc gives it the data segment.
 #[test]
 fn the_program_s_first_thread_is_the_one_that_calls_and_others_are_others() {
     let mut sample = TraceBuilder::new(4096);
@@ -184,8 +185,8 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
     assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
 }
 
-/// Threads that wait sleep until what they wait for has come. Each of these has a hundred turns, and waits for the end. The cut
-/// between two epochs may lie within a turn.
+/// A waiting thread sleeps until its condition is true. Each of these threads has a hundred turns, and waits for the end. An
+/// epoch may end within a turn.
 #[test]
 fn a_thread_that_waits_is_woken_once_for_each_turn() {
     const THREADS: u32 = 8;
@@ -202,12 +203,12 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
     }
     let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     assert_eq!(done.operations, u64::from(THREADS * TURNS * 256));
-    // A stop lets go on those of the next epochs.
+    // After a stop the threads of the next epochs are woken too.
     let most = THREADS * (2 * TURNS + 1) + 2 * 4;
     assert!(done.waits <= u64::from(most), "{} waits, at most {most} have a reason", done.waits);
 }
 
-/// A damaged trace may have events of the first thread behind its end. They wait for threads that begin in between.
+/// A damaged trace may have events of the first thread after its end. They wait for threads that begin in between.
 #[test]
 fn a_first_thread_that_comes_twice_stops_nobody() {
     let mut sample = TraceBuilder::new(4096);
@@ -231,7 +232,7 @@ fn a_trace_without_an_operation_ends() {
     assert_eq!(done.operations, 0);
 }
 
-/// The marks are where the trace has its peak, and its longest wait after it.
+/// The marks are at the trace's peak, and in its longest wait after the peak.
 #[test]
 fn marks_are_at_the_peak_and_in_the_longest_wait() {
     let mut sample = TraceBuilder::new(4096);
@@ -261,8 +262,8 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     assert_eq!((done.operations, done.verified), (4000, 2000));
 }
 
-/// A mark that is asked for replaces the trace's own; those of the trace that would then lie on its wrong side do not count,
-/// and memory is measured up to it.
+/// A requested mark replaces the trace's own. Marks of the trace that are then on the wrong side of it do not count, and
+/// memory is measured up to it.
 #[test]
 fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
     const MS: u64 = 1_000_000;
@@ -292,12 +293,13 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let near = moments.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(wanted) <= 2);
         assert!(moments.len() == 2 && near, "{asked:?}: {moments:?}, wanted {wanted:?}");
         assert!(done.most_anon > 10 << 20, "{asked:?}: {done:?}");
-        // Also what came before ready and after the load.
+        // Includes the time before ready and after the load.
         assert!(done.heap_peak >= done.most_anon.max((wanted[1] - 2) << 20), "{asked:?}: {done:?}");
     }
 }
 
-/// Blocks that were resized and freed: where those lie that live, and the pages of all. Their tables lie elsewhere.
+/// After blocks were resized and freed, the addresses of the live ones and the pages of all are reported. The tables
+/// for this are not among these pages.
 #[test]
 fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let mut sample = TraceBuilder::new(1024);
@@ -333,7 +335,7 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let is_used = |range: &Range<u64>| is_in(&placed.used, range.start) && is_in(&placed.used, range.end - 1);
     assert!(placed.resident.iter().all(is_used), "{placed:?}");
     let bytes: u64 = placed.used.iter().map(|range| range.end - range.start).sum();
-    // Wherever the allocator puts a block, it has so many pages at most: other tests leave holes in its heap.
+    // The most pages of a block, wherever the allocator puts it: other tests leave holes in the heap.
     let most = |size: u64| (size / 4096 + 2) * 4096;
     let blocks: u64 = (0..300).map(|at| most(80 + at * 8)).sum::<u64>() + most(3 << 20);
     assert!(bytes <= blocks, "the tables of the replay count: {bytes} of {blocks}");
@@ -367,7 +369,8 @@ impl Sink for MarkSizes<'_> {
     }
 }
 
-/// Threads make, resize and free blocks of each other. Those of the marked events lie in the pool, and no others, whatever they did before.
+/// Threads make, resize and free blocks of each other. Exactly the blocks of the marked events are in the pool, whatever happened to them
+/// before.
 #[test]
 fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them() {
     let steps = vec((0_u32..4, 0_u8..4, any::<usize>(), any::<bool>()), 1..2000);

@@ -1,5 +1,5 @@
-//! One thread of a replay. In: its operations. Out: calls of the allocator, in an order that the tags of the blocks and
-//! the epochs keep.
+//! One thread of a replay. In: its operations. Out: calls of the allocator. The tags of the blocks and the epochs keep
+//! the order of the trace.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -16,8 +16,8 @@ use crate::mapped::{LaneRecord, Zeroed};
 /// A slot of the table: a block, or none.
 pub(crate) struct Entry {
     block: AtomicPtr<u8>,
-    /// The size in bits 17 and up, whether the first byte is ours in bit 16, the tag below: twice the generation, and 1
-    /// while there is a block.
+    /// The size is in bits 17 and up. Bit 16 says whether we wrote the first byte. The tag is below: twice the
+    /// generation, plus 1 while there is a block.
     state: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     shared: AtomicPtr<c_void>,
     runs: AtomicU64,
     count: AtomicU64,
-    /// The index, plus 1, of the lane that ends in the same epoch and was started before this one; 0 if there is none.
+    /// The index, plus 1, of the lane that ends in the same epoch and was started before this lane; 0 if there is none.
     pub(crate) next: AtomicU32,
 }
 
@@ -61,7 +61,7 @@ impl Lane {
         self.runs.store(record.runs as u64, SeqCst);
         self.count.store(record.count as u64, SeqCst);
         self.shared.store((&raw const *shared).cast_mut().cast(), SeqCst);
-        // SAFETY: C's contract; not std's threads, which allocate with the allocator that is measured.
+        // SAFETY: C's contract. std's threads are not used, because they allocate with the measured allocator.
         let error = unsafe {
             let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
             libc::pthread_attr_init(&mut attributes);
@@ -89,11 +89,11 @@ impl Lane {
     }
 }
 
-/// How often a thread looks before it sleeps: what it waits for is often done in less time than a sleep takes.
+/// How often a thread checks its condition before it sleeps: the wait is often shorter than a sleep.
 const LOOKS: u32 = 64;
 
-/// Waits until `look` gives something, whose event is at this place. An error of `look` is the time to wait at most. The first
-/// thread does what there is to do besides. None where the replay has failed.
+/// Waits until `look` returns a value. `place` is the event count that is notified for it. An error of `look` is the longest
+/// time to wait. During the wait the first thread does its other work (`besides`). `None` if the replay has failed.
 fn wait_for<A, T>(
     shared: &Shared<A>,
     place: usize,
@@ -152,10 +152,10 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
 /// Bytes of a block that count towards the next reading of memory.
 const LARGE: u64 = 16 << 10;
 
-/// What the first lane does besides; true where there was something.
+/// The other work of the first lane; returns true if there was something to do.
 pub(crate) type Besides<'a> = Option<&'a mut dyn FnMut() -> bool>;
 
-/// Executes a lane's operations on this thread. False where the replay has failed.
+/// Executes a lane's operations on this thread. Returns false if the replay has failed.
 pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecord, mut besides: Besides) -> bool {
     let mut epoch = None;
     let mut verified = 0;
@@ -166,7 +166,7 @@ pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecor
             if !execute(shared, op, &mut epoch, &mut verified, &mut besides) {
                 return false;
             }
-            // Large blocks take their time: memory is read meanwhile.
+            // Large blocks take long, so memory is also read between them.
             if op.value >= LARGE
                 && let Some(besides) = &mut besides
             {
@@ -186,14 +186,14 @@ pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecor
     true
 }
 
-/// A layout, if the operation is sound: a size that a block can have, and an alignment that one can ask for.
+/// A layout, if the operation is valid: its size and alignment are possible for a block.
 #[inline(always)]
 fn layout(size: usize, log2: u32) -> Option<Layout> {
     // SAFETY: the alignment is a power of two, and the size rounded up to it is far below `isize::MAX`.
     (size <= 1 << 47 && log2 <= 47).then(|| unsafe { Layout::from_size_align_unchecked(size.max(1), 1 << log2) })
 }
 
-/// Executes an operation. False where the replay has failed.
+/// Executes an operation. Returns false if the replay has failed.
 #[inline(always)]
 fn execute<A: GlobalAlloc + Sync>(
     shared: &Shared<A>,
@@ -228,7 +228,7 @@ fn execute<A: GlobalAlloc + Sync>(
         return store(shared, op, entry, new, 0, is_malloc, generation * 2 + 1);
     }
     let (block, old, is_ours) = (entry.block.load(Relaxed), (state >> 17) as usize, state >> 16 & 1 == 1);
-    // SAFETY: the block is alive, and its first byte was written if it is ours.
+    // SAFETY: the block is live, and we wrote its first byte if `is_ours`.
     if is_ours && unsafe { block.read() } != op.slot as u8 {
         return shared.fail(3);
     }
@@ -253,7 +253,8 @@ fn execute<A: GlobalAlloc + Sync>(
     store(shared, op, entry, new, old, is_ours, (generation + 1) * 2 + 1)
 }
 
-/// Frees a block where it lies. Any thread may: the pool knows its own by their addresses.
+/// Frees a block of the pool or of the allocator. Any thread may do this: the pool recognises its blocks by their
+/// addresses.
 ///
 /// # Safety
 ///
@@ -269,7 +270,8 @@ unsafe fn free<A: GlobalAlloc>(shared: &Shared<A>, block: *mut u8, layout: Layou
     }
 }
 
-/// Resizes a block where there is a pool: the new one lies there or not, whatever the old one did. Null where there is no memory.
+/// Resizes a block if there is a pool. The new block is in the pool or not, independently of the old one. Null if there is no
+/// memory.
 ///
 /// # Safety
 ///
@@ -282,7 +284,7 @@ unsafe fn moved<A: GlobalAlloc>(
     old: Layout,
     new: Layout,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise; both blocks have the bytes that are copied, and they are not one block.
+    // SAFETY: the caller's promise; both blocks have at least the copied bytes, and they are different blocks.
     unsafe {
         match (pool.has(block), is_elsewhere) {
             (false, false) => return shared.allocator.realloc(block, old, new.size()),
@@ -298,8 +300,8 @@ unsafe fn moved<A: GlobalAlloc>(
     }
 }
 
-/// Writes to a new block as the program would, and puts it in the table: `old` bytes of it were written before. False where
-/// there is none.
+/// Writes to a new block as the program would, and puts it in the table. `old` bytes of it were written before. Returns
+/// false if there is no block.
 #[inline(always)]
 fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usize, is_ours: bool, tag: u32) -> bool {
     if block.is_null() {
@@ -308,7 +310,7 @@ fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usi
     let size = (op.value as usize).max(1);
     // SAFETY: the block has `size` bytes, at least one.
     unsafe {
-        // A block of calloc stays as it came; of one that grew, the new part is written.
+        // A block of calloc is not written to; of a block that grew, the new part is written.
         if is_ours || old > 0 {
             touch(block, old, size, shared.options.touch_full);
         }
@@ -352,7 +354,7 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, full: bool) {
     }
 }
 
-/// Begins an epoch, when the other threads have come so far, and when its time has come.
+/// Begins an epoch, when the other threads have finished the epochs that must be complete, and when its time has come.
 #[inline(never)]
 fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut Besides) -> bool {
     if let Some(before) = epoch.replace(op.slot) {
@@ -363,7 +365,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     if wait_for(shared, place, besides, look).is_none() {
         return false;
     }
-    // Also where nothing waits: memory is read, and threads begin.
+    // Even if nothing waits: memory is read, and threads are started.
     if let Some(besides) = besides {
         besides();
     }
@@ -379,7 +381,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     shared.failed.load(SeqCst) == 0
 }
 
-/// Waits until the slot has this tag. None where the replay has failed.
+/// Waits until the slot has this tag. `None` if the replay has failed.
 #[cold]
 #[inline(never)]
 fn wait<A>(shared: &Shared<A>, entry: &Entry, place: usize, wanted: u64, besides: &mut Besides) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! The calls of the malloc family. In: blocks. Out: events in the thread's chunk.
 //!
-//! malloc and free have a short way of few instructions. What is rare or long is a function of its own, so that the short way saves
-//! few registers; for the same reason these functions return the block.
+//! malloc and free have a short path of few instructions. Rare or long parts are separate functions, so that the short path saves
+//! few registers. For the same reason these functions return the block.
 
 use std::ptr::null_mut;
 
@@ -26,7 +26,7 @@ unsafe fn is_recorded(this: *mut Thread, address: u64) -> bool {
     rate <= 1 || hash >> 32 & 0xFFFF_FFFF < (1 << 32) / rate
 }
 
-/// A claimed place if the block is among those that are recorded; else it is released.
+/// Returns the claimed place if the block is among those that are recorded; otherwise releases it.
 #[inline(always)]
 fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, whose place is claimed.
@@ -39,10 +39,10 @@ fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     Some((this, at))
 }
 
-/// Whether a block is not among those that are recorded, of a thread that is about to record: its claim is then released. Where one
-/// block in many is recorded, most calls end here.
+/// Whether a block is not recorded; the thread's claim is then released. If only one block in many is recorded, most calls end
+/// here.
 fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
-    // SAFETY: the thread's own state, which the caller has claimed where there is one.
+    // SAFETY: the thread's own state, which the caller has claimed if it exists.
     unsafe {
         let is_let_go = this > QUIET && Thread::is_ready(this, at) && !is_recorded(this, block.addr() as u64);
         if is_let_go {
@@ -52,8 +52,8 @@ fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     }
 }
 
-/// Whether a thread that has no state makes or frees such a block: perhaps the one that looks up the allocator, which must not begin
-/// a trace meanwhile.
+/// Whether a thread without a state makes or frees a block of the look-up. This may be the thread that looks up the allocator, and
+/// it must not begin a trace during this.
 fn is_of_look_up(this: *mut Thread, block: *mut u8) -> bool {
     this.is_null() && real::is_early(block.cast())
 }
@@ -64,7 +64,8 @@ fn not_early(block: *mut u8) -> *mut u8 {
     if real::is_early(block.cast()) { null_mut() } else { block }
 }
 
-/// malloc returned this block. Nothing for a null pointer. Returns the block: so that the caller need not keep it.
+/// Records that malloc returned this block; does nothing for a null pointer. Returns the block, so that the caller need
+/// not keep it.
 #[inline(always)]
 pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
     let this = tls::get::<Thread>();
@@ -100,7 +101,7 @@ fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) ->
     block
 }
 
-/// A block of malloc, behind the event of its stack if it has one.
+/// Writes a block of malloc, after the event of its stack if it has one.
 #[inline(never)]
 fn allocated_with_stack(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the caller has claimed the place.
@@ -134,7 +135,7 @@ fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize)
     }
 }
 
-/// Another function than malloc returned this block. Nothing for a null pointer. Returns the block.
+/// Records that a function other than malloc returned this block; does nothing for a null pointer. Returns the block.
 #[inline(never)]
 pub fn allocated_by(how: How, block: *mut u8, size: usize) -> *mut u8 {
     if !block.is_null()
@@ -147,8 +148,8 @@ pub fn allocated_by(how: How, block: *mut u8, size: usize) -> *mut u8 {
     block
 }
 
-/// This block is about to be freed. Nothing for a null pointer. Returns the block that the allocator must free: null for one
-/// that was made while the allocator was looked up.
+/// Records that this block is about to be freed; does nothing for a null pointer. Returns the block that the allocator must
+/// free: null for a block that was made while the allocator was looked up.
 #[inline(always)]
 pub fn freed(block: *mut u8) -> *mut u8 {
     let this = tls::get::<Thread>();
@@ -173,7 +174,7 @@ pub fn freed(block: *mut u8) -> *mut u8 {
     }
 }
 
-/// `passed` is what [`Thread::ticks`] said at this call.
+/// Writes a free by address. `passed` is the result of [`Thread::ticks`] for this call.
 #[inline(never)]
 fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8, passed: u64) -> *mut u8 {
     let address = block.addr() as u64;
@@ -224,9 +225,9 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
     }
 }
 
-/// A thread that has ended frees a block, as the C library and other destructors of the thread may do. All such frees of a process
-/// are those of one more thread of the trace. A thread does not wait for another one here: it tries a few times while another one
-/// writes, then the free is lost and counted.
+/// Records a free by a thread that has ended: the C library and later destructors of the thread may free. In the trace all such
+/// frees of a process are those of one additional thread. A thread does not wait for another one here: it tries a few times while
+/// another one writes; then the free is lost and counted.
 fn freed_late(address: u64) {
     const TRIES: u32 = 1000;
     let Some(process) = begin::ready() else { return };
@@ -246,8 +247,8 @@ fn freed_late(address: u64) {
     process.release_late();
 }
 
-/// A realloc is about to begin with this block, which is not null. The result goes to [`resized`]: whether it is
-/// recorded.
+/// Records that a realloc is about to begin with this block, which is not null. Returns whether the realloc is
+/// recorded; pass this to [`resized`].
 pub fn resizing(block: *mut u8) -> bool {
     let Some((this, at)) = claim().and_then(|claimed| choose(claimed, block)) else { return false };
     let address = block.addr() as u64;
@@ -260,7 +261,7 @@ pub fn resizing(block: *mut u8) -> bool {
     true
 }
 
-/// A realloc returned. `begun` is the result of [`resizing`].
+/// Records that a realloc returned. `begun` is the result of [`resizing`].
 pub fn resized(begun: bool, block: *mut u8, size: usize) {
     let Some((this, at)) = claim() else { return };
     // SAFETY: the place is claimed.

@@ -16,8 +16,9 @@ pub(super) fn ticks_and_nanos() -> (u64, u64) {
     closest(ticks, || clock(libc::CLOCK_MONOTONIC))
 }
 
-/// On a busy machine a thread may lose its processor between two readings: the events of a trace were then some ten
-/// milliseconds later than the marks of its run. Of several attempts the one counts in which the least time passed.
+/// On a busy machine a thread may lose its processor between the readings of the two clocks. The events of a trace were
+/// then some ten milliseconds later than the marks of its run. So several attempts are made, and the one in which the
+/// least time passed counts.
 fn closest(mut ticks: impl FnMut() -> u64, mut nanos: impl FnMut() -> u64) -> (u64, u64) {
     const ATTEMPTS: usize = 8;
     let mut best = (u64::MAX, (0, 0));
@@ -44,7 +45,7 @@ mod tests {
             now.set(now.get() + costs);
             now.get()
         };
-        // The processor is lost in most attempts, before or after the second clock is read.
+        // The thread loses its processor in most attempts, before or after the second clock is read.
         let lost = Cell::new(0);
         let nanos = || {
             lost.set(lost.get() + 1);

@@ -1,5 +1,5 @@
-//! What the environment asks of the recorder. In: `ALLOCANARY_RECORD` and its like, once. Out: one value for the
-//! process's life, which its forks inherit: a child's environment may be another.
+//! The configuration of the recorder. In: `ALLOCANARY_RECORD` and related variables, read once. Out: one value for the
+//! process's life. Its forks inherit this value, because a child's environment may differ.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -15,11 +15,11 @@ pub(super) struct Config {
     length: usize,
     others: [u8; 3072],
     others_length: usize,
-    /// Length of a trace at most, in bytes.
+    /// The maximum length of a trace, in bytes.
     pub(super) limit: u64,
     /// One block in this many is recorded.
     pub(super) rate: u32,
-    /// Nanoseconds that are kept; 0 for all.
+    /// The length of the window in nanoseconds; 0 for the whole run.
     pub(super) window: u64,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub(super) stacks: u32,
@@ -31,7 +31,7 @@ impl Config {
         &self.folder[..self.length]
     }
 
-    /// The folder for processes that may not write there; empty if there is none.
+    /// The folder for processes that may not write to the first one; empty if there is none.
     pub(super) fn others(&self) -> &[u8] {
         &self.others[..self.others_length]
     }
@@ -41,7 +41,8 @@ const UNREAD: u32 = 0;
 const RECORD: u32 = 1;
 const OFF: u32 = 2;
 
-/// There is no state for "is being read": a fork meanwhile would leave it to the child, where nobody reads.
+/// There is no state for "is being read": after a fork in this state the child would wait for a thread that does not
+/// exist there.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
 static mut CONFIG: Config = Config {
@@ -69,7 +70,7 @@ pub(super) fn turn_off() {
     STATE.store(OFF, SeqCst);
 }
 
-/// Whether the environment asks for a recording. No before the C library knows the environment.
+/// Whether the environment asks for a recording. False before the C library knows the environment.
 pub(super) fn is_asked() -> bool {
     // SAFETY: reads a pointer that the C library sets before it runs constructors.
     if unsafe { environ.is_null() } {
@@ -88,11 +89,11 @@ pub(super) fn is_asked() -> bool {
     }
 }
 
-/// The configuration; read from the environment at the first call. None where nothing is to be recorded.
+/// The configuration; read from the environment at the first call. `None` if nothing is to be recorded.
 ///
 /// # Safety
 ///
-/// One thread of the process at a time. A child of a fork is another process.
+/// Only one thread of the process may call this at a time. A child of a fork is another process.
 pub(super) unsafe fn config(read: fn(&mut Config) -> bool) -> Option<&'static Config> {
     if STATE.load(SeqCst) == UNREAD {
         // SAFETY: the caller's promise, and nobody reads before `RECORD`.
@@ -106,9 +107,9 @@ pub(super) unsafe fn config(read: fn(&mut Config) -> bool) -> Option<&'static Co
     unsafe { (&raw const CONFIG).as_ref() }
 }
 
-/// Reads the environment; whether it asks for a recording.
+/// Reads the environment, and returns whether it asks for a recording.
 pub(super) fn read(config: &mut Config) -> bool {
-    // SAFETY: the values are used up in this function, before the program can change its environment.
+    // SAFETY: the values are used only in this function, before the program can change its environment.
     let variable = |name: &CStr| unsafe { sys::variable(name) };
     let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
     let number = |name| variable(name).and_then(sys::first_number);

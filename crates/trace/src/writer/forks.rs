@@ -1,13 +1,14 @@
-//! A fork in the middle of the recorder, by a handler of a signal. In: the C library's calls around a fork. Out: a child that
-//! goes on with the call that was interrupted.
+//! Handles a fork by a signal handler that has interrupted the recorder. In: the C library's calls around a fork. Out: a
+//! child that continues the interrupted call.
 //!
-//! The child has neither the trace's mapping nor the thread's state, which a fork wipes, and its call has a place in the one and
-//! a pointer to the other. So the chunk of that call becomes private memory, into which the call writes what nobody reads, the
-//! state stays its own, and the thread begins a new one. A call that records stacks may be at the tables anywhere in the file: then all of it
-//! becomes private memory. What calls the system goes on with no handler in between
-//! ([`undisturbed`](super::undisturbed::undisturbed)): only the events themselves are interrupted.
+//! The child has neither the trace's mapping nor the thread's state, which a fork wipes. But the interrupted call has a place in the
+//! mapping and a pointer to the state. So in the child the chunk of that call becomes private memory, to which the call writes bytes that
+//! are never read. The call keeps the wiped state, and the thread begins a new one. A call that records stacks may be at the tables
+//! anywhere in the file: then the whole file becomes private memory. Parts that make system calls cannot be interrupted by a handler
+//! ([`undisturbed`](super::undisturbed::undisturbed)): only the writing of events can.
 //!
-//! Not covered: a handler that forks by `_Fork` or by the bare system call, which tell nobody, and returns in the child.
+//! Not covered: a handler that forks by `_Fork` or by the bare system call, which call no fork handlers, and that
+//! returns in the child.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,11 +18,11 @@ use super::process::{self, KEY};
 use super::thread::{QUIET, Thread};
 use super::tls;
 
-/// The length of the whole file, for the child of the fork that noted it.
+/// The length of the whole file, set before a fork for its child.
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Watches this process's forks, where a recording is asked for. Runs once, before `main`: the C library takes a lock, and has
-/// room for the first 48 without an allocation. Later ones that allocate are no calls of ours.
+/// Registers for this process's forks, if a recording is requested. Runs once, before `main`: the C library takes a lock, and
+/// registers the first 48 handlers without an allocation.
 pub fn watch_forks() {
     if config::is_asked() {
         // SAFETY: registers two functions, which are there for as long as the process.
@@ -29,8 +30,8 @@ pub fn watch_forks() {
     }
 }
 
-/// In the parent, on the thread that forks: notes the pages of an interrupted call's chunk. The note is their address, and in
-/// its lowest bits their number and 1, or all ones for the whole file; without such a call it is 0.
+/// In the parent, on the thread that forks: stores the pages of an interrupted call's chunk. The value is their address, with
+/// their number and 1 in the lowest bits, or all ones there for the whole file. Without an interrupted call it is 0.
 unsafe extern "C" fn before() {
     let this = tls::get::<Thread>();
     // SAFETY: the thread's own state.

@@ -1,4 +1,4 @@
-//! Memory of the writer's own. In: a length. Out: pages that a fork wipes, and pages that are there.
+//! The writer's own memory. In: a length. Out: pages that a fork wipes, and pages of the file that exist.
 
 use std::ptr::null_mut;
 
@@ -19,6 +19,7 @@ pub(super) fn errno() -> i32 {
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
 pub(super) fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
-    // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
+    // SAFETY: a range of our own mapping. A kernel before 5.14 returns EINVAL: then each page is made at its first
+    // write.
     unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
 }

@@ -1,4 +1,4 @@
-//! A recorder without stacks: what reads traces only is built so. See `stacks.rs`.
+//! A recorder without stacks, for builds that only read traces. See `stacks.rs`.
 
 use super::process::Process;
 use crate::stacks::StackId;
@@ -29,5 +29,5 @@ pub(super) unsafe fn stack_of_here(_: *mut Kept, _: u64) -> (StackId, bool) {
 
 pub(super) unsafe fn begin_chunk(_: *mut Kept) {}
 
-/// A library was closed: nothing is known of it.
+/// A library was closed: there is nothing to forget.
 pub fn library_closed() {}

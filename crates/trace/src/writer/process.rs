@@ -1,8 +1,9 @@
 //! The file of one process. In: variables of the environment. Out: chunks of a mapped file.
 //!
-//! The state lies on a page that a fork wipes (`MADV_WIPEONFORK`): a child finds none and begins a file of its own. The
-//! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
-//! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
+//! The state is on a page that a fork wipes (`MADV_WIPEONFORK`): a child finds no state and begins its own file. The
+//! file is mapped as a whole at the start, with its maximum length, and the mapping is not inherited (`MADV_DONTFORK`).
+//! A chunk is a range of it that one atomic addition hands out. No descriptor is kept, because some programs close
+//! descriptors that they did not open.
 
 pub(super) mod begin;
 mod file;
@@ -26,7 +27,7 @@ use crate::format::{CHUNK_ALIGN, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Thread states and rests of chunks that wait for a new thread.
+/// The number of thread states and rests of chunks that are kept for new threads.
 const KEPT: usize = 64;
 
 /// Room for `/proc/self/status`.
@@ -36,7 +37,7 @@ struct StatusText(UnsafeCell<[u8; 4096]>);
 // SAFETY: reached by the thread that has set `sampling`, one at a time.
 unsafe impl Sync for StatusText {}
 
-/// What a fork wipes.
+/// The state of the process, which a fork wipes.
 #[repr(C)]
 pub(super) struct Process {
     /// 0 before the first call, 1 while a thread begins the file, 2 recording, 3 not recording.
@@ -45,7 +46,7 @@ pub(super) struct Process {
     stopped: AtomicU32,
     /// 1 while a thread reads RssAnon.
     sampling: AtomicU32,
-    /// Its text: not on the stack, which may be a coroutine's of 8 KiB.
+    /// The text of the reading. It is not on the stack, which may be a coroutine's with 8 KiB.
     text: StatusText,
     pub(super) rate: AtomicU32,
     /// The stack of one allocation in this many is recorded; 0 for none.
@@ -58,17 +59,17 @@ pub(super) struct Process {
     /// Ticks of the next reading of RssAnon, and ticks between two.
     pub(super) next_sample: AtomicU64,
     sample_ticks: AtomicU64,
-    /// Nanoseconds that are kept; 0 for all.
+    /// The length of the window in nanoseconds; 0 for the whole run.
     window: AtomicU64,
     /// The places of a window's closed chunks.
     queue: Queue,
-    /// How many places of a window the tables of stacks have.
+    /// The number of places of a window that the tables of stacks use.
     table_places: AtomicU64,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
-    /// The most KiB that files, shared memory and the writer's own had at a reading.
+    /// The most KiB of files, shared memory and the writer's own memory at a reading.
     most_apart: AtomicU64,
-    /// The state of the frees of threads that have ended, and 1 while one of them writes there.
+    /// The state for frees of threads that have ended; and 1 while a thread writes there.
     late: AtomicPtr<c_void>,
     late_busy: AtomicU32,
     /// States of ended threads.
@@ -77,7 +78,7 @@ pub(super) struct Process {
     rests: [AtomicU64; KEPT],
 }
 
-/// The page; it outlives forks, its content does not.
+/// The page. After a fork the child still has the page, but not its content.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 /// The key whose destructor ends a thread; 0 none, else the key and 1.
 pub(super) static KEY: AtomicU32 = AtomicU32::new(0);
@@ -91,7 +92,7 @@ pub(super) fn is_multi() -> bool {
     MULTI.load(Relaxed) != 0
 }
 
-/// The process's state if it records. Begins nothing.
+/// The process's state if it records. Does not begin a recording.
 pub(super) fn present() -> Option<&'static Process> {
     // SAFETY: the page is never unmapped, and zeros are a valid state.
     let process = unsafe { PROCESS.load(SeqCst).as_ref() };
@@ -188,14 +189,14 @@ impl Process {
         let _ = self.word(at::STATE).compare_exchange(0, state, SeqCst, SeqCst);
     }
 
-    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. False where it is too short, or
-    /// there are enough.
+    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. Returns false if it is too
+    /// short, or if enough are kept.
     pub(super) fn keep_rest(&self, start: *mut u8, used: usize, length: usize) -> bool {
         let rest = length.saturating_sub(used);
         if rest < 4 * CHUNK_ALIGN {
             return false;
         }
-        // SAFETY: the header of the thread's own chunk, in which this is the length.
+        // SAFETY: the length field in the header of the thread's own chunk.
         unsafe { start.add(4).cast::<u32>().write(used as u32) };
         let rest = (self.offset(start) + used as u64) << 20 | rest as u64;
         self.rests.iter().any(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok())
@@ -212,7 +213,8 @@ impl Process {
         place.addr().wrapping_sub(self.base.load(Relaxed).addr()) as u64
     }
 
-    /// Memory for a thread's state: `bytes` zeros. `bytes` is the same in each call. Null if there is no memory.
+    /// Memory for a thread's state: `bytes` zero bytes; `bytes` must be the same in each call. Null if there is no
+    /// memory.
     pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
         // A kept state has no pages, and is not counted.

@@ -1,10 +1,10 @@
-//! The functions that a recording preload stands in front of. In: the dynamic linker. Out: calls of the next allocator's
+//! The functions that a recording preload replaces. In: the dynamic linker. Out: calls of the next allocator's
 //! functions.
 //!
-//! `malloc_usable_size` is not among them: no block changes by it, and the preload leaves it to the next allocator. That one does
-//! not know the few blocks of the place below, which only the dynamic linker's own code has.
+//! `malloc_usable_size` is not among them, because it changes no block: the preload leaves it to the next allocator. That
+//! allocator does not know the few early blocks (below), which only the dynamic linker's own code has.
 //!
-//! Looking them up may itself allocate: such blocks come from a small place here, and are never given back.
+//! Looking them up may itself allocate. Such early blocks come from a small static buffer here, and are never reused.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
@@ -24,21 +24,22 @@ macro_rules! real {
             /// C's contract.
             #[inline(always)]
             pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
-                // SAFETY: the pointer is to the C function of this name, or to the one below.
+                // SAFETY: the pointer is to the C function of this name, or to the function `$first`.
                 unsafe {
                     let function: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute($pointer.load(Relaxed));
                     function($($argument),*)
                 }
             }
 
-            /// The first call, and those while the functions are looked up.
+            /// Used for the first call, and for calls while the functions are looked up.
             unsafe extern "C" fn $first($($argument: $type),*) $(-> $result)? {
                 // SAFETY: the caller's promises.
                 unsafe { if look_up() { $name($($argument),*) } else { $early($($argument),*) } }
             }
         )*
 
-        /// All are found before one is used: one may call another. What takes blocks comes before what makes them.
+        /// All are found before one is used, because one may call another. Functions that take blocks come before those
+        /// that make them.
         fn find_all() {
             super::stacks::look_up();
             let found = [$((&$pointer, find(const { name(concat!(stringify!($name), "\0")) })),)*];
@@ -87,7 +88,7 @@ const fn name(text: &str) -> &CStr {
 /// 0 not looked up, 1 being looked up, 2 found.
 static STATE: AtomicU32 = AtomicU32::new(0);
 
-/// Looks all of them up. False while another call does so: this one, or one of another thread.
+/// Looks all of them up. Returns false while another call, of this thread or another one, does so.
 #[cold]
 pub(super) fn look_up() -> bool {
     if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
@@ -136,7 +137,8 @@ pub(super) fn early_block() -> *mut u8 {
 ///
 /// `block` is such a block, and `new` has `size` bytes.
 pub unsafe fn copy_early(block: *mut c_void, new: *mut c_void, size: usize) {
-    // SAFETY: each such block follows 16 bytes that begin with its size, and `new` is the caller's promise.
+    // SAFETY: before each early block are 16 bytes that begin with its size; the caller promises that `new` has `size`
+    // bytes.
     unsafe {
         let own = block.cast::<usize>().sub(2).read();
         block.copy_to_nonoverlapping(new, own.min(size));

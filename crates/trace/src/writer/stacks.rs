@@ -1,7 +1,7 @@
 //! The stacks of allocations. In: the calling thread's stack. Out: its number, and its nodes and modules in the mapped file.
 //!
-//! The tables lie on pages that a fork wipes: a child finds none and begins its own. An event that a signal's handler has interrupted,
-//! which then forks, goes on in the child with empty tables: it finds no place in a file there, has no stack, and counts nothing.
+//! The tables are on pages that a fork wipes: a child finds no tables and begins its own. If a signal handler interrupts an event and
+//! forks, the event continues in the child with empty tables. There it finds no file, has no stack, and counts nothing.
 
 mod modules;
 mod nodes;
@@ -25,19 +25,20 @@ use crate::format::at;
 use crate::predictor::Predictor;
 use crate::stacks::StackId;
 
-/// What a thread keeps. All zeros is its first state.
+/// The state of a thread. All zeros is the first state.
 #[repr(C)]
 pub(super) struct Kept {
     walker: Walker,
     predictor: Predictor,
 }
 
-/// What all threads share. All zeros is its first state.
+/// The state that all threads share. All zeros is the first state.
 #[repr(C)]
 struct Tables {
-    /// The file that the nodes lie in.
+    /// The file with the nodes.
     base: AtomicPtr<u8>,
-    /// The recorder's own library: its frames are left out. Nothing in a program that records itself.
+    /// The address range of the recorder's own library, whose frames are left out. Empty in a program that records
+    /// itself.
     own: [AtomicU64; 2],
     nodes: Nodes,
     modules: Modules,
@@ -50,14 +51,15 @@ static POSSIBLE: AtomicBool = AtomicBool::new(false);
 /// Whether the recorder is in a library of its own, which a preload is.
 static IS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
-/// Looks up what walks need, which may allocate: with the allocator's functions, and before them.
+/// Looks up the functions that walks need, which may allocate. Called when the allocator's functions are looked up,
+/// before them.
 pub(super) fn look_up() {
     IS_LIBRARY.store(true, SeqCst);
     POSSIBLE.store(walk::look_up(), SeqCst);
 }
 
-/// The same for a program that records itself, before its `main`. The recorder's functions lie among the program's: they stay in the
-/// stacks, and a reader knows them by name.
+/// The same for a program that records itself, before its `main`. The recorder's functions are part of the program: they stay in the
+/// stacks, and a reader recognises them by name.
 pub fn look_up_in_program() {
     if !config::is_asked() {
         return;
@@ -96,7 +98,7 @@ pub(super) fn own_bytes(process: &Process) -> u64 {
     tables(process).map_or(0, |tables| tables.rules.resident() + tables.nodes.index_bytes() + OTHERS)
 }
 
-/// A chunk of a window begins, which is read by itself: nothing is foretold from the one before.
+/// Begins a chunk of a window. Each chunk is read by itself, so the predictor starts again.
 ///
 /// # Safety
 ///
@@ -106,14 +108,15 @@ pub(super) unsafe fn begin_chunk(kept: *mut Kept) {
     unsafe { (&raw mut (*kept).predictor).write_bytes(0, 1) };
 }
 
-/// A library was closed: its addresses may become another one's.
+/// A library was closed: another one may get its addresses.
 pub fn library_closed() {
     if let Some(tables) = process::present().and_then(tables) {
         tables.rules.forget();
     }
 }
 
-/// The stack of the thread's allocation, and whether it was to be expected. Once for each block of this size that has a stack.
+/// The stack of the thread's allocation, and whether it was predicted. Call it once for each block that has a stack; `size` is
+/// the size of the block.
 ///
 /// # Safety
 ///
@@ -125,8 +128,8 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
         Some(Site { tables, room: Room { process, base: &tables.base }, is_full: Cell::new(false) })
     });
     let walked = site.map(|site| {
-        // SAFETY: the caller's promise: the thread's own walker, and from here. A call that interrupts this one finds the thread's
-        // cursor taken.
+        // SAFETY: the caller promises that this is the thread's own walker; the walk begins here. A call that interrupts this one
+        // finds the thread's cursor taken, and does not use the walker.
         let walked = unsafe { (*kept).walker.walk(here(), &site) };
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };
@@ -149,7 +152,7 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
 struct Site<'a> {
     tables: &'a Tables,
     room: Room<'a>,
-    /// A node had no room.
+    /// Whether a node had no room.
     is_full: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Programs that record themselves: each is this file's program, started again, so that it has a process of its own.
+//! Programs that record themselves. Each test starts this file's program again, so that it has its own process.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::info::info;
 use crate::reader::Trace;
 use crate::record::traces;
 
-/// Runs the ignored test of this name in a process that records to `folder`.
+/// Starts a process that runs the ignored test of this name and records to `folder`.
 fn run(name: &str, folder: &Path, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
@@ -23,7 +23,7 @@ fn run(name: &str, folder: &Path, variables: &[(&str, &str)]) -> Output {
     command.env("ALLOCANARY_RECORD", folder).envs(variables.iter().copied()).output().unwrap()
 }
 
-/// The address of a block that there is not.
+/// The address of a block that does not exist.
 fn block(address: usize) -> *mut u8 {
     std::ptr::without_provenance_mut(address)
 }
@@ -32,7 +32,7 @@ fn block(address: usize) -> *mut u8 {
 #[ignore = "the program of the next test"]
 fn allocates_and_forks() {
     let is_quiet = || tls::get() == super::thread::QUIET;
-    // The parent's file cannot be opened, or it can, and the child's cannot.
+    // Either the parent's file cannot be opened, or the parent's can be opened and the child's cannot.
     for _ in 0..2 {
         allocated(block(0x1000), 100);
     }
@@ -81,14 +81,15 @@ fn a_folder_that_cannot_be_written_is_said_once_and_ends_the_recording() {
     }
 }
 
-/// What a child said that was forked while the environment was read.
+/// The result of a child that was forked while the environment was read.
 static FORKED: AtomicI32 = AtomicI32::new(-1);
 
 #[test]
 #[ignore = "the program of the next test"]
 fn forks_while_it_reads_the_environment() {
     fn read(config: &mut Config) -> bool {
-        // SAFETY: the child calls what is allowed there. It is as if another thread had forked.
+        // SAFETY: the child calls only functions that are allowed after a fork. For the child this is like a fork by
+        // another thread.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let recorded = begin::ready().is_some();
@@ -118,7 +119,8 @@ fn a_fork_while_the_environment_is_read_records_too() {
 #[test]
 #[ignore = "the program of the next test"]
 fn frees_blocks_of_the_look_up() {
-    // Its libraries keep such blocks, and free them at any time: also when a stamp is due, or a chunk is full.
+    // The program's libraries keep such early blocks, and may free them at any time, even when a stamp is due or a
+    // chunk is full.
     assert_eq!(allocated(real::early_block(), 100), real::early_block());
     assert!(freed(real::early_block()).is_null() && tls::get::<u8>().is_null(), "no trace begins with one");
     for at in 0..5000 {
@@ -179,14 +181,15 @@ fn short_threads_share_the_chunks_of_a_window() {
         assert_eq!((info.threads.len(), info.allocations, info.frees), wanted);
         assert_eq!((info.most_threads, info.merged.before), (2, 0));
         assert!(info.bytes < 512 << 10, "{} bytes for {SHORT} threads", info.bytes);
-        // Threads that ended before the window are not told, though their places are in it.
+        // Threads that ended before the window are not reported, even if their places are still in the file.
         let begins: Vec<u64> = Trace::open(&path).unwrap().threads().map(|(_, begin)| begin).collect();
         let from = begins[SHORT * 9 / 20];
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&from.to_le_bytes(), at::HORIZON as u64).unwrap();
         let within = begins.iter().filter(|begin| **begin >= from).count();
         let found = Trace::open(&path).unwrap().thread_count();
-        // And the first thread, which lives as long as the program, and the one that ended when the window begins.
+        // Plus the first thread, which lives as long as the program, and the thread that ended at the begin of the
+        // window.
         assert_eq!(found, within + 2, "{SHORT} threads");
         std::fs::remove_file(path).unwrap();
     }
@@ -236,7 +239,8 @@ fn what_a_thread_frees_after_its_end_is_recorded() {
     assert_eq!((found.frees, merged.strays, merged.alive, header.lost), (50, 0, 1, 0), "{merged:?}");
 }
 
-/// Between its events the next program waits this long: longer than an event goes without a stamp.
+/// The next program waits this long between its events. This is longer than the time after which an event needs a
+/// stamp.
 const WAIT: std::time::Duration = std::time::Duration::from_millis(5);
 
 #[test]
@@ -256,7 +260,7 @@ fn waits_between_events() {
         }
     };
     slow();
-    // The blocks of a second thread have stamps of their own where their addresses are new to it.
+    // The blocks of a second thread have their own stamps if their addresses are new to it.
     std::thread::spawn(slow).join().unwrap();
     exiting();
 }

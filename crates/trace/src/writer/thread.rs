@@ -14,19 +14,20 @@ use crate::coder::{Coder, Event, How, NEAR_TICKS, is_short};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use crate::predictor::is_chosen;
 
-/// A thread's first chunk, and how often the next one doubles.
+/// The length of a thread's first chunk, and how often the next one doubles.
 const FIRST_CHUNK: usize = 4096;
 const DOUBLINGS: u32 = 3;
 
 /// A thread's state, on pages that a fork wipes: all zeros means that a chunk must be taken first.
 #[repr(C)]
 pub(super) struct Thread {
-    /// Where the next event goes. A call that writes adds [`BUSY`]: a signal handler that allocates meanwhile is not recorded.
+    /// The place of the next event. A call that writes adds [`BUSY`]: allocations by a signal handler during the call are not
+    /// recorded.
     cursor: *mut u8,
-    /// An event that begins before this place goes the short way. Null if a stamp is due, if only some blocks are recorded, and
-    /// where there is no chunk.
+    /// An event that begins before this place takes the short path. Null if a stamp is due, if only some blocks are recorded,
+    /// or if there is no chunk.
     pub(super) short: *mut u8,
-    /// The same for a new block of malloc: null also where stacks are recorded.
+    /// The same for a new block of malloc; also null if stacks are recorded.
     pub(super) short_new: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
@@ -47,16 +48,16 @@ pub(super) struct Thread {
     /// The stack of one allocation in this many is recorded; 0 for none.
     stacks: u32,
     pub(super) coder: Coder,
-    /// What stacks need; only there with them.
+    /// The state for stacks; it exists only if they are recorded.
     kept: Kept,
 }
 
-/// Marks a thread that has ended: what it still frees is recorded as that of another one.
+/// Marks a thread that has ended: its later frees are recorded as those of another thread.
 pub(super) const ENDED: *mut Thread = std::ptr::without_provenance_mut(1);
-/// Marks a thread that must not record: it begins its state, or nothing is recorded.
+/// Marks a thread that must not record: it is just beginning its state, or nothing is recorded.
 pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(2);
 
-/// A bit above all addresses. Each handler of a signal that interrupts a claim adds one more until it returns.
+/// A bit above all addresses. Each signal handler that interrupts a claim adds it once more until it returns.
 const BUSY: usize = 1 << 58;
 
 impl Thread {
@@ -73,16 +74,16 @@ impl Thread {
         unsafe { (*this).stacks > 0 }
     }
 
-    /// No event goes the short way until the next stamp.
+    /// No event takes the short path until the next stamp.
     #[inline(always)]
     unsafe fn close_short_way(this: *mut Thread) {
         // SAFETY: as above.
         unsafe { ((*this).short, (*this).short_new) = (null_mut(), null_mut()) };
     }
 
-    /// Begins an event: the cursor is this call's. Returns what it was: [`BUSY`] and more if another call has it. One
-    /// instruction reads and writes, so that no signal handler comes between; it needs no lock, other threads have cursors of
-    /// their own.
+    /// Begins an event: this call takes the cursor. Returns the cursor's value before; it is [`BUSY`] or more if another call
+    /// has the cursor. One instruction reads and writes, so that no signal handler can come between. It needs no lock prefix,
+    /// because other threads have their own cursors.
     #[inline(always)]
     pub(super) unsafe fn claim(this: *mut Thread) -> *mut u8 {
         #[cfg(target_arch = "x86_64")]
@@ -104,8 +105,7 @@ impl Thread {
         }
     }
 
-    /// The address and the length of the chunk, of which there may be none, if a call that a signal has interrupted has the
-    /// cursor.
+    /// If a call that a signal has interrupted has the cursor: the address and the length of its chunk, which may be null.
     pub(super) unsafe fn interrupted(this: *mut Thread) -> Option<(usize, usize)> {
         // SAFETY: the caller's state, on its own thread.
         unsafe {
@@ -129,12 +129,12 @@ impl Thread {
         unsafe { (&raw mut (*this).cursor).write_volatile(cursor) };
     }
 
-    /// The rest of an event: counts it. The next one begins with a stamp if it is time.
+    /// Ends an event, and counts it. The next event begins with a stamp if it is time.
     #[inline(always)]
     pub(super) unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
         // SAFETY: as above.
         unsafe {
-            // In the child of a fork the state was wiped meanwhile.
+            // In the child of a fork the state may have been wiped during the call.
             (*this).left = (*this).left.wrapping_sub(1);
             if (*this).left == 0 {
                 Thread::close_short_way(this);
@@ -150,15 +150,15 @@ impl Thread {
         ticks().saturating_sub(unsafe { (*this).stamp })
     }
 
-    /// Whether the last stamp is too long ago for an event without one. Sixteen events of a thread that waits between them may take
-    /// minutes: with one stamp for all of them a block that was freed at the end counted as freed at the begin.
+    /// Whether the last stamp is too long ago for an event without a stamp. Sixteen events of a thread that waits between them may
+    /// take minutes. When all of them had one stamp, a block that was freed at the end counted as freed at the begin.
     #[inline(always)]
     pub(super) unsafe fn is_stale(this: *mut Thread) -> bool {
         // SAFETY: as above.
         unsafe { Thread::ticks(this) >= STAMP_TICKS }
     }
 
-    /// A stamp is written with these ticks, which are returned.
+    /// Notes that a stamp with these ticks is written, and returns the ticks.
     #[inline(always)]
     pub(super) unsafe fn stamped(this: *mut Thread, passed: u64) -> u64 {
         // SAFETY: as above.
@@ -200,12 +200,12 @@ impl Thread {
         }
     }
 
-    /// Before a new block: the event that says its stack, where stacks are recorded and this one was not to be expected. Once for each
+    /// Writes the event with the stack of a new block, if stacks are recorded and this one was not predicted. Call it once for each
     /// block: the reader does the same.
     #[inline(always)]
     pub(super) unsafe fn put_stack(this: *mut Thread, at: *mut u8, address: u64, size: usize) -> *mut u8 {
-        // SAFETY: as above. A claimed place has room for four events of 40 bytes: this one has at most six, and what may stand
-        // before and behind it at most 65.
+        // SAFETY: as above. A claimed place has room for four events of 40 bytes. This event has at most six bytes, and the
+        // events before and after it at most 65.
         unsafe {
             if !Thread::has_stacks(this) || !is_chosen(address, (*this).stacks) {
                 return at;
@@ -215,7 +215,7 @@ impl Thread {
         }
     }
 
-    /// Writes a new block of any function; before it a stamp, where its address may have been another thread's.
+    /// Writes a new block of any function. If its address may have been another thread's, a stamp is written before it.
     pub(super) unsafe fn put_block(this: *mut Thread, mut at: *mut u8, how: How, address: u64, size: usize) {
         // SAFETY: as above; a claimed place has room for a stamp and an event.
         unsafe {
@@ -232,7 +232,7 @@ impl Thread {
         }
     }
 
-    /// Writes a stamp, and what is read when it is time.
+    /// Writes a stamp, and the reading of memory if it is time.
     pub(super) unsafe fn put_stamp(this: *mut Thread, at: *mut u8) -> *mut u8 {
         // SAFETY: as above; the end leaves room for both behind each event.
         unsafe {
@@ -242,7 +242,7 @@ impl Thread {
             if !begin::ready().is_some_and(|process| process.is_due(now)) {
                 return cursor;
             }
-            // Asked again: a handler of a signal may have forked, and the child has a file of its own.
+            // Calls `ready` again: a signal handler may have forked, and the child has its own file.
             match undisturbed(|| begin::ready()?.sample(now)) {
                 Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
                 None => cursor,
@@ -250,7 +250,7 @@ impl Thread {
         }
     }
 
-    /// Takes the next chunk, and returns the place of its first event; null where there is none.
+    /// Takes the next chunk, and returns the place of its first event; null if there is no chunk.
     unsafe fn refill(this: *mut Thread, process: &Process) -> *mut u8 {
         // SAFETY: as above; the chunk is this thread's alone.
         unsafe {
@@ -262,14 +262,14 @@ impl Thread {
                 if process.has_window() {
                     process.close_chunk((*this).chunk, ticks());
                 }
-                // The pages stay in the file; only this process's view of them goes.
+                // The pages stay in the file; only this process's mapping of them is dropped.
                 libc::madvise(
                     (*this).chunk.map_addr(|at| at & !4095).cast(),
                     (*this).length & !4095,
                     libc::MADV_DONTNEED,
                 );
             }
-            // No longer this thread's, even where there is no other for it now.
+            // This thread no longer has the chunk, even if there is no other chunk for it now.
             ((*this).chunk, (*this).end) = (null_mut(), null_mut());
             Thread::close_short_way(this);
             let wanted = match process.has_window() {
@@ -306,7 +306,7 @@ impl Thread {
             (*this).left = STAMP_EVERY;
             (*this).end = start.add(length - 4 * LONGEST_EVENT);
             let cursor = start.add(CHUNK_HEADER);
-            // A thread whose events bring their own stamps comes to no other place that reads memory.
+            // If a thread's events have their own stamps, this is the only place at which it reads memory.
             match process.sample((*this).stamp) {
                 Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
                 None => cursor,
@@ -315,11 +315,11 @@ impl Thread {
     }
 }
 
-/// A thread's state, and the place of an event, which is the caller's until [`Thread::release`].
+/// A thread's state, and the place of an event. The caller has the place until [`Thread::release`].
 pub(super) type Claimed = (*mut Thread, *mut u8);
 
-/// A call that the short way does not take, with what [`Thread::claim`] returned: begins the process's file or the thread's state,
-/// takes the next chunk, or stamps. None where the call is not recorded.
+/// Handles a call that cannot take the short path; `at` is the result of [`Thread::claim`]. Begins the process's file or the
+/// thread's state, takes the next chunk, or writes a stamp. `None` if the call is not recorded.
 #[cold]
 #[inline(never)]
 pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
@@ -335,7 +335,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
             return Some(stamped_if_due(this, at));
         }
         if begin::ready().is_some_and(Process::is_stopped) {
-            // For good. The end of the thread is still written to its last chunk.
+            // From now on nothing is recorded. The end of the thread is still written to its last chunk.
             Thread::close_short_way(this);
             Thread::release(this, at);
             return None;
@@ -344,7 +344,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
     }
 }
 
-/// The place of an event in a state that no thread has as its own, and that is the caller's until then. None where there is no chunk.
+/// The place of an event in a state that belongs to no thread; the caller has it until the release. `None` if there is no chunk.
 pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Claimed> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -368,7 +368,8 @@ unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     }
 }
 
-/// This thread's state, which is begun here if a handler of a signal has not done so meanwhile. None where it must not record.
+/// This thread's state. It is begun here, unless a signal handler has done so during this call. `None` if the thread must not
+/// record.
 fn begin_thread() -> Option<*mut Thread> {
     let this = tls::get::<Thread>();
     if !this.is_null() {
@@ -387,7 +388,7 @@ fn begin_thread() -> Option<*mut Thread> {
     Some(made)
 }
 
-/// The way of all calls that have no state, no chunk, or whose cursor another call has.
+/// The path of all calls that have no state or no chunk, or whose cursor another call has.
 fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
     unsafe {
@@ -396,14 +397,14 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
             at = Thread::claim(this);
         }
         if at.addr() >= BUSY {
-            // The call that has the cursor was interrupted by this one: it goes on when this one has returned.
+            // This call has interrupted the call that has the cursor. That call continues when this one has returned.
             (&raw mut (*this).cursor).write_volatile(at);
             begin::ready().into_iter().for_each(Process::lose);
             return None;
         }
         if at >= (*this).end {
             if this != tls::get::<Thread>() {
-                // In the child of a fork, which has left this state: the call that was interrupted is not recorded.
+                // In the child of a fork, which has left this state. The interrupted call is not recorded.
                 Thread::release(this, at);
                 return None;
             }
@@ -413,7 +414,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
                 Thread::close_short_way(this);
                 Thread::release(this, if (*this).chunk.is_null() { null_mut() } else { at });
                 if process.is_none() && config::is_off() {
-                    // A child of a fork that cannot make a file of its own.
+                    // A child of a fork that cannot make its own file.
                     tls::set(QUIET);
                 }
                 return None;
@@ -424,7 +425,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
     }
 }
 
-/// The thread's state and the place of an event. None where the call is not recorded.
+/// The thread's state and the place of an event. `None` if the call is not recorded.
 pub(super) fn claim() -> Option<Claimed> {
     let this = tls::get::<Thread>();
     if this <= QUIET {
@@ -438,7 +439,7 @@ pub(super) fn claim() -> Option<Claimed> {
     if is_short { Some((this, at)) } else { claim_slowly(this, at) }
 }
 
-/// Has the end of the thread told to [`ended`].
+/// Registers [`ended`] for the end of the thread.
 fn watch_end(this: *mut Thread) {
     // SAFETY: makes one key for the process; the destructor is ours.
     unsafe {
@@ -460,7 +461,8 @@ fn watch_end(this: *mut Thread) {
     }
 }
 
-/// The thread ends. Destructors of other keys may free after this one: it asks to be called again, as often as it may.
+/// Called when the thread ends. Destructors of other keys may free after this one, so it asks to be called again, as
+/// often as the C library allows.
 unsafe extern "C" fn ended(value: *mut libc::c_void) {
     let this: *mut Thread = value.cast();
     // SAFETY: the value is this thread's state, which is alive until the last call here.
@@ -482,7 +484,7 @@ unsafe fn end(this: *mut Thread) {
         let Some(process) = begin::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {
-            // A handler of a signal left an event by a jump: nobody knows how much of it is there.
+            // A signal handler left an event by a long jump: it is not known how much of the event was written.
             if process.has_window() && !(*this).chunk.is_null() {
                 process.close_chunk((*this).chunk, ticks());
             }

@@ -1,4 +1,4 @@
-//! Two words for each thread. In: nothing. Out: a pointer to the thread's state, and a note about a fork.
+//! Two words for each thread. In: nothing. Out: a pointer to the thread's state, and a value for the child of a fork.
 
 use allocanary_kernel::thread_word;
 
@@ -12,9 +12,9 @@ thread_word! {
 
 thread_word! {
     "allocanary_trace_fork",
-    /// What the calling thread has noted for the child of its fork.
+    /// The value that the calling thread has stored for the child of its fork.
     get_fork,
-    /// Notes something for the child of this thread's fork.
+    /// Stores a value for the child of this thread's fork.
     set_fork
 }
 

@@ -1,4 +1,5 @@
-//! What calls the system inside the recorded program. In: work. Out: its result; the program sees nothing of it.
+//! Runs code that makes system calls inside the recorded program. In: work. Out: its result. The program does not
+//! notice the calls.
 
 use std::ptr::null_mut;
 
@@ -6,12 +7,12 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Signals that an instruction causes: the kernel ends a process in which they are blocked.
+/// Signals that an instruction causes. If they are blocked, the kernel ends the process.
 const OF_INSTRUCTIONS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Does something that calls the system, of which the program must see nothing: its error number stays, a thread that shall
-/// be cancelled is not cancelled in here, where it has the cursor, and signals wait, whose handlers may fork.
+/// Does work that makes system calls, without effects for the program. The error number is restored. The thread is not
+/// cancelled during the work, because it has the cursor. Signals wait, because their handlers may fork.
 pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
     // SAFETY: the thread's own state and error number; sets of signals on the stack, which all-zero bytes are.

@@ -28,7 +28,7 @@ fn tables() -> (Stacks, Resident) {
     (Stacks { nodes, modules }, Resident { mark: 2, ranges: vec![0x1000..0x3000, 0x8000..0x9000] })
 }
 
-/// What a thread's allocations have for stacks, in order.
+/// The stacks of a thread's allocations, in order.
 #[derive(Default)]
 struct Found(Vec<(u64, StackId)>, StackId);
 
@@ -84,7 +84,7 @@ fn a_trace_without_stacks_has_none() {
 #[test]
 fn fuzz_foretold_stacks_are_those_that_were_given() {
     let folder = tempfile::tempdir().unwrap();
-    // Few places and sizes, so that much is foretold and much is not; the seventh is a realloc.
+    // Few places and sizes, so that many stacks are predicted and many are not; the seventh kind of call is a realloc.
     let call = (0_u32..3, 0_u32..12, prop::sample::select(vec![8_u64, 24, 504, 505, 4096, 1 << 20]), 0_u8..7);
     allocanary_testing::fuzz::holds(60, 2, (prop::collection::vec(call, 1..600), 1_u32..4), |(calls, one_in)| {
         let mut built = TraceBuilder::with_stacks(512, one_in);
@@ -126,7 +126,7 @@ fn fuzz_foretold_stacks_are_those_that_were_given() {
     });
 }
 
-/// Each chunk is read by itself: what was lost before it changes nothing.
+/// Each chunk is read by itself: lost chunks before it change nothing.
 #[test]
 fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
     const STEP: u64 = 1000;
@@ -136,7 +136,7 @@ fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
     allocanary_testing::fuzz::holds(100, 2, (prop::collection::vec(call, 1..800), window), |(calls, window)| {
         let (length, lost, one_in, tables_at) = window;
         let mut built = TraceBuilder::windowed_with_stacks(512, length * STEP, lost * STEP, one_in);
-        // Of each thread: the tick, the address and the stack of its allocations, and the ticks of all its events.
+        // For each thread: the tick, the address and the stack of its allocations, and the ticks of all its events.
         let mut wanted: Vec<Vec<(u64, u64, StackId)>> = vec![Vec::new(); 3];
         let mut events: Vec<Vec<u64>> = vec![Vec::new(); 3];
         for (at, (thread, stack, size, is_freed)) in calls.iter().copied().enumerate() {
@@ -170,7 +170,7 @@ fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
             for (ticks, address, stack) in wanted {
                 let stack_found = found.get(address).copied();
                 assert!(stack_found.is_none_or(|found| found == *stack), "{address:x}: {stack_found:?} for {stack}");
-                // Every sixteenth event has a stamp: what lies behind one of the window is there.
+                // Every sixteenth event has a stamp: events after the first stamp in the window are in the window.
                 let before = events[thread].partition_point(|event| event < ticks);
                 if before >= 17 && events[thread][before - 17] >= from {
                     assert_eq!(stack_found, Some(*stack), "{address:x} is in the window");

@@ -1,14 +1,14 @@
-//! Sizes of blocks, and of the spans that hold them. In: a size. Out: a class, and what it has.
+//! Sizes of blocks, and of their spans. In: a size. Out: a class, and the sizes of its blocks and spans.
 
 /// How many there are: the last is of 4 GiB.
 pub(super) const CLASSES: usize = 8 + 4 * (32 - 7);
 /// Sizes of spans: from one page on, each twice the one before.
 pub(super) const ORDERS: usize = 32 - 12 + 1;
 
-/// Blocks up to this size lie in one span with others.
+/// Blocks up to this size share a span with others.
 const SMALL: usize = 8 << 10;
 
-/// The class with the least blocks of at least this size.
+/// The class with the smallest blocks of at least this size.
 pub(super) fn class_of(size: usize) -> Option<usize> {
     let class = match size.max(1) - 1 {
         below @ ..128 => below / 16,

@@ -14,7 +14,7 @@ impl Pool<'_> {
         self.alloc(layout(size, 16), false)
     }
 
-    /// How many of the first bytes of a block's span are 1. What the kernel took back is zeros.
+    /// How many of the first bytes of a block's span are 1. Pages that the kernel took back are zeros.
     fn ones(&self, block: *mut u8, size: usize) -> usize {
         let (first, class) = self.span_of(block);
         assert!(size <= PAGE << order_of(class));
@@ -45,7 +45,7 @@ fn fuzz_blocks_are_one_s_own_until_they_are_freed() {
                 }
                 continue;
             }
-            // Many of few sizes, and some that have a span for each.
+            // Many blocks of few sizes, and some large blocks with a span for each.
             let size = if which % 4 > 0 { size % 100 + 1 } else { size * 5 + 1 };
             let align = if which % 3 == 0 { 1 << log2 } else { 16 };
             let block = pool.alloc(layout(size, align), zeroed);

@@ -9,7 +9,7 @@ use crate::writer::config::{self, Config};
 use crate::writer::memory::map_wiped;
 use crate::writer::undisturbed::undisturbed;
 
-/// The process's state; begins its file at the first call. None where nothing is recorded.
+/// The process's state; begins its file at the first call. `None` if nothing is recorded.
 pub(in crate::writer) fn ready() -> Option<&'static Process> {
     let process = PROCESS.load(SeqCst);
     if !process.is_null() {
@@ -38,7 +38,7 @@ fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
         if new.is_null() {
-            config::turn_off(); // no such kernel, or no memory
+            config::turn_off(); // the kernel does not support it, or there is no memory
             return None;
         }
         page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {

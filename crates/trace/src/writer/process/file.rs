@@ -1,4 +1,4 @@
-//! Making the file of one process: its name, its mapping, its header, and what is said if there can be none.
+//! Makes the file of one process: its name, its mapping, its header, and the message if it cannot be made.
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -14,10 +14,11 @@ use crate::writer::config::Config;
 use crate::writer::memory::{errno, populate};
 use crate::writer::stacks;
 
-/// The shortest file that is worth its begin, in bytes.
+/// The shortest file that is useful, in bytes.
 const LEAST: u64 = 64 << 10;
 
-/// What is needed while a file begins. Not on the stack, which may be a coroutine's of 8 KiB. All zeros is its first state.
+/// Buffers for the begin of a file. They are not on the stack, which may be a coroutine's with 8 KiB. All zeros is the
+/// first state.
 pub(super) struct Scratch {
     program: [u8; 512],
     path: Text<4096>,
@@ -25,7 +26,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Does work with one; an error of the system if there is no memory.
+    /// Calls `work` with new buffers. Returns the system's error if there is no memory.
     pub(super) fn with<R>(work: impl FnOnce(&mut Scratch) -> Result<R, i32>) -> Result<R, i32> {
         let memory = map_zeroed(size_of::<Scratch>()).ok_or(libc::ENOMEM)?;
         // SAFETY: zeros are a valid state, and nobody else knows the memory, which is page-aligned.
@@ -38,7 +39,7 @@ impl Scratch {
 
 /// Creates and maps the file, and writes its header. The error is the system's number.
 pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratch) -> Result<(), i32> {
-    // As long as this process may make a file: the recording then stops there, as at the maximum size.
+    // At most the longest file that this process may make. The recording stops there, as at the maximum size.
     let most = config.limit.min(longest_file()) & !4095;
     if most < LEAST {
         return Err(libc::EFBIG);
@@ -100,7 +101,7 @@ fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     while base == libc::MAP_FAILED && limit >= LEAST {
         // SAFETY: a new mapping of a file that we just made.
         base = unsafe {
-            // The limit that was read may be another by now.
+            // The limit may have changed since it was read.
             if without_write_signals(|| libc::ftruncate(file, limit as libc::off_t)) == 0 {
                 libc::mmap(null_mut(), limit as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0)
             } else {
@@ -119,9 +120,8 @@ fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     }
     // SAFETY: our own mapping of that length.
     unsafe { libc::madvise(base, limit as usize, libc::MADV_DONTFORK) };
-    // Without this the first page that is written brings in, and fills with zeros, as much of the file as the disk reads ahead: with 8 MiB
-    // that was 2 to 15 ms of each process.
-    // SAFETY: as above.
+    // Without this the first write to a page would also read in, and fill with zeros, the disk's whole read-ahead: with 8 MiB this took 2
+    // to 15 ms in each process. SAFETY: as above.
     unsafe { libc::madvise(base, limit as usize, libc::MADV_RANDOM) };
     if !populate(base.cast(), HEADER) {
         return Err(errno());
@@ -129,7 +129,7 @@ fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     Ok((base.cast(), limit))
 }
 
-/// Takes a mapped file as the process's own.
+/// Makes a mapped file the process's file.
 fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: u64) -> Result<(), i32> {
     if config.window > 0 && !process.queue.map(limit / RING as u64) {
         return Err(errno());
@@ -218,7 +218,8 @@ fn write_header(
     started
 }
 
-/// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
+/// Says on standard error why nothing is recorded. The text is built here, because the C library's functions may
+/// allocate.
 pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
     let line = &mut scratch.path;
     line.clear();

@@ -1,14 +1,15 @@
-//! Numbers in the order in which they were added, for all threads, without a lock. In: a number. Out: the first one.
+//! A queue of numbers for all threads, without a lock. In: numbers. Out: the number that was added first.
 //!
 //! The memory is not inherited by a fork, and is not part of RssAnon.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// A queue; all zeros is one without memory.
+/// A queue; all zeros is a queue without memory.
 #[repr(C)]
 pub(super) struct Queue {
-    /// A number and, above it, 32 bits of 1 and its ticket: it is there once they are.
+    /// A number in the lower half. The upper half is a mark of its ticket, whose highest bit is 1; the number is valid
+    /// once the mark is there.
     slots: AtomicPtr<AtomicU64>,
     length: AtomicU64,
     /// The ticket of the first number, and that of the next one that is added.
@@ -22,7 +23,7 @@ const fn mark(ticket: u64) -> u64 {
 }
 
 impl Queue {
-    /// Maps memory for `length` numbers, below 2^32. False where there is none.
+    /// Maps memory for `length` numbers, below 2^32. Returns false if there is none.
     pub(super) fn map(&self, length: u64) -> bool {
         let bytes = length.max(1) as usize * size_of::<AtomicU64>();
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -50,7 +51,7 @@ impl Queue {
         self.slot(ticket).store(mark(ticket) | number, SeqCst);
     }
 
-    /// The first number and its ticket. None where there is none, and while it is being added.
+    /// The first number and its ticket. `None` if the queue is empty, and while the first number is being added.
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         loop {
             let ticket = self.head.load(SeqCst);
@@ -64,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first number, which has this ticket. False where another thread was faster.
+    /// Takes the first number, which has this ticket. Returns false if another thread was faster.
     pub(super) fn take(&self, ticket: u64) -> bool {
         self.head.compare_exchange(ticket, ticket + 1, SeqCst, SeqCst).is_ok()
     }

@@ -8,8 +8,8 @@ use crate::writer::clocks::ticks_and_nanos;
 use crate::writer::stacks;
 
 impl Process {
-    /// Reads RssAnon if it is time, in KiB, and brings the header's clock up to date. Calls the system: the caller sees to
-    /// it that the program is not disturbed.
+    /// Reads RssAnon in KiB, if it is time, and updates the header's clock. It makes system calls: the caller must call it
+    /// within `undisturbed`.
     pub(in crate::writer) fn sample(&self, now: u64) -> Option<u64> {
         if !self.is_due(now) || self.sampling.swap(1, SeqCst) != 0 {
             return None;
@@ -42,8 +42,9 @@ impl Process {
 
 /// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
 ///
-/// Between two readings a process may have more. The kernel keeps its most resident memory. What is in that and is not the
-/// program's RssAnon (files, shared memory, the writer's `own`) is at most what a reading has seen: `most_apart`.
+/// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value also
+/// contains files, shared memory and the writer's `own` memory. The largest sum of these at a reading is `most_apart`,
+/// which is subtracted.
 fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
     let line = |key: &[u8]| allocanary_kernel::sys::line_number(status, key).unwrap_or(0);
     let anonymous = line(b"RssAnon:");

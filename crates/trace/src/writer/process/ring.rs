@@ -1,7 +1,7 @@
-//! The chunks of a window. In: a thread that needs one, or is done with one. Out: the one that it gets.
+//! The chunks of a window. In: a thread that needs a chunk, or has finished one. Out: the chunk that the thread gets.
 //!
-//! The file has places of one length. A thread that ends leaves the rest of its place to one that begins; the place is
-//! closed when nobody writes there, and is used again as a whole. A place of tables is never used again.
+//! The file has places of one length. When a thread ends, a new thread may use the rest of its place. A place is closed
+//! when no thread writes there, and is used again as a whole. A place of tables is never used again.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -12,13 +12,13 @@ use crate::writer::memory::populate;
 /// Length of a place of a window.
 pub(in crate::writer) const RING: usize = 32 << 10;
 
-/// Where the header of a place's first chunk says when the place was closed.
+/// The offset, in the header of a place's first chunk, of the time at which the place was closed.
 const CLOSED: usize = 24;
 
 impl Process {
-    /// Hands out a chunk of the window: the one that was closed first if that was longer ago than the window, else a new
-    /// one, else, at the maximum size, the one that was closed first. None where all are being written: there may be one
-    /// later.
+    /// Hands out a chunk of the window. This is the place that was closed first, if that was longer ago than the window.
+    /// Otherwise it is a new place, or, at the maximum size, the place that was closed first. `None` if threads write to
+    /// all places; there may be one later.
     pub(in crate::writer) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
         if self.is_stopped() {
             return None;
@@ -26,7 +26,7 @@ impl Process {
         let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
         let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
         let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
-        // Another turn only where another thread was faster.
+        // Repeats only if another thread was faster.
         loop {
             let offset = used.load(SeqCst);
             let may_grow = offset + RING as u64 <= limit;
@@ -62,7 +62,8 @@ impl Process {
         (self.limit.load(Relaxed).saturating_sub(HEADER as u64) / RING as u64) / 2
     }
 
-    /// Hands out a place for tables, which nobody else ever gets. None where they have their share, or all others are being written.
+    /// Hands out a place for tables, which is never used for anything else. `None` if the tables have their share, or if threads
+    /// write to all other places.
     #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn table_place(&self, now: u64) -> Option<(u64, *mut u8)> {
         let one_more = |places| (places < self.most_table_places()).then_some(places + 1);
@@ -74,7 +75,7 @@ impl Process {
         place.map(|(offset, start, _)| (offset, start))
     }
 
-    /// Whether tables have less than their share, and the recording goes on.
+    /// Whether tables have less than their share, and the recording has not stopped.
     #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn may_have_table_place(&self) -> bool {
         !self.is_stopped() && self.table_places.load(SeqCst) < self.most_table_places()
@@ -92,13 +93,13 @@ impl Process {
         self.long(HEADER + place as usize * RING + CLOSED)
     }
 
-    /// Empties a place that is this thread's alone: what it had is no longer in the window.
+    /// Empties a place that only this thread uses: its content is no longer in the window.
     fn empty(&self, place: u64) -> (u64, *mut u8, usize) {
         self.long(at::HORIZON).fetch_max(self.closed(place).load(SeqCst), SeqCst);
         let offset = HEADER as u64 + place * RING as u64;
         // The magic goes first: a reader of a killed program skips a chunk that is half erased.
         self.word(offset as usize).store(0, SeqCst);
-        // SAFETY: the range lies within the mapping, and the caller says that it is this thread's alone.
+        // SAFETY: the range is within the mapping, and the caller promises that only this thread uses it.
         let start = unsafe {
             let start = self.base.load(Relaxed).add(offset as usize);
             start.write_bytes(0, RING);
@@ -107,8 +108,8 @@ impl Process {
         (offset, start, RING)
     }
 
-    /// The place that was closed the longest time ago: when, its number, and where it was found. A place with a rest (room behind the
-    /// chunk of an ended thread) is in the table of rests; every other closed place is in the queue.
+    /// The place that was closed first: the time, its number, and where it was found. A place with a rest (room after the chunk of an
+    /// ended thread) is in the table of rests; every other closed place is in the queue.
     fn oldest(&self) -> Option<(u64, u64, Found)> {
         let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
         let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));
@@ -125,14 +126,14 @@ impl Process {
         Some((offset, unsafe { self.base.load(Relaxed).add(offset as usize) }, length))
     }
 
-    /// The thread is done with a chunk of the window.
+    /// Closes a chunk of the window that the thread has finished.
     pub(in crate::writer) fn close_chunk(&self, start: *mut u8, now: u64) {
         let place = place_of(self.offset(start));
         self.closed(place).store(now.max(1), SeqCst);
         self.queue.add(place);
     }
 
-    /// The thread ends, and uses no more of its chunk than its first `used` bytes.
+    /// Ends the chunk of a thread that ends and has used the first `used` bytes of it.
     pub(in crate::writer) fn end_chunk(&self, start: *mut u8, used: usize, length: usize, now: u64) {
         let place = place_of(self.offset(start));
         self.closed(place).store(now.max(1), SeqCst);

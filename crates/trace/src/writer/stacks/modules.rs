@@ -1,4 +1,4 @@
-//! The files with code in which frames lie. In: what the dynamic linker says of them. Out: a record of each in the mapped file.
+//! The files with the code of frames. In: their data from the dynamic linker. Out: a record of each in the mapped file.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
@@ -12,21 +12,22 @@ use super::room::Room;
 use crate::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
 use crate::writer::undisturbed::undisturbed;
 
-/// Files that are told at most; frames in others have an address only.
+/// The most files that are recorded. Frames in other files have only an address.
 const MOST: usize = 1024;
 /// Length of a chunk without a window: a path has at most 4096 bytes.
 const CHUNK: usize = 8192;
 
-/// A file that is told.
+/// A recorded file.
 #[repr(C)]
 struct Known {
     start: AtomicU64,
     end: AtomicU64,
-    /// Of all that is written of it.
+    /// The hash of its whole record.
     hash: AtomicU64,
     /// How often rules had been forgotten when it was last seen.
     forgotten: AtomicU64,
-    /// Where it stands in the order in which files were mapped: of two that had an address, the higher one has it now.
+    /// Its number in the order in which files were mapped. Of two files that had an address, the one with the higher
+    /// number has it now.
     mapped: AtomicU64,
 }
 
@@ -38,17 +39,18 @@ pub(super) struct Modules {
     count: AtomicUsize,
     /// The last number of `mapped`.
     last: AtomicU64,
-    /// 1 once a file lies where another one was.
+    /// 1 once a file is at the addresses of an earlier one.
     is_reused: AtomicU32,
-    /// The present chunk, and what is used of it.
+    /// The present chunk, and its used bytes.
     chunk: AtomicPtr<u8>,
     used: AtomicUsize,
-    /// A path. Not on the stack: a coroutine's may have a few KiB. It is the thread's that has `busy`.
+    /// A buffer for a path. It is not on the stack, because a coroutine's may have a few KiB. The thread that has set
+    /// `busy` uses it.
     absolute: UnsafeCell<[u8; 512]>,
     known: [Known; MOST],
 }
 
-// SAFETY: all is atomic but the path, which only the thread that has `busy` reads and writes.
+// SAFETY: all fields are atomic but the path, which only the thread that has set `busy` reads and writes.
 unsafe impl Sync for Modules {}
 
 impl Modules {
@@ -56,13 +58,13 @@ impl Modules {
         &self.known[..self.count.load(Acquire).min(MOST)]
     }
 
-    /// Whether an address may have been two files', one after the other.
+    /// Whether two files may have had the same address, one after the other.
     #[inline(always)]
     pub(super) fn is_reused(&self) -> bool {
         self.is_reused.load(Relaxed) != 0
     }
 
-    /// The number of the file, from 1 on, that a return address lies in now; 0 for none that was told.
+    /// The number, from 1 on, of the file that has this return address now; 0 if no recorded file has it.
     pub(super) fn number_of(&self, pc: u64) -> u32 {
         let call = pc.wrapping_sub(1);
         let has = |known: &Known| (known.start.load(Relaxed)..known.end.load(Relaxed)).contains(&call);
@@ -70,8 +72,8 @@ impl Modules {
         all.max_by_key(|(_, known)| known.mapped.load(Relaxed)).map_or(0, |(at, _)| at as u32 + 1)
     }
 
-    /// Tells a file at its first frame; libraries were closed so many times before. False while another thread tells one, or where there is
-    /// no room for the moment: this one is then told at its next frame.
+    /// Records a file at its first frame. `forgotten` is how often libraries were closed before. Returns false while another thread records
+    /// a file, or if there is no room at the moment: then this file is recorded at its next frame.
     pub(super) fn find_or_add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
             (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
@@ -88,7 +90,7 @@ impl Modules {
         is_done
     }
 
-    /// False if it is to be told again: there may be room later.
+    /// Returns false if it must be tried again: there may be room later.
     fn add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let Some(base) = room.base() else { return true };
         let path = match object.path() {
@@ -96,8 +98,7 @@ impl Modules {
             b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
             path => path,
         };
-        // A library that was opened by a path from the folder of then, or that its `rpath` names so.
-        // SAFETY: `busy` is this thread's.
+        // The library was opened by a relative path, or its `rpath` is relative. SAFETY: `busy` is this thread's.
         let absolute = unsafe { &mut *self.absolute.get() };
         let length = if path.contains(&b'/') && path[0] != b'/' { file_at(object.start, absolute) } else { 0 };
         let path = if length > 0 { &absolute[..length] } else { path };
@@ -107,7 +108,7 @@ impl Modules {
         hash.add(path);
         hash.add(object.build_id());
         let mapped = self.last.fetch_add(1, Relaxed) + 1;
-        // The same file at the same place, which was closed and opened again, or stayed while another one was closed.
+        // The same file at the same address. It was closed and opened again, or it stayed while another one was closed.
         if let Some(known) = self.known().iter().find(|known| known.hash.load(Relaxed) == hash.value()) {
             known.mapped.store(mapped, Relaxed);
             known.forgotten.store(forgotten, Relaxed);
@@ -136,7 +137,7 @@ impl Modules {
         for _ in 0..2 {
             let (chunk, used) = (self.chunk.load(Relaxed), self.used.load(Relaxed));
             if !chunk.is_null() {
-                // SAFETY: the rest of the chunk, which is this thread's alone while it is busy.
+                // SAFETY: the rest of the chunk, which only this thread uses while it has set `busy`.
                 let rest = unsafe { std::slice::from_raw_parts_mut(chunk.add(used), length - used) };
                 if let Some(written) = put_module(rest, numbers, path, build_id) {
                     self.used.store(used + written, Relaxed);

@@ -1,8 +1,8 @@
 //! The nodes of all stacks, without a lock. In: a parent and a return address. Out: their number, and the node in the mapped file.
 //!
-//! Numbers are given in the order of first use. An index of several tables finds them: in a table a node may be in the eight places of one
-//! line of the processor's cache. If all eight are taken, it is in the next table, which has four times as many. A place that
-//! is taken stays so.
+//! Numbers are given in the order of first use. An index of several tables finds them. In each table a node can be in one of eight places,
+//! which are one line of the processor's cache. If all eight are taken, the node is in the next table, which has four times as many
+//! places. A place that is taken is never freed.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
@@ -33,7 +33,7 @@ pub(super) struct Nodes {
     count: AtomicU32,
     /// Bytes of the index.
     bytes: AtomicU64,
-    /// Of each place: 32 bits of the hash, 32 of the number; 0 is free.
+    /// Each place has 32 bits of the hash and 32 bits of the number; 0 is a free place.
     index: [AtomicPtr<AtomicU64>; LEVELS],
     chunks: [AtomicPtr<u8>; CHUNKS],
 }
@@ -50,7 +50,8 @@ impl Nodes {
         self.bytes.load(Relaxed)
     }
 
-    /// The number of a node. None if there is no room. The same address in another file is another node.
+    /// Finds or adds a node, and returns its number. `None` if there is no room. The same address in another file is
+    /// another node.
     pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64, modules: &Modules) -> Option<StackId> {
         let module = modules.is_reused().then(|| modules.number_of(pc));
         let hash = hash_of(parent, pc);
@@ -73,7 +74,7 @@ impl Nodes {
                     };
                     match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
                         Ok(_) => return Some(added),
-                        // Another thread was faster, perhaps with the same node: ours then stays unused.
+                        // Another thread was faster, perhaps with the same node. Then our number stays unused.
                         Err(now) => entry = now,
                     }
                 }
@@ -101,7 +102,7 @@ impl Nodes {
         }
         match self.index[level].compare_exchange(null_mut(), made, AcqRel, Acquire) {
             Ok(_) => {
-                // All of it is then resident, and counted as the recorder's.
+                // This makes the whole table resident, and it is counted as the recorder's memory.
                 populate(made.cast(), bytes);
                 self.bytes.fetch_add(bytes as u64, Relaxed);
                 Some(made)
@@ -122,7 +123,7 @@ impl Nodes {
         (!chunk.is_null()).then(|| unsafe { chunk.add(CHUNK_HEADER + at % OF_CHUNK * NODE).cast() })
     }
 
-    /// `module` where it matters.
+    /// Whether a number is this node. `module` is compared only if addresses were used by more than one file.
     fn is_node(&self, node: StackId, parent: StackId, pc: u64, module: Option<u32>) -> bool {
         // SAFETY: the two words of a node.
         let Some((at, of)) =
@@ -136,7 +137,7 @@ impl Nodes {
     /// Writes a new node.
     #[cold]
     fn add(&self, room: &Room, parent: StackId, pc: u64, module: u32) -> Option<StackId> {
-        // Full: the number must not go on, and begin again some day.
+        // Full. The counter must not increase further, because it could overflow.
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
         }
@@ -154,7 +155,7 @@ impl Nodes {
         Some(node)
     }
 
-    /// Makes the chunk of the node behind so many, if it is not there.
+    /// Makes the chunk of node number `at`, if it does not exist.
     fn make_room(&self, room: &Room, at: usize) -> Option<()> {
         let is_there = self.place(at as StackId + 1).is_some();
         if is_there { Some(()) } else { undisturbed(|| self.make_chunk(room, at / OF_CHUNK)) }

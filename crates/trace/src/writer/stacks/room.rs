@@ -13,26 +13,28 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// The mapped file. None in the child of a fork that has interrupted this.
+    /// The mapped file. `None` in the child of a fork that has interrupted this call.
     pub(super) fn base(&self) -> Option<*mut u8> {
         let base = self.base.load(SeqCst);
         (!base.is_null() && base == self.process.base()).then_some(base)
     }
 
-    /// Counts one more in an 8-byte field of the file's header. Not in the child of a fork that has interrupted this: it has no file.
+    /// Adds one to an 8-byte field of the file's header. Does nothing in the child of a fork that has interrupted this call, because
+    /// it has no file.
     pub(super) fn count(&self, field: usize) {
         if let Some(base) = self.base() {
-            // SAFETY: the header of the mapped file, where the field is aligned. After a fork right here private memory is at its place.
+            // SAFETY: an aligned field in the header of the mapped file. If a fork happens right here, the child has private memory in
+            // its place.
             unsafe { AtomicU64::from_ptr(base.add(field).cast()) }.fetch_add(1, Relaxed);
         }
     }
 
-    /// Whether there may be a part later although there is none now: all others are being written.
+    /// Whether there may be a part later although there is none now, because threads write to all others.
     pub(super) fn may_come(&self) -> bool {
         self.base().is_some() && self.process.has_window() && self.process.may_have_table_place()
     }
 
-    /// The length of a part for tables that usually have so many bytes: in a window it is a whole place.
+    /// The length of a part for tables: `usual` bytes, but in a window a whole place.
     pub(super) fn length(&self, usual: usize) -> usize {
         if self.process.has_window() { RING } else { usual }
     }
@@ -47,12 +49,12 @@ impl Room<'_> {
         Some((offset, start))
     }
 
-    /// Takes back a part in which another thread was faster to begin a table. Its headers are written.
+    /// Takes back a part that is not needed, because another thread was faster. Its headers are already written.
     pub(super) fn give_back(&self, start: *mut u8) {
         if self.process.has_window() {
             self.process.give_back(start, ticks());
         } else {
-            // SAFETY: the header of a part that is this thread's alone. The range stays empty, and a reader skips zeros.
+            // SAFETY: the header of a part that only this thread has. The range stays empty, and a reader skips zeros.
             unsafe { start.write_bytes(0, CHUNK_HEADER) };
         }
     }

@@ -1,4 +1,4 @@
-//! What a window keeps. Threads that are made up take chunks and are done with them; a tick is a chunk.
+//! Tests which chunks a window keeps. Simulated threads take chunks and finish them; a tick is a chunk.
 
 use std::collections::BTreeSet;
 use std::ptr::null_mut;
@@ -28,7 +28,7 @@ impl Ring {
         Ring { process, file, limit }
     }
 
-    /// Chunks that have events after everything that was lost: what a reader has.
+    /// Chunks with events after everything that was lost: the chunks that a reader uses.
     fn kept(&self) -> usize {
         let horizon = self.process.long(at::HORIZON).load(SeqCst);
         let places = (HEADER..self.used()).step_by(RING);
@@ -48,8 +48,8 @@ impl Drop for Ring {
     }
 }
 
-/// Lets threads take `steps` chunks. Thread `n` is one of `threads`, and is as fast as `speed` says. Calls `check` after
-/// each step.
+/// Lets `threads` threads take `steps` chunks in all. Thread `n` has the speed `speed(n)`. Calls `check` after each
+/// step.
 fn play(ring: &Ring, threads: usize, steps: u64, speed: fn(usize) -> u64, mut check: impl FnMut(u64)) {
     let mut held = vec![null_mut::<u8>(); threads];
     let whole: u64 = (0..threads).map(speed).sum();
@@ -101,7 +101,7 @@ fn a_file_is_as_long_as_its_window() {
         for (speeds, speed) in [("alike", ALIKE), ("some slow", SOME_SLOW)] {
             let ring = Ring::new(HEADER + 1000 * RING, window);
             play(&ring, threads, 10 * window, speed, |now| {
-                // All that was closed in the window is there.
+                // All chunks that were closed in the window are kept.
                 let horizon = ring.process.long(at::HORIZON).load(SeqCst);
                 assert!(now < window || horizon <= now - window, "{window}: {horizon} at {now}");
             });
@@ -135,7 +135,7 @@ fn no_two_threads_have_one_chunk() {
             for step in 1..=20_000 {
                 let rest = if step % 3 == 0 { process.ring_rest() } else { None };
                 rests += usize::from(rest.is_some());
-                // None is there while a thread that gives one back is not done. There are more than threads.
+                // There may be none while a thread is giving one back. There are more places than threads.
                 let whole = || loop {
                     match process.ring_chunk(step) {
                         Some(chunk) => break chunk,
@@ -165,7 +165,7 @@ fn no_two_threads_have_one_chunk() {
     assert_eq!(rest.len(), 12, "{rest:?}");
 }
 
-/// Stacks of a window: what an event names must be there for as long as the file is written.
+/// Stacks of a window: the nodes that events name must stay in the file as long as it is written.
 #[test]
 fn a_place_of_tables_is_never_used_again() {
     // 9 places, of which tables may have 4.
@@ -187,7 +187,7 @@ fn a_place_of_tables_is_never_used_again() {
         let place = unsafe { std::slice::from_raw_parts(ring.file.add(*offset), RING) };
         assert!(place.iter().all(|byte| *byte == at as u8 + 1), "the place at {offset} was written by others");
     }
-    // One that was not needed is a place as others are.
+    // A place that was not needed is used like any other.
     ring.process.give_back(ring.process.base().map_addr(|base| base + tables[0]), 1002);
     let again: Vec<u64> = std::iter::from_fn(|| ring.process.ring_chunk(2000)).map(|chunk| chunk.0).collect();
     assert!(again.contains(&(tables[0] as u64)), "{again:?}");

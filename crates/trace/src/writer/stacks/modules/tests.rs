@@ -1,4 +1,4 @@
-//! Files that are told where a window has no room for the moment, or for good.
+//! Recording files when a window has no room at the moment, or never.
 
 use std::alloc::{Layout, alloc_zeroed};
 
@@ -40,7 +40,7 @@ fn a_file_that_never_has_room_is_not_asked_for_again() {
     let room = Room { process: &ring.process, base: &base };
     let object = object();
     assert!(modules.find_or_add(&room, &object, 0) && modules.known().is_empty());
-    // In the child of a fork the file is another one, or none.
+    // In the child of a fork there is another file, or none.
     let base = AtomicPtr::new(std::ptr::null_mut());
     let room = Room { process: &ring.process, base: &base };
     room.count(at::NO_ROOM);

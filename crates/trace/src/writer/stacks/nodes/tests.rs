@@ -12,7 +12,7 @@ fn empty() -> Box<Nodes> {
     unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Nodes>()).cast()) }
 }
 
-/// What a reader finds in the file: of each node its address and its parent.
+/// The nodes that a reader finds in the file: address and parent of each.
 fn written(ring: &Ring) -> Vec<(u64, StackId)> {
     // SAFETY: the file is mapped, and no thread writes any more.
     let file = unsafe { std::slice::from_raw_parts(ring.file, ring.used()) };
@@ -39,7 +39,7 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
     let room = || Room { process: &ring.process, base: &base };
     let modules = super::super::modules::tests::empty();
     let barrier = Barrier::new(THREADS as usize);
-    // Every second node is every thread's, the others are its own.
+    // Every second node is common to all threads; the others belong to one thread.
     let pc_of = |thread: u64, at: u64| 0x1000 + at * 16 + if at.is_multiple_of(2) { 0 } else { (thread + 1) << 40 };
     let given: Vec<Vec<Option<StackId>>> = std::thread::scope(|scope| {
         let work = |thread| {
@@ -55,8 +55,9 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         for (at, node) in given.iter().enumerate() {
             let pc = pc_of(thread as u64, at as u64);
             let again = nodes.find_or_add(&room(), 0, pc, &modules);
-            // Near the end of the share a thread may find no room although some is left: another thread has added the same node
-            // right before, or holds the last place and gives it back, or has not yet said where it is.
+            // Near the end of the share a thread may find no room although there is some. Another thread may have just added
+            // the same node. It may have taken the last place and be about to give it back, or it may not have published the
+            // place yet.
             assert!(again == *node || node.is_none(), "thread {thread}, node {at}: {node:?}, then {again:?}");
             if let Some(node) = node {
                 assert_eq!(found[*node as usize], (pc, 0), "thread {thread}, node {at}");
@@ -64,10 +65,10 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         }
     }
     let kept: std::collections::BTreeSet<StackId> = given.into_iter().flatten().flatten().collect();
-    // Nodes are lost only where threads added the same one: at most five of twelve.
+    // Numbers are lost only if threads added the same node at the same time: at most five of twelve.
     assert!(kept.len() > 10_000 && kept.len() <= 20_440, "{}", kept.len());
     assert_eq!(ring.process.table_place(1), None, "the share is used up");
-    // What was taken and not needed is a place for events.
+    // A place that was taken and not needed is used for events.
     let rest = std::iter::from_fn(|| ring.process.ring_chunk(1 << 50)).count();
     assert_eq!(rest, 10);
 }
