@@ -1,5 +1,5 @@
-//! What sites hold more of than they did in another trace. In: sites of an earlier and of a later trace. Out: the difference of each, and
-//! which are beyond a limit.
+//! Compares the sites of two traces. In: the sites of an earlier and of a later trace. Out: the growth of each site, and which sites are
+//! beyond a limit.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::sites::Found;
 /// The short word of a moment that the user gives.
 pub const TIME: &str = "time";
 
-/// What a site holds: its live bytes, and those that it pins.
+/// The bytes that a site holds: its live bytes, and those that it pins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     /// Bytes of its live blocks.
@@ -24,25 +24,25 @@ impl Holds {
     }
 }
 
-/// What is compared with: the sites of an earlier trace.
+/// The sites of an earlier trace, with which a later one is compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Before {
     /// The moment's short word, see [`crate::Moment::name`].
     pub at: String,
-    /// Nanoseconds after the start, where the user gave the time.
+    /// Nanoseconds after the start, if the user gave a time.
     pub time: Option<u64>,
     /// The grouping's name.
     pub by: String,
-    /// Resident bytes of the heap; of pages that hold blocks if others were not known.
+    /// Resident bytes of the heap; only those of pages with blocks if the resident pages were not known.
     pub resident: u64,
-    /// Empty pages; `None` where it was not known which pages were resident.
+    /// Bytes of empty pages; `None` if the resident pages were not known.
     pub empty: Option<u64>,
-    /// Each site's name and module, and what it holds.
+    /// Each site's name and module, and the bytes that it holds.
     pub sites: Vec<(String, String, Holds)>,
 }
 
 impl Before {
-    /// Of a trace.
+    /// The sites of a trace.
     pub fn of(found: &Found) -> Before {
         let by = crate::fold::BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
         let holds = |site: &crate::Site| Holds { live: site.live, pinned: site.share.pinned };
@@ -57,7 +57,7 @@ impl Before {
     }
 }
 
-/// A site in both traces. One that is in one of them only holds nothing in the other.
+/// A site in both traces. A site that only one trace has holds 0 bytes in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// What it is called.
@@ -71,7 +71,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// How many bytes more it holds.
+    /// The growth of the bytes that it holds.
     pub fn growth(&self) -> i128 {
         i128::from(self.new.all()) - i128::from(self.old.all())
     }
@@ -96,8 +96,8 @@ pub fn changes(old: &Before, new: &Before) -> Vec<Change> {
     all
 }
 
-/// A program or a library of another version may have another name: a site that only the earlier trace has, and one of the same name
-/// that only the later one has, are one site if there is no third of that name.
+/// Another version of a program or library may have another file name. A site that only the earlier trace has, and a site of the
+/// same name that only the later trace has, are one site if no third site has that name.
 fn under_new_names(all: Vec<Change>) -> Vec<Change> {
     let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, change) in all.iter().enumerate() {
@@ -119,7 +119,8 @@ fn under_new_names(all: Vec<Change>) -> Vec<Change> {
     out.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(change, _)| change).collect()
 }
 
-/// Whether a site grew by more than this share of the old heap. Of the heap and not of the site: a site of a few KiB doubles easily.
+/// Whether a site grew by more than this share of the old heap. The share is of the heap and not of the site, because a site of a
+/// few KiB doubles easily.
 pub fn is_beyond(change: &Change, old: &Before, most: f64) -> bool {
     change.growth() as f64 > most * old.resident as f64
 }
@@ -133,7 +134,7 @@ mod tests {
     use crate::sites::find;
     use crate::{By, Folding};
 
-    /// What is found in a made-up trace: one page with a block of each of these sites and sizes. A site is its return address.
+    /// The result for a synthetic trace: one page with a block of each of these sites and sizes. A site is its return address.
     fn found(blocks: &[(u64, u64)]) -> Found {
         let pcs: Vec<[u64; 1]> = blocks.iter().map(|(pc, _)| [*pc]).collect();
         let (stacks, ids) = stacks(&pcs.iter().map(|pc| &pc[..]).collect::<Vec<_>>());
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_site_s_growth_is_of_what_it_holds_in_both_traces() {
-        // Whole pages: what is live, and what is pinned beside it.
+        // Whole pages, with live and pinned bytes.
         let old = Before::of(&found(&[(0x10, 4096), (0x20, 100), (0x30, 8192)]));
         let new = Before::of(&found(&[(0x10, 4000), (0x20, 8192), (0x40, 50)]));
         assert_eq!((old.resident, old.at.as_str(), old.by.as_str()), (16384, "time", "function"));

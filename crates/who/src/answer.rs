@@ -1,4 +1,4 @@
-//! What is found, in one sentence. In: sites and pages. Out: text, and the word for a script.
+//! The answer in one sentence. In: sites and pages. Out: text, and the word for a script.
 
 use allocanary_kernel::units::Bytes;
 
@@ -6,12 +6,12 @@ use crate::fold::By;
 use crate::sites::{Found, Site};
 use crate::under::Under;
 
-/// A part of the heap below this share is not worth a sentence.
+/// A part of the heap below this share is not mentioned.
 const WORTH: f64 = 0.1;
-/// Sites that are named.
+/// The most sites that are named.
 const NAMED: usize = 3;
 
-/// What the free memory is.
+/// The state of the free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Pinned by survivors of sites.
@@ -22,12 +22,12 @@ pub enum Choice {
     Both,
     /// Live blocks fill it.
     Live,
-    /// No block was alive and no page known to be resident.
+    /// No block was live, and no page was known to be resident.
     Nothing,
 }
 
 impl Choice {
-    /// What the free memory is for the most part.
+    /// The state of most of the free memory.
     pub fn of(found: &Found) -> Choice {
         let resident = found.pages.resident();
         let is_worth = |bytes: u64| bytes as f64 >= WORTH * resident as f64;
@@ -52,7 +52,7 @@ impl Choice {
     }
 }
 
-/// The sites to name: the fewest that pin half of what is pinned, three at most.
+/// The sites to name: the smallest number that together pin half of the pinned bytes, at most three.
 pub fn culprits(found: &Found) -> Vec<&Site> {
     let pinned = found.pages.pinned();
     let mut sum = 0;
@@ -67,7 +67,7 @@ pub fn culprits(found: &Found) -> Vec<&Site> {
     named
 }
 
-/// The answer in words; with what is pinned under another allocator.
+/// The answer in words, with the pinned bytes under another allocator if there is one.
 pub fn sentence(found: &Found, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
@@ -103,7 +103,7 @@ pub fn sentence(found: &Found, under: Option<&Under>) -> String {
     }
 }
 
-/// The same of the last seconds only: what is free may be of blocks from before.
+/// The same for a trace of the last seconds only: bytes that seem free may belong to older blocks.
 fn of_window(found: &Found, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
@@ -142,7 +142,8 @@ fn of_window(found: &Found, under: Option<&Under>) -> String {
     }
 }
 
-/// `; under jemalloc it is 33.0 MiB of 60.1 MiB, by survivors of `` `createStringObject` ``. The sites only where others are named.
+/// `; under jemalloc it is 33.0 MiB of 60.1 MiB, by survivors of `` `createStringObject` ``. The sites are named only if they
+/// differ.
 fn there(found: &Found, under: &Under) -> String {
     let (candidate, pages) = (&under.candidate, &under.found.pages);
     let of = format!("; under {candidate} it is {} of {}", Bytes(pages.pinned()), Bytes(pages.resident()));
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
     }
 
-    /// Blocks from before the window may have what seems free.
+    /// Blocks from before the window may have the bytes that seem free.
     #[test]
     fn of_a_window_nothing_is_claimed_that_older_blocks_may_explain() {
         let windowed = |sites: &[(&str, u64)], live, empty: Option<u64>| {

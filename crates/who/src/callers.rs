@@ -1,5 +1,5 @@
-//! Who calls a site. In: groups of stacks, and what each stack holds. Out: a tree: the site, the functions that call it, those that call
-//! these. Its depth is bounded, and small branches are added up.
+//! The callers of a site. In: groups of stacks, and the figures of each stack. Out: a tree of the site, the functions that call it, and
+//! their callers. Its depth is bounded, and small branches are added up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use crate::order::Order;
 use crate::sites::{Found, OfStack, Site, stacks};
 use crate::tally::Taken;
 
-/// Functions from the site outwards, the site among them.
+/// The most functions from the site outwards, including the site.
 pub const DEPTH: usize = 12;
-/// A branch with a smaller part of the site's figure is not shown by itself.
+/// A branch with a smaller share of the site's figure is not shown separately.
 pub const LEAST: f64 = 0.01;
 
-/// What the stacks through a function hold and did.
+/// The figures of all stacks through a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Bytes that they pin: of the site's, in the proportions in which its stacks pin if each is a site.
+    /// Bytes that they pin. The site's pinned bytes are divided in the proportions in which its stacks would pin if
+    /// each were a site.
     pub pinned: u64,
     /// Bytes of live blocks.
     pub live: u64,
@@ -40,7 +41,7 @@ impl Figures {
         self.blocks += other.blocks;
     }
 
-    /// The one by which sites are sorted.
+    /// The figure by which sites are sorted.
     fn by(self, order: Order) -> u64 {
         match order {
             Order::Pinned => self.pinned,
@@ -50,7 +51,7 @@ impl Figures {
     }
 }
 
-/// A function, and who calls it on the way to the site.
+/// A function, and its callers on the way to the site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// What it is called.
@@ -61,9 +62,9 @@ pub struct Caller {
     pub figures: Figures,
     /// Its callers, the largest first.
     pub callers: Vec<Caller>,
-    /// How many smaller callers there are besides, and their sum.
+    /// The number of smaller callers that are not shown, and their sum.
     pub others: (usize, Figures),
-    /// Whether it has callers that are deeper than the tree.
+    /// Whether it has callers beyond the tree's depth.
     pub is_deeper: bool,
 }
 
@@ -131,7 +132,7 @@ fn tree(
         };
         let frames = if one.stack == 0 { Vec::new() } else { names.stack(one.stack) };
         let outer = site(&frames, &groups.folding).map_or(0, |at| at + 1);
-        // What starts the program or the thread says nothing.
+        // The functions that start the program or the thread are left out.
         let end = frames.iter().rposition(|frame| !is_runtime(frame)).map_or(0, |last| last + 1);
         let (mut at, mut depth) = (0, 1);
         nodes[0].figures.add(figures);
@@ -154,7 +155,7 @@ fn tree(
     shown(&nodes, 0, order, least)
 }
 
-/// A function; its line where sites are lines.
+/// The name of a function; with its line if sites are lines.
 fn name(frame: &Frame, found: &Found) -> String {
     label(frame, if found.by == By::Line { By::Line } else { By::Function })
 }
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(three.callers.iter().map(|caller| caller.figures.live).collect::<Vec<_>>(), [8192, 4096]);
         assert_eq!((two.name.as_str(), two.callers[0].name.as_str()), ("0x2", "0x1"));
         assert_eq!((tree.others.0, tree.others.1.live), (2, 15));
-        // What the site pins is divided among its stacks.
+        // The site's pinned bytes are divided among its stacks.
         assert_eq!(tree.figures.pinned, 2 * 4096 - 15);
     }
 

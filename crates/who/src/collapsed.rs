@@ -1,5 +1,5 @@
-//! Stacks in a line each, and a flamegraph of them. In: stacks with their figures, names. Out: text; SVG.
-//! The figure is what sites are sorted by: bytes that are pinned, live, or allocated.
+//! Stacks as lines, one for each stack, and a flamegraph of them. In: stacks with their figures, names. Out: text; SVG.
+//! The figure is the one by which sites are sorted: pinned, live, or allocated bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::order::Order;
 use crate::sites::OfStack;
 
-/// The bytes of a stack that an order is about.
+/// The bytes of a stack by which an order sorts.
 fn bytes(of: &OfStack, order: Order) -> u64 {
     match order {
         Order::Pinned => of.pinned,
@@ -18,7 +18,7 @@ fn bytes(of: &OfStack, order: Order) -> u64 {
     }
 }
 
-/// What the bytes of an order are.
+/// The name of an order's bytes.
 pub fn what(order: Order) -> &'static str {
     match order {
         Order::Pinned => "pinned",
@@ -43,12 +43,12 @@ pub fn collapsed(of: &[OfStack], names: &mut Names<'_>, order: Order) -> String 
     lines.iter().map(|(line, bytes)| format!("{line} {bytes}\n")).collect()
 }
 
-/// A name that ends no frame and no line.
+/// A name without the characters that end a frame or a line.
 fn plain(name: &str) -> String {
     allocanary_kernel::terminal::in_one_line(&name.replace(';', ":"))
 }
 
-/// A picture of the lines of [`collapsed`]. `of` is whose bytes they are, and when: it has a line of its own, so that a telephone shows
+/// A picture of the lines of [`collapsed`]. `of` says whose bytes they are, and when. It is on a separate line, so that a phone shows
 /// all of it.
 pub fn flamegraph(of: &str, lines: &str, order: Order) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
@@ -56,7 +56,8 @@ pub fn flamegraph(of: &str, lines: &str, order: Order) -> Result<Vec<u8>, String
     drawn(options, lines, order)
 }
 
-/// The same for a page that says itself whose bytes they are. Frames that have less than 0.1 % of all are left out: a page is mailed.
+/// The same for a page that itself says whose bytes they are. Frames with less than 0.1 % of all bytes are left out, because pages
+/// are sent by mail.
 pub fn flamegraph_of_page(lines: &str, order: Order) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.min_width = 0.1;
@@ -69,7 +70,7 @@ fn drawn(mut options: Options<'_>, lines: &str, order: Order) -> Result<Vec<u8>,
     options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, lines.lines(), &mut svg).map_err(|error| error.to_string())?;
-    // The way to search is nearly invisible until the pointer is on it, and a finger never is.
+    // The search button is nearly invisible until the pointer is on it, which does not work with a finger.
     let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
     Ok(svg.replace("opacity:0.1;", "opacity:0.7;").into_bytes())
 }

@@ -1,13 +1,15 @@
-//! How live bytes went over time. In: the live bytes of each stack or thread at even times of a trace. Out: those of each site.
-//! Memory is bounded by the stacks: a stack has an entry for each time at which it held another number of bytes than before.
+//! Live bytes over time. In: the live bytes of each stack or thread at even times of a trace. Out: those of each site. The
+//! memory needed is bounded by the stacks: a stack has an entry for each time at which its live bytes differed from the time
+//! before.
 
 use allocanary_trace::format::Marks;
 use allocanary_trace::reader::Trace;
 
-/// Live bytes are noted at this many times, the first and the last moment of the span among them.
+/// Live bytes are noted at this many times, including the begin and the end of the span.
 pub const TIMES: usize = 48;
 
-/// Nanoseconds in which growth is seen at least, unless the mark `ready` tells where the start ends. A program that ends before is all start.
+/// The shortest span, in nanoseconds, in which growth is measured, unless the mark `ready` says when the start ended. A program that ends
+/// earlier may only have started.
 pub const LEAST: u64 = 5_000_000_000;
 
 /// The part of a trace in which growth is measured.
@@ -17,20 +19,20 @@ pub struct Span {
     pub from: u64,
     /// Its end.
     pub to: u64,
-    /// Both in words.
+    /// Begin and end in words.
     pub words: &'static str,
 }
 
 impl Span {
-    /// Of a trace; `None` of a window: frees of blocks from before it are missing, so a site that is steady seems to grow.
+    /// The span of a trace. `None` for a window: frees of older blocks are missing, so a steady site would seem to grow.
     pub fn of(trace: &Trace) -> Option<Span> {
         let length = trace.header.nanos(trace.header.last_ticks);
         (!trace.has_window()).then(|| Span::between(&trace.header.marks, length)).flatten()
     }
 
-    /// From the mark `ready`, or after the first quarter: a program fills its tables while it starts. Until the end of the load, because a
-    /// service that is idle leaks nothing; without that mark until the last tenth, because many a program frees all that it has before it
-    /// ends. `None` where no time passes, and without `ready` where it is less than [`LEAST`].
+    /// It begins at the mark `ready`, or after the first quarter, because a program fills its tables while it starts. It ends at the end
+    /// of the load, because an idle service leaks nothing. Without this mark it ends before the last tenth, because many programs free
+    /// everything before they end. `None` if the span is empty, or if there is no `ready` and it is shorter than [`LEAST`].
     pub fn between(marks: &Marks, length: u64) -> Option<Span> {
         let to = marks.peak.filter(|peak| (1..=length).contains(peak));
         let end = to.unwrap_or(length - length / 10);
@@ -46,13 +48,13 @@ impl Span {
         (end.saturating_sub(from) >= least).then_some(Span { from, to: end, words })
     }
 
-    /// The time of a number below [`TIMES`].
+    /// The time with this number, which is below [`TIMES`].
     pub fn at(&self, time: usize) -> u64 {
         let part = u128::from(self.to - self.from) * time as u128 / (TIMES as u128 - 1);
         self.from + part as u64
     }
 
-    /// How long it is.
+    /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
         (self.to - self.from) as f64 / 1e9
     }
@@ -61,14 +63,14 @@ impl Span {
 /// Live bytes at even times.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// When; `None` if growth cannot be measured.
+    /// The span; `None` if growth cannot be measured.
     pub span: Option<Span>,
-    /// How many times have been noted.
+    /// The number of times that have been noted.
     noted: usize,
     steps: Vec<Step>,
 }
 
-/// A stack or a thread holds more or less than at the time before.
+/// A change of a stack's or thread's live bytes since the time before.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     of: u32,
@@ -77,24 +79,25 @@ struct Step {
 }
 
 impl Course {
-    /// Of a span.
+    /// An empty course over a span.
     pub fn over(span: Option<Span>) -> Course {
         Course { span, ..Course::default() }
     }
 
-    /// The time after which the next is to be noted; the largest number if there is none.
+    /// The next time to note; the largest number if there is none.
     pub fn due(&self) -> u64 {
         self.span.filter(|_| self.noted < TIMES).map_or(u64::MAX, |span| span.at(self.noted))
     }
 
-    /// Notes the present time: how many bytes more or less than at the time before are held by each that changed.
+    /// Notes the present time: for each stack or thread that changed, the difference of its live bytes to the time
+    /// before.
     pub fn note(&mut self, changes: impl Iterator<Item = (u32, i64)>) {
         let time = self.noted as u32;
         self.steps.extend(changes.map(|(of, change)| Step { of, time, change }));
         self.noted += 1;
     }
 
-    /// Live bytes of each group at each time. `group_of` tells the group of a stack or thread.
+    /// Live bytes of each group at each time. `group_of` returns the group of a stack or thread.
     pub fn sums(&self, groups: usize, group_of: impl Fn(u32) -> Option<usize>) -> Vec<[f64; TIMES]> {
         let mut changes = vec![[0_i64; TIMES]; groups];
         for step in &self.steps {
@@ -133,7 +136,7 @@ mod tests {
         assert_eq!(span(Some(600), Some(600)).map(|(from, ..)| from), Some(150), "a load without a length");
         assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(900), "a mark behind the end");
         assert_eq!(Span::between(&Marks::default(), 0), None);
-        // Of a trace of 8 s these are 5.2 s, of one of 7 s 4.55 s.
+        // For a trace of 8 s the span is 5.2 s, for one of 7 s it is 4.55 s.
         assert!(of(None, None, 8 * S).is_some() && of(None, None, 7 * S).is_none(), "all of it may be the start");
         assert!(of(None, Some(7), 9 * S).is_some() && of(None, Some(6), 9 * S).is_none());
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Where blocks have been. In: addresses and sizes. Out: pages that the heap has used. Memory is bounded by the stretches of pages that
-//! lie apart: a heap of many GiB has a few dozen.
+//! The pages in which blocks have been. In: addresses and sizes. Out: pages that the heap has used. The memory needed is bounded by the
+//! number of separate stretches of pages: a heap of many GiB has a few dozen.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,13 +10,13 @@ pub const PAGE: u64 = 4096;
 /// The pages in which a block has lived.
 #[derive(Clone, Debug, Default)]
 pub struct Ever {
-    /// The first page of each stretch, and the one behind its last. None touch.
+    /// The first page of each stretch, and the page after its last. No two stretches touch.
     stretches: BTreeMap<u64, u64>,
     /// The stretch that was last added to.
     last: Range<u64>,
 }
 
-/// The pages of a block. One of no bytes has an address of its own, and so a page.
+/// The pages of a block. A block of 0 bytes has its own address, and so a page.
 pub fn pages_of(address: u64, size: u64) -> Range<u64> {
     let last = address.saturating_add(size.max(1) - 1);
     address / PAGE..last / PAGE + 1
@@ -28,7 +28,7 @@ impl Ever {
         self.add_pages(pages_of(address, size));
     }
 
-    /// Adds all of another, which is empty then.
+    /// Moves all pages of another set to this one.
     pub fn join(&mut self, other: &mut Ever) {
         while let Some((start, end)) = other.stretches.pop_first() {
             self.add_pages(start..end);
@@ -41,7 +41,7 @@ impl Ever {
         if self.last.start <= start && end <= self.last.end {
             return;
         }
-        // All stretches that touch the new one are one with it.
+        // All stretches that touch the new one are joined with it.
         while let Some((from, to)) = self.stretches.range(..=end).next_back().map(|(from, to)| (*from, *to)) {
             if to < start {
                 break;

@@ -1,4 +1,4 @@
-//! The frame that a person calls the site. In: frames, innermost first. Out: the first one that is not of an allocator or a runtime.
+//! Finds the site in a stack. In: frames, innermost first. Out: the first frame that is not of an allocator or a runtime.
 
 mod python;
 mod skip;
@@ -28,7 +28,7 @@ pub enum By {
 pub const BYS: [(&str, By); 4] =
     [("function", By::Function), ("line", By::Line), ("module", By::Module), ("thread", By::Thread)];
 
-/// What a frame is part of.
+/// The kind of code that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Program,
@@ -36,17 +36,17 @@ enum Part {
     Script,
     /// A language's or the C library.
     Runtime,
-    /// The family of malloc, and thin functions around it.
+    /// The family of malloc, and small functions around it.
     Allocator,
 }
 
-/// Libraries whose every function is of an allocator, the recorder's among them.
+/// Libraries with only functions of an allocator or of the recorder.
 const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
 
 /// Beginnings of qualified names: the recorder in a program that records itself, and the wrappers around its allocator.
 const WRAPPERS: &[&str] = &["allocanary_trace::writer::", "allocanary_wrappers::"];
 
-/// Libraries whose every function is of a runtime.
+/// Libraries with only functions of a runtime.
 const RUNTIMES: &[&str] = &[
     "libc.so",
     "libc-2",
@@ -65,10 +65,10 @@ const RUNTIMES: &[&str] = &[
 const STANDARD: &[&str] =
     &["std::", "core::", "alloc::", "hashbrown::", "__gnu_cxx::", "__cxxabiv1::", "compiler_builtins::", "__rustc::"];
 
-/// Parts of paths of source files: the same libraries. Functions that were inlined may have a short name only.
+/// Parts of paths of source files of the same libraries: inlined functions may have only a short name.
 const SOURCES: &[&str] = &["/rustlib/src/rust/library/", "/hashbrown-", "/usr/include/c++/"];
 
-/// Beginnings of names: what compilers emit around allocators, and the start of a program.
+/// Beginnings of names of functions that compilers emit around allocators and for the start of a program.
 const EMITTED: &[&str] = &["__rust_", "__rdl_", "__rg_", "_start", "__libc_start", "start_thread", "clone3", "__clone"];
 
 /// The family.
@@ -94,10 +94,10 @@ const FAMILY: &[&str] = &[
     "xallocx",
 ];
 
-/// Ends of the names that programs give to thin functions of their own around the family, such as `jv_mem_alloc` of jq.
+/// Ends of the names of small functions of programs around the family, such as `jv_mem_alloc` of jq.
 const ENDS: &[&str] = &["_malloc", "_calloc", "_realloc", "_strdup", "_strndup", "_mem_alloc"];
 
-/// What programs put before these names.
+/// Prefixes of these names in programs.
 const BEFORE: &[&str] = &[
     "__libc_",
     "__GI_",
@@ -127,7 +127,7 @@ const BEFORE: &[&str] = &[
     "__",
 ];
 
-/// What programs put behind them.
+/// Suffixes of these names in programs.
 const BEHIND: &[&str] = &[
     "WithType",
     "_usable_internal",
@@ -144,14 +144,14 @@ const BEHIND: &[&str] = &[
     "0",
 ];
 
-/// Which functions are no sites, besides those that are known by their names.
+/// Functions that are not sites, in addition to those that are known by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folding {
-    /// Whether functions that only pass on to malloc are looked for.
+    /// Whether the search for functions that only pass on to malloc is off.
     pub is_off: bool,
     /// Functions that the user named.
     pub skip: Skip,
-    /// Functions that only pass on, by module and name, and by how many functions each is called.
+    /// Functions that only pass on, by module and name, with the number of functions that call each.
     pub wrappers: BTreeMap<(String, String), usize>,
 }
 
@@ -159,15 +159,15 @@ impl Folding {
     /// Whether a function is passed over.
     fn has(&self, frame: &Frame) -> bool {
         let is_wrapper = || {
-            // Most traces have none.
+            // Checked first, because most traces have none.
             !self.wrappers.is_empty() && self.wrappers.contains_key(&(frame.module.clone(), frame.function.clone()))
         };
         self.skip.has(frame) || is_wrapper()
     }
 }
 
-/// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator. With a function of Python
-/// in the stack, the interpreter is a runtime too. If the user has named all others, it is the outermost.
+/// The index of the site among the frames of a stack. If all frames are of runtimes, it is the caller of the allocator. If the stack has a
+/// function of Python, the interpreter is a runtime too. If the user's patterns match all frames, it is the outermost one.
 pub fn site(frames: &[Frame], folding: &Folding) -> Option<usize> {
     let is_python = frames.iter().any(python::is_function);
     let part = |frame: &Frame| match part(frame) {
@@ -182,12 +182,13 @@ pub fn site(frames: &[Frame], folding: &Folding) -> Option<usize> {
         .or(frames.len().checked_sub(1))
 }
 
-/// Whether a function is of a language or the C library: as the outermost ones they start every program.
+/// Whether a function is of a language's runtime or the C library. As the outermost frames these start every program.
 pub fn is_runtime(frame: &Frame) -> bool {
     part(frame) == Part::Runtime
 }
 
-/// Whether all of these frames are of the family of malloc: in the outputs for other tools the caller has its bytes.
+/// Whether all of these frames are of the family of malloc. In the outputs for other tools the bytes of such frames are
+/// the caller's.
 pub fn are_allocators(frames: &[Frame]) -> bool {
     frames.iter().all(|frame| part(frame) == Part::Allocator)
 }
@@ -217,7 +218,8 @@ fn part(frame: &Frame) -> Part {
     }
 }
 
-/// Of a standard library by its name. A slice's own functions, and its traits of the library, are the library's.
+/// Whether a function is of a standard library, by its name. A slice's own functions, and the library's traits for it,
+/// are the library's.
 fn is_standard(name: &str) -> bool {
     let begins = |name: &str| STANDARD.iter().chain(EMITTED).any(|start| name.starts_with(start));
     let of_slice = || name.starts_with('[') && name.split_once(" as ").is_none_or(|(_, of)| begins(of));
@@ -231,7 +233,7 @@ fn is_family(name: &str) -> bool {
     }
     let is_known = |name: &str| FAMILY.iter().any(|known| name.eq_ignore_ascii_case(known));
     let ends = |name: &str| is_known(name) || BEHIND.iter().filter_map(|end| name.strip_suffix(end)).any(is_known);
-    // `alloc` alone is any function's name.
+    // `alloc` alone may be the name of any function.
     let is_wrapper = || ENDS.iter().any(|end| name.ends_with(end));
     name != "alloc"
         && (is_wrapper() || ends(name) || BEFORE.iter().filter_map(|start| name.strip_prefix(start)).any(ends))
@@ -256,7 +258,7 @@ fn qualified(function: &str) -> &str {
     name.trim_start_matches(['<', '&', '*', '('])
 }
 
-/// What the group of a site is called. Sites of one group have the same name and the same module.
+/// The name of a site's group. Sites of one group have the same name and the same module.
 pub fn label(frame: &Frame, by: By) -> String {
     match by {
         By::Line if frame.line > 0 => format!("{} {}:{}", frame.function, short(&frame.file), frame.line),

@@ -1,4 +1,4 @@
-//! Which stacks are of one site. In: what was counted, names, how to group. Out: the site of each stack, and what sites are called.
+//! Groups stacks into sites. In: the totals, names, and the grouping. Out: the site of each stack, and the names of the sites.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +12,22 @@ use crate::tally::{Taken, Totals};
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    /// The group of each of [`Taken::totals`]; `None` of allocations whose stack was not sampled.
+    /// The group of each of [`Taken::totals`]; `None` for allocations whose stack was not sampled.
     pub of: Vec<Option<usize>>,
-    /// Of each of them, whether the stack ends in the site, because its code has no unwinding tables: who called it is not known.
+    /// For each of them, whether the stack ends in the site, because its code has no unwinding tables, so that its callers are
+    /// not known.
     pub ended: Vec<bool>,
-    /// The name of each group, and what its frames have in common. No two names are alike.
+    /// The name of each group, and the fields that its frames have in common. No two names are equal.
     pub sites: Vec<(String, Frame)>,
-    /// With the functions that only pass on.
+    /// The functions that are passed over, including the wrappers.
     pub folding: Folding,
 }
 
-/// What makes two sites one.
+/// The key of a group: stacks with equal keys are one site.
 type Key = (String, Option<Arc<Identity>>, String, u32);
 
 impl Groups {
-    /// Groups what was counted. Only of a sample are there stacks that are in no group.
+    /// Groups the totals. Only in a sample are there stacks without a group.
     pub fn of(taken: &Taken, is_sample: bool, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
         let mut folding = folding.clone();
         if by != By::Thread && by != By::Module && !folding.is_off {
@@ -59,7 +60,7 @@ impl Groups {
             if site == at {
                 out.sites.push((name, frame));
             } else if name.len() > out.sites[site].0.len() {
-                // One function may be called with its parameters in one place, and without where it is inlined.
+                // A function's name may have its parameters in one place, and lack them where it is inlined.
                 out.sites[site].0 = name;
             }
             out.of.push(Some(site));
@@ -75,13 +76,13 @@ impl Groups {
     }
 }
 
-/// A function is known by its place, if that is known: it may be called in two ways.
+/// A function is identified by its place in the source, if that is known, because it may have two names.
 fn key(name: &str, frame: &Frame) -> Key {
     let name = if frame.identity.is_some() { String::new() } else { name.into() };
     (name, frame.identity.clone(), frame.module.clone(), frame.line)
 }
 
-/// What all stacks of a group have in common.
+/// The fields that all stacks of a group have in common.
 fn told(frame: Frame, by: By) -> Frame {
     match by {
         By::Line => frame,

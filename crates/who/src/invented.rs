@@ -1,4 +1,4 @@
-//! Events, stacks and pages that are made up, for tests.
+//! Synthetic events, stacks and pages, for tests.
 
 use allocanary_trace::coder::How;
 use allocanary_trace::merge::{At, Sink};
@@ -16,15 +16,15 @@ impl Moment {
     }
 }
 
-/// Events of one thread, and the blocks that live.
+/// Events of one thread, and its live blocks.
 pub struct Events(Tally, Vec<Invented>);
 
-/// A block, and where it lies.
+/// A block, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invented(u64, Made);
 
 impl Events {
-    /// None yet; the blocks are taken at this moment of a trace of this length.
+    /// No events yet. The blocks are taken at this moment of a trace of this length.
     pub fn new(moment: Moment, length: u64) -> Events {
         let span = (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" });
         Events(Tally::new(moment, false, span), Vec::new())
@@ -64,7 +64,7 @@ impl Events {
         block.1
     }
 
-    /// What was counted.
+    /// Ends the trace, and returns the totals.
     pub fn taken(mut self) -> Taken {
         for Invented(address, made) in self.1 {
             self.0.remains(address, made);
@@ -73,7 +73,7 @@ impl Events {
     }
 }
 
-/// Stacks without a module, by their return addresses, outermost first. The first is stack 1, or the last of its frames.
+/// Stacks without a module, by their return addresses, outermost first. Returns the number of each stack.
 pub fn stacks(all: &[&[u64]]) -> (Stacks, Vec<StackId>) {
     let mut nodes = vec![Node::default()];
     let mut ids = Vec::new();

@@ -1,10 +1,10 @@
-//! What sites are called, each otherwise than all others. In: names, and what tells functions apart. Out: names.
+//! Makes the names of sites different. In: names, and the identities of functions. Out: names.
 
 use std::collections::HashMap;
 
 use crate::frame::{Frame, Identity};
 
-/// Ways to tell sites of one name apart, the shortest first.
+/// Additions that distinguish sites of one name, the shortest first.
 const WAYS: [fn(&str, &Frame) -> String; 9] = [
     // The types of a generic function, or the number of a closure.
     |name, frame| frame.identity.as_ref().filter(|of| !of.path.is_empty()).map_or(name.into(), |of| of.path.clone()),
@@ -18,14 +18,15 @@ const WAYS: [fn(&str, &Frame) -> String; 9] = [
     |name, frame| format!("{name} ({}+{:#x})", frame.module, of(frame).address),
 ];
 
-/// Makes names different. Two sites that nothing tells apart keep one name; they have different modules or places all the same.
+/// Makes names different. If no addition distinguishes two sites, both keep the same name; their modules or places still
+/// differ.
 pub fn tell_apart(sites: &mut [(String, Frame)]) {
     let mut of_name: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, (name, _)) in sites.iter().enumerate() {
         of_name.entry(name.clone()).or_default().push(at);
     }
     for (name, alike) in of_name.into_iter().filter(|(_, alike)| alike.len() > 1) {
-        // Where no way tells all apart, all of them together do.
+        // If no single addition distinguishes all sites, all additions are used together.
         let whole = |frame: &Frame| {
             let Identity { path, file, line, column, address } = of(frame);
             format!("{name} ({path}, {}, {file}:{line}:{column}, {address:#x})", frame.module)

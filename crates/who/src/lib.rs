@@ -1,17 +1,20 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! Which call sites of a recorded program hold memory, and whose few blocks keep pages that are otherwise free.
+//! Finds the call sites of a recorded program that hold memory, and the sites whose few blocks keep pages that are
+//! otherwise free.
 //!
-//! - [`moment`] is when the live blocks are looked at. [`tally`] counts the events until then, and keeps what is alive.
-//! - [`course`] is how live bytes went over time, and [`slope`] how fast they grow.
-//! - [`timeline`] is how live bytes of sites went over the whole trace.
+//! - [`moment`] is the time at which the live blocks are examined. [`tally`] counts the events until then, and keeps
+//!   the live blocks.
+//! - [`course`] has live bytes over time, and [`slope`] says how fast they grow.
+//! - [`timeline`] has the live bytes of sites over the whole trace.
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
-//! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site, [`groups`] puts stacks of one site together.
+//! - [`names`] finds the functions of a stack. [`fold`] picks the function that is the site, and [`groups`] puts the stacks of one site
+//!   together.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
-//! - [`callers`] is the tree of those who call a site.
+//! - [`callers`] is the tree of a site's callers.
 //! - [`against`] compares the sites of two traces.
 //! - [`under`] puts the same blocks where a replay under another allocator had them.
-//! - [`what_if`] is a site whose blocks lie elsewhere.
+//! - [`what_if`] moves the blocks of a site to a pool.
 //! - [`profile`] and [`collapsed`] write the same for other tools.
 
 // Numbers and texts are returned; only the command writes to a terminal.

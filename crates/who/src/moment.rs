@@ -1,4 +1,5 @@
-//! When the live blocks are looked at. In: what was asked for, the marks of a trace, and its events. Out: a point between two events.
+//! The time at which the live blocks are examined. In: the user's choice, the marks of a trace, and its events. Out: a point between
+//! two events.
 
 use allocanary_trace::coder::How;
 use allocanary_trace::error::{Error, Result};
@@ -6,7 +7,7 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::Resident;
 
-/// What a user asks for.
+/// The moment that the user chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The end of the load if the pages were read there; otherwise the most live bytes.
@@ -15,7 +16,7 @@ pub enum Wanted {
     Idle,
     /// The end of a recording that was ended from outside.
     End,
-    /// Nanoseconds after the start, or of a window after its begin.
+    /// Nanoseconds after the start; for a window, after its begin.
     At(u64),
 }
 
@@ -31,15 +32,15 @@ pub struct Moment {
     pub name: &'static str,
     /// Events until this time count.
     pub nanos: u64,
-    /// And only this many of them.
+    /// Only this many of them count.
     pub events: u64,
     /// The mark at which the pages were read.
     mark: Option<u8>,
 }
 
 impl Moment {
-    /// The moment that is wanted; by default idle, or the peak of a trace without that mark. `None` if the most live bytes have to
-    /// be looked for: see [`Peak`]. The end is known by [`Moment::at_end`]; here it is an error.
+    /// The wanted moment; by default `idle`, or the peak of a trace without this mark. `None` if the events must be searched for
+    /// the most live bytes: see [`Peak`]. The end comes from [`Moment::at_end`]; here it is an error.
     pub fn of(wanted: Option<Wanted>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
         let wanted = wanted.unwrap_or(if marks.idle.is_some() { Wanted::Idle } else { Wanted::Peak });
         let is_read = |mark| residents.iter().any(|resident| resident.mark == mark);
@@ -66,13 +67,14 @@ impl Moment {
         })
     }
 
-    /// The end of a recording that was ended from outside, if the pages were read there: the default of a trace without the mark idle.
+    /// The end of a recording that was ended from outside, if the pages were read there. It is the default for a trace without the
+    /// mark `idle`.
     pub fn at_end(end: Option<u64>, residents: &[Resident]) -> Option<Moment> {
         let nanos = end.filter(|_| residents.iter().any(|resident| resident.mark == END))?;
         Some(Moment { words: "at the end of the recording", name: "end", nanos, events: u64::MAX, mark: Some(END) })
     }
 
-    /// The same, as a number of events: a replay stops behind one, whatever its time.
+    /// The same moment, as a number of events: a replay stops after this many events, whatever their time.
     pub fn behind(&self, events: u64) -> Moment {
         Moment { nanos: u64::MAX, events, ..self.clone() }
     }
@@ -83,7 +85,7 @@ impl Moment {
     }
 }
 
-/// Looks for the most live bytes until the end of the load.
+/// Searches for the most live bytes until the end of the load.
 pub struct Peak {
     until: u64,
     events: u64,
@@ -93,12 +95,12 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Looks until the end of the load, if it is marked.
+    /// A search until the end of the load, if it is marked.
     pub fn until(marks: &Marks) -> Peak {
         Peak { until: marks.peak.unwrap_or(u64::MAX), events: 0, live: 0, most: 0, best: None }
     }
 
-    /// What was found. A trace without an allocation has its peak at its start.
+    /// The result. A trace without an allocation has its peak at its start.
     pub fn moment(self) -> Moment {
         self.best.unwrap_or_else(|| Self::at(0, 0))
     }

@@ -1,6 +1,6 @@
 //! Names of return addresses. In: stacks with their modules. Out: frames: function, file, line, module. Inlined functions have a frame
-//! each, names are demangled. Files are read from this machine only, and only those of the very build that was recorded. Code that is in no
-//! file is named by the perf map of the trace.
+//! each, names are demangled. Only files of this machine are read, and only if they are of the recorded build. The perf map of the trace
+//! names code that is in no file.
 
 mod file;
 pub mod perf_map;
@@ -20,20 +20,20 @@ use crate::frame::Frame;
 use file::Symbols;
 use perf_map::PerfMap;
 
-/// Where distributions put debug files.
+/// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
 
 /// The names of a trace's frames.
 pub struct Names<'a> {
     stacks: &'a Stacks,
     debug: PathBuf,
-    /// Of each module that a frame has been looked for in.
+    /// The symbols of each module in which a frame has been looked up.
     files: HashMap<usize, Symbols>,
-    /// Of code that is in no file.
+    /// The names of code that is in no file.
     map: Option<PerfMap>,
     known: HashMap<Code, Rc<[Frame]>>,
     notes: Vec<String>,
-    /// Stacks with code that is in no file: those with a name for it, and those without.
+    /// Stacks with code that is in no file: those in which it has a name, and those in which it has none.
     made: [HashSet<StackId>; 2],
 }
 
@@ -49,7 +49,7 @@ impl<'a> Names<'a> {
         Names { stacks, debug: debug.into(), files, map: None, known, notes: Vec::new(), made }
     }
 
-    /// With the perf map that lies beside this trace.
+    /// Adds the perf map next to this trace.
     pub fn with_map_of(mut self, trace: &Path) -> Names<'a> {
         match PerfMap::of(trace) {
             Ok(map) => self.map = map,
@@ -70,8 +70,8 @@ impl<'a> Names<'a> {
         frames
     }
 
-    /// How many frames, outermost first, are of code through which the stack could not be walked further: the file has no unwinding table for
-    /// it, or it is in no file. 0 if the stack ends for another reason.
+    /// The number of outermost frames that belong to the code at which the walk ended, because the file has no unwinding table for this
+    /// code or because the code is in no file. 0 if the stack ends for another reason.
     pub fn ended(&mut self, stack: StackId) -> usize {
         let Some(last) = self.stacks.frames(stack).last() else { return 0 };
         let frames = self.frames(last);
@@ -85,7 +85,8 @@ impl<'a> Names<'a> {
         if is_without { frames.len() } else { 0 }
     }
 
-    /// The return addresses of a stack from the caller of the allocator on. All of them, if there is no other.
+    /// The return addresses of a stack from the caller of the allocator on; all of them if every frame is of the
+    /// allocator.
     pub fn callers(&mut self, stack: StackId) -> Vec<Code> {
         let all: Vec<Code> = self.stacks.frames(stack).collect();
         let first = all.iter().position(|code| !are_allocators(&self.frames(*code))).unwrap_or(0);
@@ -107,7 +108,7 @@ impl<'a> Names<'a> {
         self.known.values().flat_map(|frames| frames.iter())
     }
 
-    /// What could not be used or named, a sentence each.
+    /// The files that could not be used and the code that could not be named, a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
         let [named, nameless] = self.made.each_ref().map(HashSet::len);

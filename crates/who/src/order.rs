@@ -1,11 +1,11 @@
-//! The order in which sites are shown. In: what was found. Out: the sites, the largest first.
+//! The order in which sites are shown. In: the sites and pages. Out: the sites, the largest first.
 
 use std::cmp::Reverse;
 
 use crate::answer::Choice;
 use crate::sites::{Found, Site};
 
-/// By what sites are sorted.
+/// The figure by which sites are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By the free bytes that they pin.
@@ -23,7 +23,7 @@ pub const ORDERS: &[(&str, Order)] =
     &[("pinned", Order::Pinned), ("live", Order::Live), ("allocated", Order::Allocated), ("grows", Order::Grows)];
 
 impl Order {
-    /// The order that answers what a user asks without a word: by what is pinned where that is much of the heap, else by what is live.
+    /// The default order: by pinned bytes if these are a large part of the heap, else by live bytes.
     pub fn of(found: &Found) -> Order {
         match Choice::of(found) {
             Choice::Pinned | Choice::Both => Order::Pinned,
@@ -31,7 +31,7 @@ impl Order {
         }
     }
 
-    /// What the first sites do, in words.
+    /// The order in words, such as "those that pin most first".
     pub fn words(self) -> &'static str {
         match self {
             Order::Pinned => "those that pin most first",
@@ -46,7 +46,7 @@ impl Order {
         ORDERS.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
     }
 
-    /// The sites in this order. Of equal ones the one that pins more is first.
+    /// The sites in this order. Of equal sites, the one that pins more is first.
     pub fn sorted(self, found: &Found) -> Vec<&Site> {
         let mut sites: Vec<&Site> = found.sites.iter().collect();
         match self {
@@ -59,7 +59,7 @@ impl Order {
     }
 }
 
-/// Bytes a second, below all others where that is not known.
+/// Growth in bytes a second; if it is not known, a value below all others.
 fn speed(site: &Site) -> f64 {
     site.slope.as_ref().map_or(f64::NEG_INFINITY, |slope| slope.per_second)
 }

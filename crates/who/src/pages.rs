@@ -1,11 +1,11 @@
-//! Whose blocks pin the pages. In: live blocks with their sites, the pages in which blocks have been, and those that were resident. Out:
-//! each byte of these pages as live, pinned by a site, or empty.
+//! Finds the sites that pin pages. In: live blocks with their sites, the pages in which blocks have been, and those that were resident.
+//! Out: each byte of these pages as live, pinned by a site, or empty.
 //!
-//! A page with a live block cannot be given back. Its bytes that no live block has are *pinned* by the sites that have blocks in it, in
-//! equal parts. That is the Shapley value of the game "the page is free if all of them leave": no order in which they leave is preferred.
-//! A page without a live block is *empty*: no site is to blame, the allocator keeps it.
+//! A page with a live block cannot be given back. The bytes of the page outside of live blocks are *pinned* by the sites that have blocks
+//! in it, in equal parts. This is the Shapley value of the game "the page is free if all sites leave it", which prefers no order of
+//! leaving. A page without a live block is *empty*: no site pins it, the allocator keeps it.
 //!
-//! Blocks are sorted and swept once: O(B log B), and stretches of pages that are wholly empty or within one block count at once.
+//! Blocks are sorted and swept once: O(B log B). A stretch of pages that is empty or within one block is counted in one step.
 
 use std::ops::Range;
 
@@ -27,45 +27,47 @@ struct Piece {
 pub enum Division {
     /// In equal parts among the sites.
     Sites,
-    /// In equal parts among the blocks: where only some blocks have a stack, their sum is the same share of the truth for each site.
+    /// In equal parts among the blocks. If only some blocks have a stack, the sum of a site's parts is the same share of the true
+    /// value for each site.
     Blocks,
 }
 
 /// Bytes of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Of its live blocks in resident pages.
+    /// Bytes of its live blocks in resident pages.
     pub live: u64,
-    /// Of its live blocks in pages that are not resident: they were never written to, or are in swap.
+    /// Bytes of its live blocks in pages that are not resident: never written to, or in swap.
     pub untouched: u64,
     /// Free bytes of pages that its blocks keep resident.
     pub pinned: u64,
     /// Free bytes of the pages that it shares with no other site.
     pub alone: u64,
-    /// And the empty pages between these and the neighbours' pages.
+    /// `alone`, plus the empty pages between these pages and the next used pages.
     pub with_holes: u64,
 }
 
-/// What the pages of the heap are.
+/// The bytes of the heap's pages, divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divided {
-    /// Of each site; the last one is of the blocks without a site.
+    /// The share of each site; the last one is of the blocks without a site.
     pub shares: Vec<Share>,
-    /// Bytes of the pages that hold a live block.
+    /// Bytes of the pages with a live block.
     pub holding: u64,
     /// Bytes of empty resident pages in which a block has been. `None` if it is not known what was resident.
     pub empty: Option<u64>,
-    /// Resident bytes in which no block has been: stacks, data, the allocator's tables, what the program maps itself.
+    /// Resident bytes of pages that never had a block: stacks, data, the allocator's tables, memory that the program
+    /// maps itself.
     pub outside: Option<u64>,
 }
 
 impl Divided {
-    /// The heap's resident bytes: those that hold blocks, and the empty ones if they are known.
+    /// The heap's resident bytes: pages with blocks, and empty pages if they are known.
     pub fn resident(&self) -> u64 {
         self.holding + self.empty.unwrap_or(0)
     }
 
-    /// Free bytes of all pages that hold a block.
+    /// Free bytes of all pages with a block.
     pub fn pinned(&self) -> u64 {
         self.shares.iter().map(|share| share.pinned).sum()
     }
@@ -76,8 +78,8 @@ impl Divided {
     }
 }
 
-/// Divides the pages. `site_of` tells the site of a block, below `sites`. Where it is not known which pages were resident, those that hold
-/// a block are taken to be.
+/// Divides the pages. `site_of` returns the site of a block, below `sites`. If the resident pages are not known, all pages with a block
+/// count as resident.
 pub fn divide(
     blocks: &[Block],
     site_of: impl Fn(&Block) -> Option<usize>,
@@ -113,12 +115,13 @@ pub fn divide(
     out
 }
 
-/// The blocks in order of their addresses. Of two that overlap, as in a damaged trace, the later one begins behind the earlier one.
+/// The blocks in the order of their addresses. If two overlap, as in a damaged trace, the later one is cut to begin after the
+/// earlier one.
 fn pieces(blocks: &[Block], site: impl Fn(&Block) -> usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = blocks
         .iter()
         .map(|block| {
-            // A block of no bytes has an address of its own.
+            // A block of 0 bytes has its own address.
             let end = block.address.saturating_add(block.size.max(1));
             Piece { start: block.address, end, site: site(block) }
         })
@@ -159,7 +162,7 @@ fn within(ever: &Ever, resident: &Resident) -> Vec<Range<u64>> {
     out
 }
 
-/// Who has blocks in a page.
+/// The sites that have blocks in a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Nobody,
@@ -175,7 +178,7 @@ struct Sweep {
     out: Divided,
     /// Empty pages.
     empty: u64,
-    /// Who has the page before the empty ones that were just passed, and how many these are.
+    /// The holder of the page before the empty pages that were just passed, and the number of these pages.
     left: Holder,
     passed: u64,
     /// The sites of the present page, with the number of their blocks in it.
@@ -239,7 +242,7 @@ impl Sweep {
         let (mut before, mut given) = (0, 0);
         for (site, count) in &self.here {
             before += if self.division == Division::Sites { 1 } else { *count };
-            // Rounded so that the parts add up.
+            // The parts are rounded so that they add up.
             let until = free * before / parts;
             self.out.shares[*site].pinned += until - given;
             given = until;
@@ -254,7 +257,8 @@ impl Sweep {
         self.holder(holder);
     }
 
-    /// The next page behind the empty ones is held by these: those on both sides could have them given back with their own.
+    /// `right` holds the next page after the empty ones. If a site alone holds the page on one side, the empty pages could
+    /// be given back together with its own.
     fn holder(&mut self, right: Holder) {
         let bytes = std::mem::take(&mut self.passed) * PAGE;
         if let Holder::One(site) = self.left {

@@ -13,14 +13,15 @@ use crate::frame::Frame;
 use crate::names::Names;
 use crate::sites::OfStack;
 
-/// What each sample has, in this order.
+/// The values of each sample, in this order.
 pub const TYPES: [(&str, &str); 6] = [
     ("alloc_objects", "count"),
     ("alloc_space", "bytes"),
     ("inuse_objects", "count"),
     ("inuse_space", "bytes"),
     ("pinned_space", "bytes"),
-    // What the stack holds in all: live and pinned. jemalloc calls something else `retained`: addresses without memory.
+    // Live and pinned bytes of the stack together. In jemalloc `retained` means something else: addresses without
+    // memory.
     ("retained_space", "bytes"),
 ];
 
@@ -116,7 +117,8 @@ struct Function {
     filename: i64,
 }
 
-/// The profile, compressed. `program` is the path of the program, whose mapping comes first: readers take that for the main one.
+/// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one
+/// for the main program.
 pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'_>) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
     writer.text("");
@@ -136,7 +138,7 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
     let mut locations: HashMap<Code, u64> = HashMap::new();
     for one in of {
         let mut location_id = Vec::new();
-        // A stack that could not be walked is a frame, so that the sums are right.
+        // A stack that could not be walked is written as one frame, so that the sums are right.
         let codes = if one.stack == 0 { vec![Code::default()] } else { names.callers(one.stack) };
         for code in codes {
             let next = locations.len() as u64 + 1;
@@ -188,11 +190,11 @@ impl Writer {
             id: self.out.mapping.len() as u64 + 1,
             memory_start: module.start,
             memory_limit: module.end,
-            // Where the mapping begins in the addresses of the file.
+            // The begin of the mapping in the addresses of the file.
             file_offset: module.start.wrapping_sub(module.bias),
             filename: self.text(&module.path),
             build_id: self.text(&build_id),
-            // All names that there are have been looked for.
+            // All available names have been looked up.
             has_functions: true,
             has_filenames: true,
             has_line_numbers: true,
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
     use crate::invented::stacks;
 
-    /// What the schema demands of a reader's input: texts, functions, mappings and locations by numbers that are there, none twice.
+    /// The schema's rule for references: texts, functions, mappings and locations have numbers that exist, none twice.
     #[test]
     fn every_reference_resolves() {
         use std::collections::HashSet;
@@ -270,7 +272,7 @@ mod tests {
         }
     }
 
-    /// The format is Google's; their own reader says whether this is it.
+    /// Google's own reader checks the format.
     #[test]
     fn gos_pprof_reads_the_figures() {
         let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020], &[0x1010, 0x9030]]);
@@ -287,7 +289,7 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         let run = |kind: &str, unit: &str| {
             let mut go = Command::new("go");
-            // Where Go keeps what it builds, if there is no home.
+            // The folder for Go's build cache, if there is no home folder.
             go.args([
                 "tool",
                 "pprof",

@@ -1,5 +1,5 @@
-//! The call sites of a trace. In: what was counted, stacks, resident pages, names. Out: for each site what is live, short-lived, grows,
-//! and pins pages.
+//! The call sites of a trace. In: the totals, stacks, resident pages, names. Out: for each site its live and short-lived blocks, its
+//! growth, and the pages that it pins.
 
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{Merged, merge};
@@ -16,14 +16,14 @@ use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
 use crate::tally::{Taken, Tally, Totals};
 
-/// What a site did, and what it holds at the moment.
+/// A site: its blocks in the whole trace, and the bytes that it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Site {
-    /// What it is called: see [`label`](crate::fold::label).
+    /// Its name: see [`label`](crate::fold::label).
     pub name: String,
-    /// Its function, file, line and module; of a group by module or thread without them.
+    /// Its function, file, line and module; a group by module or thread has none of these.
     pub frame: Frame,
-    /// Blocks that it made in the whole trace.
+    /// The number of blocks that it made in the whole trace.
     pub allocations: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -31,21 +31,21 @@ pub struct Site {
     pub short: u64,
     /// Their bytes.
     pub short_bytes: u64,
-    /// Its live blocks at the moment.
+    /// The number of its live blocks at the moment.
     pub blocks: u64,
     /// Their bytes.
     pub live: u64,
     /// How fast its live bytes grow; `None` if that is not known.
     pub slope: Option<Slope>,
-    /// Whether it is to be called growing: see [`growth`].
+    /// Whether it is marked as growing: see [`growth`].
     pub grows: bool,
-    /// Blocks, of those that it made, whose stack ends in it, because its code has no unwinding tables: who called it is not known.
+    /// The number of its blocks whose stack ends in the site, because its code has no unwinding tables: the callers are not known.
     pub ended: u64,
     /// How its blocks share pages with others.
     pub share: Share,
 }
 
-/// What is known about all sites.
+/// The result for all sites.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The name of the program.
@@ -56,39 +56,40 @@ pub struct Found {
     pub nanos: u64,
     /// How allocations are grouped.
     pub by: By,
-    /// The site that pins most first.
+    /// The sites, the one that pins most first.
     pub sites: Vec<Site>,
     /// All pages of the heap.
     pub pages: Divided,
-    /// In which part of the trace growth was measured; `None` if it was not.
+    /// The part of the trace in which growth was measured; `None` if it was not measured.
     pub span: Option<Span>,
-    /// Of a trace of the last seconds: how many blocks from before this window were freed in it. What is not freed may lie in any page, so that
-    /// pinned and empty are at most what is said.
+    /// For a trace with a window: how many older blocks were freed in it. Older blocks that were not freed may be in any page, so the
+    /// figures for pinned and empty are upper bounds.
     pub freed_from_before: Option<u64>,
-    /// One stack in this many blocks was taken. Figures of sites are scaled by it.
+    /// If stacks were sampled: one block in this many has a stack, and the figures of sites are multiplied by this
+    /// number.
     pub one_in: Option<f64>,
-    /// Functions that only pass on to malloc, which are no sites, and how many functions call each.
+    /// Functions that only pass on to malloc and so are not sites, with the number of functions that call each.
     pub wrappers: Vec<(String, usize)>,
-    /// What limits the figures, a sentence each.
+    /// The limits of the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Found {
-    /// Of a trace of the last seconds: resident bytes of the pages in which no block of them has been. Blocks from before hold them, or they are
-    /// empty, or no part of the heap. `None` of other traces, and where it is not known which pages were resident.
+    /// For a trace with a window: resident bytes of the pages that had no block of the window. Older blocks are in them, or they are empty,
+    /// or not part of the heap. `None` for other traces, and if the resident pages are not known.
     pub fn before_window(&self) -> Option<u64> {
         self.pages.outside.filter(|_| self.freed_from_before.is_some())
     }
 }
 
 impl Site {
-    /// Whether the stacks of most of its blocks end in it.
+    /// Whether the stacks of most of its blocks end in the site.
     pub fn is_without_callers(&self) -> bool {
         self.ended * 2 > self.allocations
     }
 }
 
-/// The moment of a trace that is wanted; a trace of some blocks only is refused.
+/// The wanted moment of a trace. A trace with only some of the blocks (`--rate`) is refused.
 pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
     Ok(match known(trace, wanted)? {
         Some(moment) => moment,
@@ -100,7 +101,7 @@ pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
     })
 }
 
-/// The same where it is known without reading the events: `None` of the most live bytes.
+/// The same, if it is known without reading the events; `None` for the most live bytes.
 fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
@@ -118,7 +119,8 @@ fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
     Moment::of(wanted, &trace.header.marks, &residents)
 }
 
-/// What is read of a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
+/// The data that are read from a trace: the blocks at a moment, the pages that were resident then, and the counts of
+/// the merge.
 pub type Read = (Taken, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
@@ -126,7 +128,8 @@ pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<Read> {
     read(trace, Tally::new(moment, by_thread, Span::of(trace)))
 }
 
-/// Reads a trace once, at the moment that is wanted: as [`moment`] and [`take`], which read it twice to find the most live bytes.
+/// Reads a trace at the wanted moment, as [`moment`] and [`take`] do. It reads the trace once; these two read it twice to find
+/// the most live bytes.
 pub fn take_wanted(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<Read> {
     match known(trace, wanted)? {
         Some(moment) => take(trace, moment, by_thread),
@@ -139,18 +142,18 @@ fn read(trace: &Trace, mut tally: Tally) -> Result<Read> {
     let freed_from_before = trace.has_window().then_some(merged.before);
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
-    // A time behind the end is the end.
+    // A time after the end is the end.
     taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
     Ok((taken, resident, merged))
 }
 
-/// How many blocks there are for each one with a stack, if stacks were sampled.
+/// The number of blocks for each block with a stack, if stacks were sampled.
 pub fn one_in(taken: &Taken) -> Option<f64> {
     let share = share_with_stack(taken);
     (!taken.by_thread && taken.one_stack_in > 1 && share > 0.0).then(|| 1.0 / share)
 }
 
-/// The share of allocations that have a stack. Addresses are sampled and some are used often, so that it is only near to what was asked for.
+/// The share of allocations that have a stack. Addresses are sampled, and some are used often, so this is only near the requested share.
 fn share_with_stack(taken: &Taken) -> f64 {
     let all: u64 = taken.totals.iter().map(|totals| totals.allocations).sum();
     let with: u64 = taken.totals.iter().filter(|totals| totals.key != 0).map(|totals| totals.allocations).sum();
@@ -175,7 +178,7 @@ pub fn find(
     of_groups(program, taken, resident, by, &groups, names.notes())
 }
 
-/// The same of stacks that are in groups already.
+/// The same for stacks that are already grouped.
 pub fn of_groups(
     program: &str,
     taken: &Taken,
@@ -239,7 +242,7 @@ fn add(site: &mut Site, totals: &Totals) {
     site.short_bytes = site.short_bytes.saturating_add(totals.short_bytes);
 }
 
-/// How fast each site grows. `factor` is how many live blocks there are for each one with a stack.
+/// Computes how fast each site grows. `factor` is the number of live blocks for each one with a stack.
 fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize>, factor: f64) {
     let Some(span) = taken.course.span else { return };
     let all = taken.course.sums(1, |_| Some(0)).concat();
@@ -252,14 +255,15 @@ fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize
     }
 }
 
-/// How many live blocks there are for each one with a stack. Of the live ones alone: addresses are sampled, and some are used often.
+/// The number of live blocks for each one with a stack. It is computed from live blocks only, because addresses are sampled and some
+/// are used often.
 pub(crate) fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
     let is_with = |of: u32| taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
     let with = taken.blocks.iter().filter(|block| is_with(block.of)).count();
     if with == 0 { one_in } else { taken.blocks.len() as f64 / with as f64 }
 }
 
-/// Estimates of all blocks from those with a stack. What a site pins alone is not known of a sample.
+/// Estimates the figures of all blocks from those with a stack. In a sample it is not known what a site pins alone.
 fn scale(sites: &mut [Site], all: f64, live: f64) {
     let times = |figure: &mut u64, factor: f64| *figure = (*figure as f64 * factor).round() as u64;
     for site in sites {
@@ -272,10 +276,10 @@ fn scale(sites: &mut [Site], all: f64, live: f64) {
     }
 }
 
-/// What one stack did and holds, for the formats of other tools. Only blocks with a stack are in it.
+/// The figures of one stack, for the formats of other tools. They contain only blocks with a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfStack {
-    /// The stack; 0 where none could be walked.
+    /// The stack; 0 if none could be walked.
     pub stack: StackId,
     /// Blocks that were made, and their bytes.
     pub allocated: (u64, u64),
@@ -313,7 +317,7 @@ pub fn stacks(taken: &Taken, resident: Option<&Resident>) -> Vec<OfStack> {
     out
 }
 
-/// Which limits a trace sets to the figures, a sentence each.
+/// The limits of the figures that follow from the trace, a sentence each.
 pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) -> Vec<String> {
     let mut notes = Vec::new();
     if found.pages.empty.is_none() {

@@ -1,15 +1,17 @@
-//! How fast live bytes grow. In: live bytes at even times. Out: the slope of a line through them, with its interval of 95 %.
+//! Computes how fast live bytes grow. In: live bytes at even times. Out: the slope of a line through them, with its 95 %
+//! interval.
 //!
-//! What is live at one time is for the most part live at the next as well, so the distances from the line are alike in neighbours, and an
-//! interval that takes them for independent is too narrow: for blocks that leak one by one at random it misses the truth four times in
-//! five. The line is fitted as by Perron and Yabu (2009): the share of a distance that carries over to the next time is estimated,
-//! corrected for its bias in short series, and taken out (Prais and Winsten). Where it is large, all of it is taken to carry over; the
-//! slope is then the mean of the changes from time to time, and each change is one piece of evidence. One step, however high, is one.
+//! Most blocks that are live at one time are live at the next as well. So the distances of neighbours from the line are similar, and an
+//! interval that assumes independence is too narrow: for blocks that leak one by one at random it misses the true slope four times in
+//! five. The line is fitted as by Perron and Yabu (2009). The share of a distance that carries over to the next time is estimated,
+//! corrected for its bias in short series, and removed (Prais and Winsten). If the share is large, it is taken as 1. Then the slope is
+//! the mean of the changes from time to time, and each change is one piece of evidence, however high it is.
 
-/// From this share on all of a distance is taken to carry over. With it the interval has the truth in 92 % of series at least, whatever
-/// the share is: see the tests. A greater one is more exact where distances are independent, and wrong where they are not.
+/// From this share on, the share is taken as 1. With this limit the interval contains the true slope in at least 92 % of series,
+/// whatever the share is: see the tests. A higher limit gives narrower intervals if distances are independent, and wrong ones if they
+/// are not.
 const WHOLE: f64 = 0.65;
-/// A site that grows by less, as a part of all live bytes, is not worth a word.
+/// A site that grows by a smaller share of all live bytes is not marked.
 const WORTH: f64 = 0.01;
 
 /// Bytes a second.
@@ -24,8 +26,8 @@ pub struct Slope {
 }
 
 impl Slope {
-    /// Of live bytes at even times over so many seconds. `block` is the size of a block: at which moment of a step the first and the last
-    /// time lie is chance, so the interval is never narrower than a block more or less.
+    /// The slope of live bytes at even times over `seconds`. `block` is the size of a block. The first and the last time may be just
+    /// before or after a step, by chance, so the interval is never narrower than one block more or less.
     pub fn of(values: &[f64], seconds: f64, block: f64) -> Slope {
         let steps = values.len() as f64 - 1.0;
         let (middle, error) = line(values);
@@ -33,15 +35,15 @@ impl Slope {
         Slope { per_second: middle, low: middle - half, high: middle + half }.times(steps / seconds)
     }
 
-    /// Of all blocks, where one in `factor` was looked at.
+    /// The slope of all blocks, if one in `factor` was counted.
     pub fn times(self, factor: f64) -> Slope {
         Slope { per_second: self.per_second * factor, low: self.low * factor, high: self.high * factor }
     }
 }
 
-/// The slope of a site, and whether it is to be called growing: the interval is above zero, the growth is worth a hundredth of the most that
-/// lives at one of these times, `most`, and it goes on. A site that only filled has grown as well: in the last third of the time it is
-/// then shown to grow by less than half of what it did.
+/// The slope of a site, and whether it is marked as growing. Three conditions: the interval is above zero; the growth is at least a
+/// hundredth of `most`, the highest live bytes at one of these times; and the growth goes on. A site that only filled a table has grown
+/// too, but in the last third of the time it grows by less than half of its former rate.
 pub fn growth(values: &[f64], seconds: f64, block: f64, most: f64) -> (Slope, bool) {
     let slope = Slope::of(values, seconds, block);
     let last = &values[values.len() * 2 / 3 - 1..];
@@ -60,7 +62,8 @@ fn line(values: &[f64]) -> (f64, f64) {
         let squares: f64 = changes.iter().map(|change| (change - mean).powi(2)).sum();
         return (mean, (squares / (count - 2.0) / (count - 1.0)).sqrt());
     }
-    // What is not carried over, of the constant, of time and of the values; the first of each has no one before it.
+    // The parts of the constant, of time and of the values that are not carried over. The first of each has no
+    // predecessor.
     let first = (1.0 - carried * carried).sqrt();
     let left = |at: usize| match at {
         0 => (first, 0.0, first * values[0]),
@@ -75,7 +78,7 @@ fn line(values: &[f64]) -> (f64, f64) {
     (slope, (squares / (count - 2.0) * cc / determinant).sqrt())
 }
 
-/// The share of a distance from the line of least squares that is found again at the next time.
+/// The share of a distance from the line of least squares that is still there at the next time.
 fn carried(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let middle = (count - 1.0) / 2.0;
@@ -86,15 +89,15 @@ fn carried(values: &[f64]) -> f64 {
     let off: Vec<f64> = times().zip(values).map(|(time, value)| value - mean - slope * time).collect();
     let products: f64 = off.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let squares: f64 = off[..off.len() - 1].iter().map(|off| off * off).sum();
-    // Of numbers that lie on a line, what is left is rounding.
+    // If the values are on a line, the remaining distances are rounding errors.
     if squares <= 1e-18 * mean * mean * count {
         return 0.0;
     }
-    // Its mean is low by (2 + 4 share) / count where a line was fitted (Marriott and Pope 1954).
+    // With a fitted line, the mean of the estimate is too low by (2 + 4 share) / count (Marriott and Pope 1954).
     ((products / squares + 2.0 / count) / (1.0 - 4.0 / count)).max(0.0)
 }
 
-/// The distance, in standard errors, that 95 % of estimates lie within: Student's t by the expansion of Cornish and Fisher.
+/// 95 % of estimates are within this distance, in standard errors: Student's t by the expansion of Cornish and Fisher.
 fn quantile(freedom: f64) -> f64 {
     1.959_964 + 2.372_3 / freedom + 2.822_5 / (freedom * freedom)
 }

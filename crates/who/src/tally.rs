@@ -1,8 +1,8 @@
 //! Counts events. In: the events of a merge, with their stacks. Out: totals of each stack, or of each thread, and the blocks that are
-//! alive at a moment. Memory is bounded by the blocks that live at one time.
+//! live at a moment. The memory needed is bounded by the blocks that are live at one time.
 //!
-//! A block is one of the moment's if it begins before and ends behind it. So it is put on the list when it ends, or at the end of the trace; at a
-//! higher peak the list begins again.
+//! A block is live at the moment if it begins before it and ends after it. So it is put on the list when it ends, or at the end of the
+//! trace. At a higher peak the list is cleared.
 
 mod made;
 
@@ -20,26 +20,26 @@ use crate::ever::Ever;
 use crate::moment::{Moment, Peak};
 use crate::watch::Watch;
 
-/// A block that lives no longer is short-lived.
+/// A block that lives for at most this time is short-lived.
 pub const SHORT_NANOS: u64 = 1_000_000;
 
 /// A block that is alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Where it lies.
+    /// Its address.
     pub address: u64,
-    /// How many bytes were asked for.
+    /// Its requested size in bytes.
     pub size: u64,
     /// Its index in [`Taken::totals`].
     pub of: u32,
 }
 
-/// What a stack or a thread did in the whole trace.
+/// The totals of a stack or a thread over the whole trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The stack, or the thread.
     pub key: u32,
-    /// Blocks that were made. A realloc makes one.
+    /// The number of blocks that were made. A realloc counts as one.
     pub allocations: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -52,43 +52,43 @@ pub struct Totals {
     noted: u64,
 }
 
-/// What was counted.
+/// The result of counting.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// When the blocks were taken.
+    /// The moment at which the blocks were taken.
     pub moment: Moment,
-    /// Whether `totals` are of threads. Otherwise of stacks.
+    /// Whether `totals` are of threads; otherwise they are of stacks.
     pub by_thread: bool,
-    /// Of each stack or thread.
+    /// The totals of each stack or thread.
     pub totals: Vec<Totals>,
-    /// What was alive at the moment.
+    /// The blocks that were live at the moment.
     pub blocks: Vec<Block>,
-    /// Where blocks had been until then.
+    /// The pages in which blocks had been until then.
     pub ever: Ever,
-    /// How live bytes went.
+    /// Live bytes over time.
     pub course: Course,
-    /// The recorder took the stack of one allocation in so many.
+    /// The recorder took the stack of one allocation in this many.
     pub one_stack_in: u32,
-    /// Of a trace of the last seconds: how many blocks from before them were freed in them.
+    /// For a trace with a window: the number of older blocks that were freed in the window.
     pub freed_from_before: Option<u64>,
 }
 
 /// Counts the events of a trace.
 pub struct Tally {
     taken: Taken,
-    /// When live bytes are noted next.
+    /// The next time at which live bytes are noted.
     due: u64,
     index: AddressMap<u32>,
     events: u64,
-    /// The events of the last time in which a block is short-lived.
+    /// The recent events: a block that one of them made is still short-lived.
     recent: Recent,
     is_taken: bool,
-    /// Behind so many events the moment is; 0 before it was reached.
+    /// The moment is after this many events; 0 before it is reached.
     cut: u64,
-    /// Where the moment is the most live bytes.
+    /// The search for the peak, if the moment is the most live bytes.
     peak: Option<Watch>,
     stack: StackId,
-    /// Of the block that the next call is about, and of the one that it ends.
+    /// The address of the next call's block, and of the block that the call ends.
     address: u64,
     leaves: u64,
     /// The time of the last event.
@@ -96,7 +96,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes the blocks at a moment of a trace. Growth is measured in this part of it.
+    /// Takes the blocks at a moment of a trace. Growth is measured in `span`.
     pub fn new(moment: Moment, by_thread: bool, span: Option<Span>) -> Tally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
         let course = Course::over(span);
@@ -116,13 +116,14 @@ impl Tally {
         }
     }
 
-    /// Takes the blocks where most bytes are live until the end of the load, as [`Peak`] finds it, without reading the trace twice.
+    /// Takes the blocks at the moment with the most live bytes until the end of the load, as [`Peak`] finds it, without reading the
+    /// trace twice.
     pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<Span>) -> Tally {
         let peak = Some(Watch::until(marks.peak.unwrap_or(u64::MAX)));
         Tally { peak, ..Tally::new(Peak::until(marks).moment(), by_thread, span) }
     }
 
-    /// All that was counted, at the end of the trace.
+    /// The result, at the end of the trace.
     pub fn taken(mut self) -> Taken {
         if self.peak.is_none() {
             self.take();
@@ -147,18 +148,18 @@ impl Tally {
         self.recent.event(at.nanos, self.events);
     }
 
-    /// The moment is now, once. It may be before the first event or behind the last.
+    /// Marks the moment as reached, once. It may be before the first event or after the last.
     fn take(&mut self) {
         if !std::mem::replace(&mut self.is_taken, true) {
             self.cut = self.events;
-            // A moment that is a number of events has the time of the last one.
+            // A moment that is given as a number of events gets the time of the last of them.
             if self.taken.moment.nanos == u64::MAX {
                 self.taken.moment.nanos = self.last;
             }
         }
     }
 
-    /// A time of the course has passed.
+    /// Notes live bytes when a time of the course has passed.
     fn note(&mut self) {
         let Taken { course, totals, .. } = &mut self.taken;
         course.note((0..).zip(totals).filter(|(_, totals)| totals.live != totals.noted).map(|(of, totals)| {
@@ -208,7 +209,7 @@ impl Tally {
         }
     }
 
-    /// A block that lives until now is kept if it began before the moment.
+    /// Keeps a block that lives until now if it began before the moment.
     fn keep(&mut self, address: u64, made: Made) {
         if made.event() <= self.cut {
             self.taken.blocks.push(Block { address, size: made.size(), of: made.of() });
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(taken.ever.stretches().collect::<Vec<_>>(), [1..5]);
     }
 
-    /// Reading twice is what `--under` still does: it needs the moment before the replay.
+    /// `--under` still reads twice: it needs to know the moment before the replay.
     #[test]
     fn fuzz_one_pass_takes_the_same_blocks_at_the_peak_as_two() {
         use allocanary_kernel::rng::Rng;

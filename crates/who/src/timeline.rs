@@ -1,5 +1,5 @@
-//! Live bytes of sites over a whole trace. In: the events, the groups of stacks. Out: for the sites that held most, their live bytes at even
-//! times. Growth is measured in a part of the trace only; a picture shows all of it, of a window as well.
+//! Live bytes of sites over a whole trace. In: the events, the groups of stacks. Out: for the sites with the most live bytes, these bytes
+//! at even times. Growth is measured only in a part of the trace; this picture shows all of it, also for a window.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub struct Line {
     pub points: Vec<(u64, f64)>,
 }
 
-/// The sites that held most at one of the times, the largest first. Groups are those of what was counted in this trace.
+/// The sites with the most live bytes at one of the times, the largest first. `groups` must be of the same trace.
 pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<Vec<Line>> {
     let length = trace.header.nanos(trace.header.last_ticks);
     if length == 0 {
@@ -113,7 +113,7 @@ impl Watching {
 }
 
 impl Sink for Watching {
-    /// The place of its stack, and its size.
+    /// The index of its stack, and its size.
     type Block = (u32, u64);
 
     fn stack(&mut self, stack: StackId) {

@@ -1,8 +1,8 @@
-//! The same blocks under another allocator. In: a trace, and where its replay put the blocks. Out: what was counted, with the addresses of
-//! the replay.
+//! The same blocks under another allocator. In: a trace, and the addresses of the blocks in a replay. Out: the totals, with the addresses
+//! of the replay.
 //!
-//! A replay knows a block by its slot. Slots follow from the merged order of the events, so reading the trace again gives the same ones:
-//! each live block of the trace has its site here and its address there.
+//! A replay identifies a block by its slot. Slots follow from the merged order of the events, so a second reading of the trace gives the
+//! same slots. Each live block gets its site from the trace and its address from the replay.
 
 use allocanary_trace::coder::How;
 use allocanary_trace::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::moment::Moment;
 use crate::sites::Found;
 use crate::tally::{Made, Taken, Tally};
 
-/// What is known of another allocator.
+/// The result under another allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Under {
     /// As the user named it: `jemalloc:narenas=1`.
@@ -27,7 +27,8 @@ pub struct Under {
     pub found: Found,
 }
 
-/// The blocks that live after this many events, at the addresses of the replay that stopped there, and the pages that were resident in it.
+/// The blocks that are live after this many events, at their addresses in the replay that stopped there, and the pages that were resident
+/// in the replay.
 pub fn take(
     trace: &Trace,
     moment: &Moment,
@@ -43,7 +44,7 @@ pub fn take(
     Ok((taken, placed.residents()))
 }
 
-/// Puts each block, which has its slot as its address, where the replay has it.
+/// Replaces the address of each block, which is its slot, by the address in the replay.
 fn put(taken: &mut Taken, placed: &Placed) -> std::result::Result<(), String> {
     let (wanted, found) = (taken.blocks.len(), placed.blocks.len());
     if wanted != found {
@@ -51,7 +52,7 @@ fn put(taken: &mut Taken, placed: &Placed) -> std::result::Result<(), String> {
     }
     for block in &mut taken.blocks {
         let lies = u32::try_from(block.address).ok().and_then(|slot| placed.block(slot));
-        // The replay asks for a byte where the trace has none, and for no less than its alignment where a block is resized.
+        // The replay requests one byte for a block of 0 bytes, and at least the alignment for a resized block.
         let is_that = |size: u64| (block.size..=block.size.max(16)).contains(&size);
         let Some(lies) = lies.filter(|lies| is_that(lies.size)) else {
             let (size, slot) = (block.size, block.address);
@@ -71,7 +72,7 @@ struct Slotted {
 }
 
 impl Sink for Slotted {
-    /// Of the tally, and the slot.
+    /// The tally's record, and the slot.
     type Block = (Made, u32);
 
     fn stack(&mut self, stack: StackId) {

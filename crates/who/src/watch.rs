@@ -1,5 +1,5 @@
-//! Watches for the most live bytes. In: blocks that begin and end. Out: each time at which there are more than ever before, and where blocks
-//! had been until then.
+//! Watches for the most live bytes. In: blocks that begin and end. Out: each time at which there are more live bytes than ever before, and
+//! the pages in which blocks had been until then.
 
 use crate::ever::Ever;
 
@@ -9,17 +9,18 @@ pub struct Watch {
     until: u64,
     live: u64,
     most: u64,
-    /// Where blocks have been since the peak.
+    /// The pages in which blocks have been since the peak.
     since: Ever,
 }
 
 impl Watch {
-    /// Until this nanosecond.
+    /// A watch until this nanosecond.
     pub fn until(until: u64) -> Watch {
         Watch { until, live: 0, most: 0, since: Ever::default() }
     }
 
-    /// A block begins. Tells whether this is the peak so far; `ever` is then where blocks have been until it.
+    /// A block begins. Returns whether this is the peak so far; `ever` then has the pages in which blocks have been
+    /// until it.
     pub fn added(&mut self, nanos: u64, address: u64, size: u64, ever: &mut Ever) -> bool {
         self.live = self.live.saturating_add(size);
         let is_peak = self.live > self.most && nanos <= self.until;

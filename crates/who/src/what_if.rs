@@ -1,8 +1,8 @@
-//! A site's blocks elsewhere. In: a trace, a site, and replays of it. Out: which events make these blocks, and what the heap keeps with
-//! them elsewhere.
+//! Moves a site's blocks to a pool. In: a trace, a site, and replays. Out: the events that make these blocks, and the heap's memory
+//! with the blocks in the pool.
 //!
-//! A block is one of the site's if the function of its last `malloc` or `realloc` is. The *survivors* are those of them that live at the
-//! moment: elsewhere, none of them is freed before. The *whole site* are all of them.
+//! A block belongs to the site of its last `malloc` or `realloc`. The *survivors* are the site's blocks that are live at the moment:
+//! none of them is freed before it. The *whole site* is all blocks of the site.
 
 mod figures;
 mod pick;
@@ -26,7 +26,7 @@ use crate::tally::Taken;
 pub use figures::{Heap, Ways};
 pub use pick::{Miss, pick};
 
-/// A site, and what became of the heap with its blocks elsewhere.
+/// A site, and the heap with the site's blocks in a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
     /// The name of the program.
@@ -37,9 +37,9 @@ pub struct WhatIf {
     pub nanos: u64,
     /// How allocations are grouped.
     pub by: By,
-    /// The site in the recorded program; those of one name in several modules together.
+    /// The site in the recorded program; sites of one name in several modules are added up.
     pub site: Site,
-    /// How its blocks share pages: in a replay as it is, or in the program where there was none.
+    /// How its blocks share pages: in an unchanged replay, or in the program if there was no replay.
     pub share: Share,
     /// The replays, and the allocator as the user named it. The error says why there are none.
     pub replays: std::result::Result<(String, Ways), String>,
@@ -47,7 +47,7 @@ pub struct WhatIf {
     pub notes: Vec<String>,
 }
 
-/// The site of this name. In several modules it is taken together.
+/// The site of this name. Sites of this name in several modules are added up.
 pub fn named(found: &Found, name: &str) -> Site {
     let mut all = Site { name: name.into(), ..Site::default() };
     for site in found.sites.iter().filter(|site| site.name == name) {
@@ -67,7 +67,7 @@ pub fn named(found: &Found, name: &str) -> Site {
     all
 }
 
-/// The stacks of a site. 0 is among them where the site is that of no stack.
+/// The stacks of a site. They include 0 if the site is the one without a stack.
 pub fn stacks(taken: &Taken, groups: &Groups, name: &str) -> HashSet<StackId> {
     let is_site = |site: &Option<usize>| site.is_some_and(|site| groups.sites[site].0 == name);
     let stacks = taken.totals.iter().zip(&groups.of).filter(|(_, site)| is_site(site));
@@ -77,13 +77,13 @@ pub fn stacks(taken: &Taken, groups: &Groups, name: &str) -> HashSet<StackId> {
 /// The events that make blocks of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
-    /// Blocks that live behind so many events.
+    /// Blocks that are live after the given number of events.
     pub survivors: Elsewhere,
     /// All blocks.
     pub whole: Elsewhere,
 }
 
-/// Finds the blocks of these stacks. Survivors live behind `events` events, where a replay stops.
+/// Finds the blocks of these stacks. Survivors are live after `events` events, where a replay stops.
 pub fn sets(trace: &Trace, stacks: HashSet<StackId>, events: u64) -> Result<Sets> {
     let mut sink = Marking { stacks, until: events, stack: 0, events: 0, sets: Sets::default() };
     merge(trace, &mut sink)?;
@@ -94,7 +94,7 @@ pub fn sets(trace: &Trace, stacks: HashSet<StackId>, events: u64) -> Result<Sets
 struct Marking {
     stacks: HashSet<StackId>,
     until: u64,
-    /// Of the block that is made next.
+    /// The stack of the next block.
     stack: StackId,
     events: u64,
     sets: Sets,
@@ -114,7 +114,7 @@ impl Marking {
         is_site.then_some(event)
     }
 
-    /// The block of an event ends by the event that comes now.
+    /// The present event ends the block of an earlier event.
     fn ends(&mut self, made_by: Option<u64>) {
         if let Some(event) = made_by.filter(|_| self.events < self.until) {
             self.sets.survivors.remove(event);
@@ -123,7 +123,7 @@ impl Marking {
 }
 
 impl Sink for Marking {
-    /// The event that made it, if it is the site's.
+    /// The event that made the block, if it is the site's.
     type Block = Option<u64>;
 
     fn stack(&mut self, stack: StackId) {

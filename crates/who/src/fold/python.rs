@@ -1,9 +1,10 @@
-//! Python's frames. In: a frame. Out: whether it is a function of Python, one of its standard library, or the interpreter.
+//! Recognises Python's frames. In: a frame. Out: whether it is a function of Python, of its standard library, or of the
+//! interpreter.
 
 use crate::frame::Frame;
 use crate::names::perf_map::PYTHON;
 
-/// A function in Python: a perf map names it.
+/// Whether a frame is a function in Python: a perf map names it.
 pub(super) fn is_function(frame: &Frame) -> bool {
     frame.module == PYTHON
 }
@@ -15,7 +16,8 @@ pub(super) fn is_library(file: &str) -> bool {
         || !is_installed && ["/lib/python3.", "/lib64/python3."].iter().any(|part| file.contains(part))
 }
 
-/// Whether a frame is of the interpreter, or of a module in C that Python calls: only its caller in Python says what was wanted.
+/// Whether a frame is of the interpreter, or of a C module that Python calls: only the caller in Python says for what the memory
+/// is.
 pub(super) fn is_interpreter(frame: &Frame) -> bool {
     let module = &frame.module;
     let is_program = || {
@@ -71,11 +73,11 @@ mod tests {
         assert_eq!(of(&[&inner[..], &load, &outer].concat()), "load:/srv/app.py");
         assert_eq!(of(&[&inner[..], &library, &load, &outer].concat()), "load:/srv/app.py");
         assert_eq!(of(&[&inner[..], &library, &outer[2..]].concat()), library[0].1, "there is no other");
-        // Without a function in Python all is as it was.
+        // Without a function in Python the interpreter's functions are sites.
         assert_eq!(of(&[&inner[..], &outer[2..]].concat()), "list_resize");
-        // A library of C that Python called is a program of its own.
+        // A C library that Python calls is treated like a program.
         assert_eq!(of(&[&inner[..1], &[("libtorch.so", "grow")], &load].concat()), "grow");
-        // A program that has an interpreter in it, and the Python that is stripped.
+        // A program with an interpreter in it, and a stripped Python.
         let embedded = [
             ("malloc.so", "malloc"),
             ("uwsgi", "_Py_NewRef"),

@@ -1,18 +1,18 @@
-//! Functions that a user passes over. In: patterns. Out: whether a frame is one of them.
+//! Functions that the user wants to pass over. In: patterns. Out: whether a frame matches one.
 
 use crate::frame::Frame;
 
-/// Patterns: the whole name of a function or of its program or library. A `*` is any text.
+/// Patterns for the whole name of a function or of its program or library. A `*` stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skip(pub Vec<String>);
 
 impl Skip {
-    /// Whether a frame is of a function that is named.
+    /// Whether a pattern matches a frame.
     pub fn has(&self, frame: &Frame) -> bool {
         self.0.iter().any(|pattern| is_named(pattern, frame))
     }
 
-    /// The patterns that name none of these frames.
+    /// The patterns that match none of these frames.
     pub fn unknown<'a>(&self, frames: impl Iterator<Item = &'a Frame>) -> Vec<&str> {
         let mut left: Vec<&str> = self.0.iter().map(String::as_str).collect();
         for frame in frames {
@@ -26,13 +26,13 @@ fn is_named(pattern: &str, frame: &Frame) -> bool {
     is_like(pattern, &frame.function) || is_like(pattern, &frame.module)
 }
 
-/// Whether a text is as the pattern says.
+/// Whether a pattern matches a text.
 fn is_like(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
-    // Each part as early as it can be: what is behind it has the most room then.
+    // Each part is matched at its first occurrence, so that the parts after it have the most text left.
     for part in parts {
         match text.find(part) {
             Some(at) => text = &text[at + part.len()..],

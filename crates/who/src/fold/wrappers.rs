@@ -1,26 +1,28 @@
-//! Functions that only pass on to malloc: their names say nothing about who wanted the memory. In: the stacks of a trace. Out: these functions.
+//! Finds wrappers: functions that only pass on to malloc, so that they do not say which code wanted the memory. In: the stacks of a trace.
+//! Out: these functions.
 //!
-//! A wrong one hides a site, so the rule is strict. A function passes on if all of this holds:
+//! A function that is wrongly found hides a site, so the rule is strict. A function is a wrapper if all of these
+//! conditions are met:
 //!
-//! - its name says that it allocates: it ends in one of [`NAMES`], or it ends in `alloc` and makes nine in ten allocations of its module,
-//!   and nine in ten of their bytes;
-//! - in no stack is anything inside it but malloc's family and other such functions;
-//! - two functions or more call it.
+//! - its name says that it allocates: the name ends in one of [`NAMES`], or it ends in `alloc` and the function makes nine in ten
+//!   allocations of its module and nine in ten of their bytes;
+//! - in every stack, the functions inside it are only malloc's family and other wrappers;
+//! - two or more functions call it.
 //!
-//! `Perl_safesysmalloc` does. `strbuf_grow` and `_sdsnewlen` do not: they decide themselves how much they need. A class's function does not:
-//! a pool's `allocate` hands out parts of what it gets.
+//! `Perl_safesysmalloc` is a wrapper. `strbuf_grow` and `_sdsnewlen` are not: they decide themselves how much they need. A function of a
+//! class is not: a pool's `allocate` hands out parts of the blocks that it gets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Folding, Part, part};
 use crate::frame::Frame;
 
-/// Ends of names, in small letters, without `_` and digits behind.
+/// Ends of names, in lower case, without trailing `_` and digits.
 const NAMES: &[&str] = &["malloc", "calloc", "realloc", "memalign", "strdup", "strndup", "memdup"];
 
-/// The share of its module's allocations that a function named `alloc` makes.
+/// A function whose name ends only in `alloc` must make this share of its module's allocations.
 const MOST: f64 = 0.9;
-/// One may call another: `l_alloc`, then `luaM_malloc_`.
+/// The most wrappers that call each other: `luaM_malloc_` calls `l_alloc`.
 const ROUNDS: usize = 4;
 
 /// A stack, how many blocks it made, and their bytes.
@@ -46,7 +48,7 @@ impl Folding {
         }
     }
 
-    /// Those that call nothing but what is known by now.
+    /// The functions that call only malloc's family and wrappers that are already found.
     fn next(&self, stacks: &[Made]) -> BTreeMap<(String, String), usize> {
         let mut of: HashMap<(&str, &str), Candidate<'_>> = HashMap::new();
         let mut modules: HashMap<&str, (u64, u64)> = HashMap::new();
@@ -88,7 +90,8 @@ fn is_of_family(function: &str) -> bool {
     let name = plain(function);
     let is_end = |end: &str| {
         let Some(before) = name.strip_suffix(end) else { return false };
-        // `GenericAlloc` and `staticalloc` are no calloc, and `prealloc` is no realloc: another word may end in its first letters.
+        // `GenericAlloc` and `staticalloc` do not end in the word calloc, and `prealloc` does not end in realloc: their first
+        // letters belong to another word.
         let part = function.get(before.len() + 1..name.len()).unwrap_or_default();
         let is_one_word = part == part.to_lowercase() || part == part.to_uppercase();
         let is_other = end == "calloc" && before.ends_with('i') || end == "realloc" && before.ends_with('p');
@@ -97,7 +100,7 @@ fn is_of_family(function: &str) -> bool {
     !function.contains(':') && NAMES.iter().any(|end| is_end(end))
 }
 
-/// A name in small letters, without what compilers put behind it, such as `.part.0`.
+/// A name in lower case, without a compiler's suffix, such as `.part.0`.
 fn plain(function: &str) -> String {
     let name = function.split('.').next().unwrap_or_default();
     name.trim_end_matches(|letter: char| letter == '_' || letter.is_ascii_digit()).to_ascii_lowercase()
@@ -156,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_function_that_decides_itself_is_a_site() {
-        // Not called so; called by one function only; something else inside it; a class's; not most of the module.
+        // Other names; called by only one function; another function inside it; a function of a class; not most of the
+        // module.
         for function in ["strbuf_grow", "_sdsnewlen", "newObject", "Pool::alloc", "Pool::malloc"] {
             let stacks = [made(&["malloc", function, "a"], 9), made(&["malloc", function, "b"], 9)];
             assert_eq!(found(&stacks), [], "{function}");

@@ -15,15 +15,15 @@ use super::scopes::Scopes;
 use super::unwinding;
 use crate::frame::Identity;
 
-/// What is known about the code of a file.
+/// The symbols and lines of a file's code.
 #[derive(Default)]
 pub(super) struct Symbols {
     lines: Option<Loader>,
-    /// Of the same file.
+    /// The scopes of the same file's functions.
     scopes: Option<Scopes>,
     /// Functions by their addresses, sorted.
     functions: Vec<Function>,
-    /// The file that was recorded, and the addresses that its unwinding tables have, once they were asked for.
+    /// The recorded file, and the addresses that its unwinding tables cover, once they were read.
     file: Option<PathBuf>,
     unwound: Option<Vec<Range<u64>>>,
 }
@@ -34,7 +34,7 @@ struct Function {
     address: u64,
     size: u64,
     name: String,
-    /// The source file of a function that only its own file knows; else empty.
+    /// The source file of a local function (`static`); else empty.
     source: String,
 }
 
@@ -44,7 +44,7 @@ impl Symbols {
         let mut out = Symbols::default();
         let mut note = None;
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
-        // Others have no file: `[vdso]`, or code that a program makes while it runs.
+        // Other modules have no file: `[vdso]`, or code that a program makes while it runs.
         if path.starts_with('/') {
             match build_id(Path::new(path)) {
                 Ok(found) if found == module.build_id && !found.is_empty() => {
@@ -79,7 +79,7 @@ impl Symbols {
         if let Ok(functions) = functions(file) {
             self.functions.extend(functions);
         }
-        // A file without lines has a loader too: keep that of the debug file.
+        // A file without lines has a loader too. The loader of the debug file takes precedence.
         if let Ok(lines) = Loader::new(file)
             && (self.lines.is_none() || has_entries(&lines))
         {
@@ -97,7 +97,7 @@ impl Symbols {
                 let location = frame.location.as_ref();
                 let entry = frame.dw_die_offset.map(|entry| entry.0.into_u64() as usize);
                 let mut identity = entry.zip(scopes.as_mut()).and_then(|(entry, scopes)| scopes.find(address, entry));
-                // Debug information of lines alone has no declarations, no scopes and no linkage names.
+                // Debug information with lines only has no declarations, no scopes and no linkage names.
                 if let Some(identity) = identity.as_mut().filter(|identity| identity.line == 0) {
                     identity.file = location.and_then(|location| location.file).unwrap_or_default().into();
                 }
@@ -133,7 +133,8 @@ impl Symbols {
         out
     }
 
-    /// Whether the file has no unwinding table for an address: a stack ends there. Where that cannot be read, it is not said.
+    /// Whether the file has no unwinding table for an address, so that a stack ends there. False if the tables cannot be
+    /// read.
     pub(super) fn is_without_table(&mut self, address: u64) -> bool {
         let Some(file) = &self.file else { return false };
         let ranges = self.unwound.get_or_insert_with(|| unwinding::ranges(file).unwrap_or_default());
@@ -141,7 +142,8 @@ impl Symbols {
         !ranges.is_empty() && behind.checked_sub(1).is_none_or(|at| !ranges[at].contains(&address))
     }
 
-    /// The function that has the address. One of an unknown size, or before it, is not the function: a stripped file lacks most.
+    /// The function that contains the address. A symbol of unknown size, or one that ends before the address, is not taken: a
+    /// stripped file lacks most symbols.
     fn function(&self, address: u64) -> Option<&Function> {
         let behind = self.functions.partition_point(|function| function.address <= address);
         let function = self.functions.get(behind.checked_sub(1)?)?;
@@ -149,18 +151,18 @@ impl Symbols {
     }
 }
 
-/// Whether a file has the entries of functions, and not symbols alone.
+/// Whether a file has debug entries of functions, and not only symbols.
 fn has_entries(lines: &Loader) -> bool {
     lines.get_section_range(b".debug_info").is_some()
 }
 
-/// The functions that a file names, also those that only its dynamic symbols name.
+/// The functions with a symbol in a file, including those with only a dynamic symbol.
 fn functions(file: &Path) -> Result<Vec<Function>, object::Error> {
     let Ok(file) = File::open(file) else { return Ok(Vec::new()) };
     let cache = ReadCache::new(file);
     let object = object::File::parse(&cache)?;
     let mut out = Vec::new();
-    // The symbols that only a source file knows are behind the symbol of that file.
+    // Local symbols come after the symbol of their source file.
     let mut source = String::new();
     for symbol in object.symbols().chain(object.dynamic_symbols()) {
         let Ok(name) = symbol.name() else { continue };
@@ -177,7 +179,7 @@ fn functions(file: &Path) -> Result<Vec<Function>, object::Error> {
 
 /// The build-id of a file; empty if it has none.
 fn build_id(path: &Path) -> Result<Vec<u8>, String> {
-    // A trace may name a device, or a pipe that nobody writes to.
+    // A trace may name a device, or a pipe without a writer, which would never end.
     let is_file = std::fs::metadata(path).map_err(|error| error.to_string())?.is_file();
     if !is_file {
         return Err("it is no regular file".into());
@@ -187,7 +189,7 @@ fn build_id(path: &Path) -> Result<Vec<u8>, String> {
     Ok(object.build_id().ok().flatten().unwrap_or_default().to_vec())
 }
 
-/// Where the debug file of a build lies.
+/// The path of the debug file of a build.
 pub(super) fn debug_file(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     Some(folder.join(format!(".build-id/{first:02x}/{}.debug", hex(rest))))
@@ -197,7 +199,7 @@ fn hex(bytes: &[u8]) -> String {
     if bytes.is_empty() { "none".into() } else { bytes.iter().map(|byte| format!("{byte:02x}")).collect() }
 }
 
-/// A name without the hash that Rust's older names end in.
+/// A name without the hash at the end of Rust's older names.
 fn without_hash(name: &str) -> &str {
     match name.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,

@@ -1,7 +1,7 @@
 //! The names of code that a runtime makes while it runs. In: a perf map, such as Python writes to `/tmp/perf-PID.map`: in each line an
 //! address, a length, both hexadecimal, and a name. Out: the name of an address.
 //!
-//! A line that is none is left out. Where two overlap, the later one is of the code that was made later.
+//! Lines of another form are left out. If two ranges overlap, the later line is of the code that was made later.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use crate::frame::Frame;
 
-/// The longest map that is kept and read, in bytes: some 600,000 functions.
+/// The longest map that is copied and read, in bytes: some 600,000 functions.
 pub const LONGEST: u64 = 64 << 20;
 
-/// The module of Python's functions: they are in no file that the processor runs.
+/// The module of Python's functions, whose code is in no file.
 pub(crate) const PYTHON: &str = "[python]";
-/// The module of other functions with such a name.
+/// The module of other functions with a name of a perf map.
 const MADE: &str = "[jit]";
 
-/// Where the map of a trace is kept: at its side, so that it is moved along with `mv NAME.trace*`.
+/// The path of a trace's map. It is next to the trace, so that `mv NAME.trace*` moves both.
 pub fn beside(trace: &Path) -> PathBuf {
     let mut path = OsString::from(trace);
     path.push(".perfmap");
@@ -30,16 +30,16 @@ pub fn beside(trace: &Path) -> PathBuf {
 #[derive(Default)]
 pub(super) struct PerfMap {
     text: String,
-    /// By their first address: the one behind the last, and where the name begins and ends. No two overlap.
+    /// By first address: the end of the range, and begin and end of the name. No two ranges overlap.
     ranges: BTreeMap<u64, (u64, u32, u32)>,
 }
 
 impl PerfMap {
-    /// Reads the map of a trace. None if it has none.
+    /// Reads the map of a trace. `None` if it has none.
     pub(super) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
         let path = beside(trace);
         let failed = |error: String| format!("{}: {error}; its names are not used", path.display());
-        // A pipe would let us wait.
+        // Opening a pipe would wait.
         let Ok(meta) = std::fs::metadata(&path) else { return Ok(None) };
         if !meta.is_file() || meta.len() > LONGEST {
             let found = if meta.is_file() { format!("one of {} bytes", meta.len()) } else { "none".into() };
@@ -76,7 +76,7 @@ impl PerfMap {
     }
 }
 
-/// The parts of a line: the first address, the one behind the last, the name.
+/// The parts of a line: the first address, the end, the name.
 fn parts(line: &str) -> Option<(u64, u64, &str)> {
     let (first, rest) = line.trim().split_once([' ', '\t'])?;
     let (length, name) = rest.trim_start().split_once([' ', '\t'])?;
@@ -92,7 +92,7 @@ fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'))
 }
 
-/// Puts a range over those that are there.
+/// Adds a range, which replaces the overlapped parts of others.
 fn put(ranges: &mut BTreeMap<u64, (u64, u32, u32)>, first: u64, range: (u64, u32, u32)) {
     let behind = range.0;
     if let Some((_, before)) = ranges.range_mut(..first).next_back()
@@ -113,7 +113,7 @@ fn put(ranges: &mut BTreeMap<u64, (u64, u32, u32)>, first: u64, range: (u64, u32
     ranges.insert(first, range);
 }
 
-/// The frame of a name. Python's is `py::function:/path/file.py`; what others write is taken as it is.
+/// The frame of a name. Python writes `py::function:/path/file.py`; names of other runtimes are used as they are.
 pub(super) fn frame(name: &str) -> Frame {
     let (function, file, module) = match name.strip_prefix("py::") {
         Some(name) => (name, name.split_once(':').map_or("", |(_, file)| file), PYTHON),

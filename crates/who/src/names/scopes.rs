@@ -1,6 +1,6 @@
-//! Which function a frame is of: its name with all that it is in, and where it is declared. In: a file with DWARF, an address, the place of
-//! the function's entry in its unit. Out: the identity. Compilers write a linkage name for most functions, which has all of that; of those
-//! that are only inlined, and of the operators of lambdas, they often write a short name, which many functions share.
+//! Identifies the function of a frame: its name with its scopes, and the place of its declaration. In: a file with DWARF, an address, the
+//! offset of the function's entry in its unit. Out: the identity. For most functions compilers write a linkage name, which has the scopes.
+//! For functions that are only inlined, and for the operators of lambdas, they often write only a short name, which many functions share.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,23 +15,23 @@ use object::{CompressionFormat, Object, ObjectSection, ReadCache};
 
 use crate::frame::Identity;
 
-/// References from one entry to the next that are followed, at most.
+/// The most references from one entry to the next that are followed.
 const REFERENCES: usize = 16;
-/// Scopes of a name, at most.
+/// The most scopes of a name.
 const DEPTH: usize = 64;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The scopes of a file's functions. A unit is read when a function of it is asked for.
+/// The scopes of a file's functions. A unit is read when one of its functions is looked up.
 pub(super) struct Scopes {
     sections: DwarfSections<Vec<u8>>,
     endian: RunTimeEndian,
-    /// The place of each unit, sorted.
+    /// The offset of each unit, sorted.
     units: Vec<usize>,
     /// Addresses of units, sorted.
     ranges: Vec<Range>,
     read: HashSet<usize>,
-    /// Entries of the units that were read, by their places in the section.
+    /// Entries of the units that were read, by their offsets in the section.
     entries: HashMap<usize, Entry>,
 }
 
@@ -40,28 +40,28 @@ pub(super) struct Scopes {
 struct Range {
     begin: u64,
     end: u64,
-    /// The largest end of this one and those before it.
+    /// The largest end of this range and those before it.
     until: u64,
     unit: usize,
 }
 
-/// A function, or what a function can be in.
+/// A function, or a scope of functions.
 struct Entry {
     tag: gimli::DwTag,
     parent: Option<usize>,
     name: Option<Rc<str>>,
-    /// The entry that has what this one lacks.
+    /// The entry with the attributes that this one lacks.
     origin: Option<usize>,
     file: Option<Rc<str>>,
     line: u32,
     column: u32,
 }
 
-/// An entry with what it refers to.
+/// An entry, completed from the entries to which it refers.
 #[derive(Default)]
 struct Whole {
     name: Option<Rc<str>>,
-    /// What it is in.
+    /// Its scope.
     scope: Option<usize>,
     file: Option<Rc<str>>,
     line: u32,
@@ -69,14 +69,14 @@ struct Whole {
 }
 
 impl Scopes {
-    /// Of a file; `None` if it has no DWARF, or none that can be read.
+    /// The scopes of a file; `None` if it has no readable DWARF.
     pub(super) fn of(file: &Path) -> Option<Scopes> {
         let whole = File::open(file).ok()?;
         let cache = ReadCache::new(&whole);
         let object = object::File::parse(&cache).ok()?;
         let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let section = |id: SectionId| -> Result<Vec<u8>, gimli::Error> {
-            // The rest of the sections says nothing about names: they are large.
+            // Other sections have no names, and are large, so they are not read.
             let is_wanted = matches!(
                 id,
                 SectionId::DebugInfo
@@ -110,7 +110,7 @@ impl Scopes {
         self.sections.borrow(|section| EndianSlice::new(section, self.endian))
     }
 
-    /// Where units lie, and which addresses they have. Those whose entries are in another file are left out.
+    /// The offsets of units, and their addresses. Units whose entries are in another file are left out.
     fn layout(&self) -> (Vec<usize>, Vec<Range>) {
         let dwarf = self.dwarf();
         let (mut places, mut ranges) = (Vec::new(), Vec::new());
@@ -136,7 +136,7 @@ impl Scopes {
         (places, ranges)
     }
 
-    /// The function whose entry is at this place of the unit that has the address.
+    /// The function whose entry is at this offset of the unit with the address.
     pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<Identity> {
         let behind = self.ranges.partition_point(|range| range.begin <= address);
         let near = self.ranges[..behind].iter().rev().take_while(|range| range.until > address);
@@ -155,7 +155,7 @@ impl Scopes {
         let mut names = vec![name?.to_string()];
         while let Some(outer) = scope.filter(|_| names.len() < DEPTH) {
             let outer = self.whole(outer)?;
-            // The operator of a lambda has no place. Its class has one, and no name.
+            // The operator of a lambda has no place of declaration. Its class has a place, but no name.
             let is_first = names.len() == 1;
             if is_first && line == 0 {
                 (file, line, column) = (outer.file.clone(), outer.line, outer.column);
@@ -175,7 +175,7 @@ impl Scopes {
         Some(Identity { path: names.join("::"), file, line, column, address: 0 })
     }
 
-    /// All about an entry: what it lacks is in the ones that it refers to.
+    /// A complete entry: missing attributes come from the entries to which it refers.
     fn whole(&mut self, place: usize) -> Option<Whole> {
         let (mut at, mut out) = (place, Whole::default());
         for _ in 0..REFERENCES {
@@ -200,11 +200,11 @@ impl Scopes {
         None
     }
 
-    /// Reads the entries of a unit, once. What is damaged ends it.
+    /// Reads the entries of a unit, once. Reading ends at damage.
     fn read(&mut self, place: usize) {
         if self.read.insert(place) {
             let mut entries = HashMap::new();
-            // The entries until then are kept.
+            // The entries before the damage are kept.
             let _ = self.entries_of(place, &mut entries);
             self.entries.extend(entries);
         }
@@ -214,7 +214,7 @@ impl Scopes {
         let dwarf = self.dwarf();
         let unit = dwarf.unit(dwarf.debug_info.header_from_offset(DebugInfoOffset(place))?)?;
         let mut files: HashMap<u64, Option<Rc<str>>> = HashMap::new();
-        // The scopes that the present entry is in, with their depths.
+        // The scopes of the present entry, with their depths.
         let mut scopes: Vec<(isize, usize)> = Vec::new();
         let mut entries = unit.entries_raw(None)?;
         while !entries.is_empty() {
@@ -262,20 +262,21 @@ impl Scopes {
     }
 }
 
-/// The bytes of a section. Through the cache a large one would be in memory twice.
+/// The bytes of a section. They are not read through the cache, because a large section would be in memory twice.
 fn bytes<'a>(file: &File, section: &impl ObjectSection<'a>) -> Option<Vec<u8>> {
     let range = section.compressed_file_range().ok()?;
     if range.format != CompressionFormat::None {
         return Some(section.uncompressed_data().ok()?.into_owned());
     }
-    // A file that says more than it has is damaged.
+    // A section beyond the end of the file is damage.
     let is_within = range.offset.checked_add(range.uncompressed_size)? <= file.metadata().ok()?.len();
     let mut bytes = vec![0; usize::try_from(range.uncompressed_size).ok().filter(|_| is_within)?];
     file.read_exact_at(&mut bytes, range.offset).ok()?;
     Some(bytes)
 }
 
-/// Whether an entry is a function, or can have one in it. A block within a function is none: its functions are of the function.
+/// Whether an entry is a function or can contain one. A block within a function does not count: functions in it belong to the
+/// function.
 fn is_scope(tag: gimli::DwTag) -> bool {
     matches!(
         tag,
@@ -300,7 +301,7 @@ fn path(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, file: u64) -> Option<R
         whole.push(dwarf.attr_string(unit, folder).ok()?.to_string_lossy().as_ref());
     }
     whole.push(dwarf.attr_string(unit, entry.path_name()).ok()?.to_string_lossy().as_ref());
-    // One header has many paths: `/src/a/../b.h` is `/src/b.h`.
+    // A header may have many paths: `/src/a/../b.h` is `/src/b.h`.
     let mut parts: Vec<std::path::Component<'_>> = Vec::new();
     for part in whole.components() {
         let is_up = part == std::path::Component::ParentDir;

@@ -80,7 +80,7 @@ fn a_frame_has_its_inlined_functions_and_lines() {
     assert_eq!((frames[1].line, frames[1].module.as_str(), frames[1].is_named), (5, "names", true));
 }
 
-/// A call that is the last instruction of a function returns to the next function.
+/// If a call is the last instruction of a function, it returns to the next function.
 #[test]
 fn a_return_to_the_first_byte_of_a_function_is_of_the_one_before() {
     let Some(built) = built() else { return };
@@ -154,7 +154,7 @@ fn an_address_without_a_module_is_itself() {
     assert_eq!(functions(&Names::of(&stacks).stack(1)), ["0x1234"]);
 }
 
-/// Python's interpreter is a file, its functions are not.
+/// The code of Python's interpreter is in a file; the code of Python's functions is not.
 #[test]
 fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
     let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
         names.notes()[0]
             .starts_with("2 stacks pass through code that is in no file and that its perf map does not name")
     );
-    // A call that is the last instruction returns to the next function.
+    // If a call is the last instruction, it returns to the next function.
     assert_eq!(names.frames(Code { pc: 0x100b, module: 0 })[0].function, "load:/srv/\u{fffd}app.py");
     assert!(!names.frames(Code { pc: 0x1000, module: 0 })[0].is_named);
     std::fs::remove_file(perf_map::beside(&trace)).unwrap();
@@ -211,7 +211,7 @@ fn a_python_that_can_write_a_map_is_told_by_its_version() {
     assert!(!none.into_iter().any(makes_maps));
 }
 
-/// Stacks of one frame each, which return to the byte behind these addresses of a program.
+/// Stacks of one frame each, which return to the byte after these addresses of a program.
 fn stacks_at(program: &Path, addresses: &[u64]) -> Stacks {
     let bytes = std::fs::read(program).unwrap();
     let build_id = object::File::parse(&*bytes).unwrap().build_id().unwrap().expect("a build-id").to_vec();
@@ -221,7 +221,7 @@ fn stacks_at(program: &Path, addresses: &[u64]) -> Stacks {
     Stacks { nodes, modules: vec![module] }
 }
 
-/// The addresses of the symbols whose names have this in them.
+/// The addresses of the symbols whose names contain this text.
 fn symbols(program: &Path, part: &str) -> Vec<u64> {
     let bytes = std::fs::read(program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
@@ -232,7 +232,7 @@ fn symbols(program: &Path, part: &str) -> Vec<u64> {
     found
 }
 
-/// Each function calls one of an inlined name that others have too: the compiler writes no linkage name for it.
+/// Each function calls an inlined function whose name others have too: the compiler writes no linkage name for it.
 const SCOPED: &str = "\
 volatile int sink;
 #define INLINED static inline __attribute__((always_inline))
@@ -279,7 +279,7 @@ fn a_function_has_the_name_of_all_that_it_is_in() {
     assert!(identity.file.ends_with("/scoped.cc"), "{identity:?}");
 }
 
-/// With lines, and from symbols alone.
+/// With lines, and with symbols only.
 #[test]
 fn functions_of_one_name_in_two_files_are_two() {
     for lines in ["-g", "-g0"] {
@@ -349,7 +349,7 @@ fn code_without_unwinding_tables_is_where_a_stack_ends() {
     assert_eq!(names.stack(1)[0].function, "bare");
 }
 
-/// As a Rust program is built with `debug = "line-tables-only"`: the entries have no scope. The symbol has.
+/// Like a Rust program with `debug = "line-tables-only"`: the debug entries have no scopes, but the symbol has.
 #[test]
 fn of_lines_alone_the_symbol_has_the_whole_name() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Which code of a file a stack can be walked through. In: a file. Out: the addresses for which it has unwinding tables (`.eh_frame`).
+//! Finds the code of a file through which a stack can be walked. In: a file. Out: the addresses for which it has unwinding tables
+//! (`.eh_frame`).
 
 use std::fs::File;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use std::path::Path;
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
 use object::{Object, ObjectSection, ReadCache};
 
-/// The ranges, sorted. `None` of a file that has none, or none that can be read.
+/// The ranges, sorted. `None` if the file has no readable tables.
 pub(super) fn ranges(file: &Path) -> Option<Vec<Range<u64>>> {
     let cache = ReadCache::new(File::open(file).ok()?);
     let object = object::File::parse(&cache).ok()?;
@@ -20,7 +21,7 @@ pub(super) fn ranges(file: &Path) -> Option<Vec<Range<u64>>> {
     let frames = EhFrame::new(&bytes, NativeEndian);
     let mut out = Vec::new();
     let mut entries = frames.entries(&bases);
-    // What is damaged ends it: of the rest nothing is said.
+    // Reading ends at damage.
     while let Some(entry) = entries.next().ok()? {
         if let CieOrFde::Fde(partial) = entry {
             let entry = partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset)).ok()?;

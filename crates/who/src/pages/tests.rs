@@ -48,7 +48,7 @@ fn a_page_of_one_site_is_its_own_and_so_are_the_holes_beside_it() {
         [block(11, 0, 96, 0), block(13, 0, 96, 0), block(17, 0, 96, 0), block(17, 96, 96, 1), block(18, 0, 96, 1)];
     let found = of(&blocks, 2, &[10..20], Some(&resident(&[10..20])), Division::Sites);
     assert_eq!(found.shares[0].alone, 8000);
-    // The holes are 10, 12, and 14 to 16: five pages. Behind 18 is 19, which is site 1's.
+    // The holes are 10, 12, and 14 to 16: five pages. 19, after 18, is site 1's.
     assert_eq!(found.shares[0].with_holes, 8000 + 5 * PAGE);
     assert_eq!((found.shares[1].alone, found.shares[1].with_holes), (4000, 4000 + PAGE));
     assert_eq!((found.holding, found.empty, found.outside), (4 * PAGE, Some(6 * PAGE), Some(0)));
@@ -66,7 +66,7 @@ fn a_hole_between_two_sites_counts_with_both_and_a_gap_ends_it() {
 #[test]
 fn only_pages_in_which_a_block_has_been_are_the_heap() {
     let blocks = [block(10, 0, 4096, 0)];
-    // Page 11 held a block before; 12 and 50 never did; of page 9 half a page was told.
+    // Page 11 had a block before; 12 and 50 never had one; of page 9 only half is in the list.
     let pages = Resident { mark: 2, ranges: vec![9 * PAGE + 1..13 * PAGE, 50 * PAGE..51 * PAGE] };
     let found = of(&blocks, 1, &[11..12], Some(&pages), Division::Sites);
     assert_eq!((found.empty, found.outside, found.resident()), (Some(PAGE), Some(2 * PAGE), 2 * PAGE));
@@ -75,7 +75,7 @@ fn only_pages_in_which_a_block_has_been_are_the_heap() {
 
 #[test]
 fn blocks_that_were_never_written_to_are_not_resident() {
-    // Eleven pages and 100 bytes, of which three pages are resident.
+    // A block of eleven pages and 100 bytes, of which three pages are resident.
     let blocks = [block(10, 0, 11 * PAGE + 100, 0), block(21, 200, 100, 1)];
     let found = of(&blocks, 2, &[], Some(&resident(&[12..15])), Division::Sites);
     assert_eq!(found.shares[0], Share { live: 3 * PAGE, untouched: 8 * PAGE + 100, ..Share::default() });
@@ -103,7 +103,7 @@ fn addresses_of_a_damaged_trace_neither_hang_nor_overflow() {
     assert!(found.holding > 1 << 50, "{found:?}");
 }
 
-/// A page at a time and a byte at a time.
+/// A slow count: page by page and byte by byte.
 fn slowly(blocks: &[Block], sites: usize, heap: &[u64]) -> Vec<u64> {
     let mut pinned = vec![0; sites];
     let mut owners = vec![None; 600 * PAGE as usize];
@@ -120,7 +120,7 @@ fn slowly(blocks: &[Block], sites: usize, heap: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    /// No byte is lost or counted twice, and each site has what a slow count by the definition finds.
+    /// No byte is lost or counted twice, and the figures of each site are those of a slow count by the definition.
     #[test]
     fn fuzz_all_parts_add_up_to_what_is_resident(
         steps in prop::collection::vec((0_u64..9000, 1_u64..9000, 0_u32..4), 0..30),

@@ -4,7 +4,7 @@ use super::*;
 use crate::ever::PAGE;
 use crate::invented::{Events, stacks};
 
-/// Site A makes blocks of short life, site B keeps a small one behind each of them: B alone pins.
+/// Site A makes short-lived blocks, and site B keeps a small block behind each of them: only B pins.
 #[test]
 fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
     let (stacks, ids) = stacks(&[&[0x100, 0xa], &[0x100, 0xb]]);
@@ -51,7 +51,7 @@ fn sites_are_grouped_before_pages_are_divided() {
 fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
     let (stacks, ids) = stacks(&[&[0xa], &[0xb]]);
     let mut events = Events::new(Moment::at_time(9), 9);
-    // Each page has four blocks: of two the stack is known in every second page.
+    // Each page has four blocks. In every second page the stacks of two are known.
     for page in 1..=10_u64 {
         let known = page % 2 == 0;
         for at in 0..4_u64 {
@@ -82,7 +82,8 @@ fn a_few_stacks_that_could_not_be_walked_are_a_site() {
     assert_eq!((found.one_in, &sites[..]), (None, &[("(no stack)", 4046), ("0xa", 3646)][..]));
 }
 
-/// What was asked for decides: most stacks may be missing, and one in ten addresses may have most of the allocations.
+/// The requested share decides whether stacks were sampled: most stacks may be missing, and one in ten addresses may
+/// have most of the allocations.
 #[test]
 fn whether_stacks_were_sampled_is_what_the_trace_says() {
     let (stacks, ids) = stacks(&[&[0xa]]);
@@ -102,8 +103,9 @@ fn whether_stacks_were_sampled_is_what_the_trace_says() {
     );
 }
 
-/// A minute of a made-up service. In each tenth of a second 0xa leaks a block of 4000 bytes with a chance of one half, 0xb makes a block
-/// that lives for one to ten seconds, and 0xc fills a table in the first ten seconds. Before the program ends it frees what leaked.
+/// A minute of a synthetic service. In each tenth of a second 0xa leaks a block of 4000 bytes with a chance of one half, and 0xb makes a
+/// block that lives for one to ten seconds. 0xc fills a table in the first ten seconds. Before the program ends it frees the leaked
+/// blocks.
 fn minute(seed: u64) -> tempfile::NamedTempFile {
     use allocanary_kernel::rng::Rng;
     use allocanary_trace::builder::TraceBuilder;
@@ -182,7 +184,7 @@ fn of_sampled_stacks_the_slope_is_that_of_all_blocks() {
     assert!(site.grows && (slope.per_second / 1e12 - 1.0).abs() < 0.01, "1000 bytes a nanosecond: {slope:?}");
 }
 
-/// The frees of blocks from before a window are missing.
+/// The frees of blocks from before the window are missing.
 #[test]
 fn growth_in_a_window_is_not_known() {
     use allocanary_trace::builder::TraceBuilder;
@@ -201,7 +203,7 @@ fn growth_in_a_window_is_not_known() {
     assert_eq!((found.span, found.sites[0].slope, found.sites[0].grows), (None, None, false));
 }
 
-/// A file of a made-up trace, whose threads stand in for sites: blocks have the addresses that were recorded, also behind a realloc.
+/// A synthetic trace, with threads in place of sites. Blocks have the recorded addresses, also after a realloc.
 #[test]
 fn a_trace_is_read_at_its_peak() {
     use allocanary_trace::builder::TraceBuilder;
@@ -227,7 +229,7 @@ fn a_trace_is_read_at_its_peak() {
     assert_eq!((taken.moment.name, merged.strays, &resident), ("peak", 0, &None));
     let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread, &Folding::default());
     let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.live, site.share.pinned)).collect();
-    // Page 8 has 3904 free bytes, which are of both; page 30 has 96, of thread 1.
+    // Page 8 has 3904 free bytes, which both threads share; page 30 has 96, of thread 1.
     assert_eq!(sites, [("thread 1", 4096, 1952 + 96), ("thread 0", 96, 1952)]);
     assert_eq!(found.sites[0].allocations, 4);
     let notes = limits(&trace, &found, &merged, &Stacks::default());
@@ -253,7 +255,7 @@ fn a_trace_of_some_blocks_is_refused() {
     assert!(error.contains("one block in 16") && error.contains("--stacks 1/10"), "{error}");
 }
 
-/// A window knows its own blocks: of older ones their frees alone.
+/// A window has its own blocks; of older blocks it has only the frees.
 #[test]
 fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
     use allocanary_trace::builder::TraceBuilder;
@@ -291,7 +293,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
         notes.iter().any(|note| note.contains("3 of them were freed in it") && note.contains("at most")),
         "{notes:?}"
     );
-    // At a time that was asked for nobody has read the pages.
+    // At a time that the user gives, the pages were not read.
     let (taken, resident, _) = take_wanted(&trace, Some(Wanted::At(60_000)), false).unwrap();
     let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function, &Folding::default());
     assert_eq!((found.freed_from_before, found.before_window(), found.pages.empty), (Some(3), None, None));

@@ -3,7 +3,7 @@ use allocanary_kernel::rng::Rng;
 use super::*;
 use crate::course::TIMES;
 
-/// A number of the normal distribution, nearly.
+/// A number of an approximately normal distribution.
 fn normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| (rng.next() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
 }
@@ -20,7 +20,7 @@ fn distances(rng: &mut Rng, share: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The share of 1000 intervals that hold the truth: 3 a step.
+/// The share of 1000 intervals that contain the true slope, 3 a step.
 fn coverage(seed: u64, values: impl FnMut(&mut Rng) -> Vec<f64>) -> f64 {
     coverage_of(|values| Slope::of(values, TIMES as f64 - 1.0, 0.0), seed, values)
 }
@@ -42,7 +42,7 @@ fn an_interval_holds_the_truth_however_much_carries_over() {
         let covered = coverage(1, |rng| distances(rng, share));
         assert!(covered >= 0.92, "{share}: {covered}");
     }
-    // Independent distances do not pay for that: as exact as least squares.
+    // For independent distances the intervals are as narrow as those of least squares.
     let covered = coverage(2, |rng| distances(rng, 0.0));
     assert!((0.93..0.98).contains(&covered), "{covered}");
     let mut rng = Rng::new(3);
@@ -54,7 +54,7 @@ fn an_interval_holds_the_truth_however_much_carries_over() {
     assert!((0.038..0.05).contains(&mean), "2 x 2.01 / sqrt(48^3 / 12) is 0.042: {mean}");
 }
 
-/// The line of least squares with the interval that takes all distances for independent.
+/// The line of least squares, with an interval that assumes independent distances.
 fn least_squares(values: &[f64]) -> Slope {
     let count = values.len() as f64;
     let times: Vec<f64> = (0..values.len()).map(|at| at as f64 - (count - 1.0) / 2.0).collect();
@@ -65,7 +65,8 @@ fn least_squares(values: &[f64]) -> Slope {
     Slope { per_second, low: per_second - half, high: per_second + half }
 }
 
-/// In each step 20 calls leak a block with a chance of three in ten: how many did so far is a walk at random around 6 a step.
+/// In each step 20 calls leak a block with a chance of three in ten: the number of leaked blocks is a random walk with 6 a
+/// step.
 #[test]
 fn blocks_that_leak_one_by_one_are_counted_right() {
     let walk = |rng: &mut Rng| {
@@ -99,13 +100,13 @@ fn what_goes_on_grows_and_what_fills_jumps_or_falls_does_not() {
     assert!(!grows(|_| 5000.0) && !grows(|at| 5000.0 + noise[at]) && !grows(|at| 9000.0 - 100.0 * at as f64));
     assert!(!grows(|at| if at < 20 { 0.0 } else { 1e6 }), "one step");
     assert!(!grows(|at| 1e6 + at as f64), "47 bytes of a MB are not worth a word");
-    // It fills in the first half, two thirds, or ever more slowly.
+    // A table that fills in the first half, in the first two thirds, or more and more slowly.
     for until in [10, 24, 31] {
         assert!(!grows(|at| 1e4 + 1e3 * at.min(until) as f64), "{until}");
         assert!(!grows(|at| 1e4 + 1e3 * at.min(until) as f64 + noise[at]), "{until} with noise");
     }
     assert!(!grows(|at| 1e6 * (1.0 - (-(at as f64) / 12.0).exp())));
-    // A cache that is emptied now and then.
+    // A cache that is emptied from time to time.
     assert!(!grows(|at| 1e4 + 1e3 * (at % 13) as f64) && !grows(|at| 1e4 + 1e3 * (at % 24) as f64));
 }
 

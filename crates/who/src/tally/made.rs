@@ -1,25 +1,25 @@
-//! What is kept of a block while it lives, in 16 bytes: there are millions of them. In: its size, its stack or thread, and the number of the
-//! event that made it. Out: the same. Whether it was short-lived follows from that number and those of the last millisecond.
+//! The record of a live block, in 16 bytes, because there are millions. In: its size, its stack or thread, and the number of the event that
+//! made it. Out: the same. Whether it was short-lived follows from this number and the events of the last millisecond.
 
 use std::collections::VecDeque;
 
 use super::SHORT_NANOS;
 
-/// A block that lives.
+/// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     of: u32,
-    /// Bits 0 to 31 of each number, and bits 32 to 47.
+    /// Bits 0 to 31 of the size and of the event's number; bits 32 to 47 are separate.
     size: u32,
     event: u32,
     high: [u16; 2],
 }
 
-/// A trace has no larger size. So many events take 256 TiB.
+/// A trace has no larger size, and this many events would take 256 TiB.
 const MOST: u64 = (1 << 48) - 1;
 
 impl Made {
-    /// A block of this size, of these totals, made by the event of this number.
+    /// A block of this size, with the index of its totals, made by the event of this number.
     pub(super) fn new(size: u64, of: u32, event: u64) -> Made {
         let (size, event) = (size.min(MOST), event.min(MOST));
         Made { of, size: size as u32, event: event as u32, high: [(size >> 32) as u16, (event >> 32) as u16] }
@@ -46,7 +46,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// The event of this number happens now.
+    /// Notes that the event of this number happens now.
     pub(super) fn event(&mut self, nanos: u64, event: u64) {
         if self.times.back().is_some_and(|(time, _)| *time == nanos) {
             return;
@@ -57,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// The first of them.
+    /// The number of the first recent event.
     pub(super) fn first(&self) -> u64 {
         self.times.front().map_or(0, |(_, event)| *event)
     }

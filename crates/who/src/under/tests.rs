@@ -18,7 +18,8 @@ fn moment() -> Moment {
     Moment::at_time(0)
 }
 
-/// Replays a trace under the system's allocator until a stop: what is there, and how many events lie before.
+/// Replays a trace under the system's allocator until a stop. Returns the placed blocks, and the number of events
+/// before the stop.
 fn replayed(folder: &Path, trace: &Trace, stops: Stops) -> (Placed, u64) {
     let (form, blocks) = (folder.join("form"), folder.join("blocks"));
     prepare::write(trace, &form, Marks::default()).unwrap();
@@ -42,7 +43,7 @@ fn fuzz_each_block_of_a_replay_is_found_in_the_trace() {
         let folder = tempfile::tempdir().unwrap();
         let mut sample = TraceBuilder::new(1024);
         let mut threads: Vec<u32> = (0..4).collect();
-        // Each block has an address of its own, and a size by which it is known.
+        // Each block has its own address, and a unique size.
         let mut live: Vec<(u64, u32)> = Vec::new();
         let mut address = 0x10_0000;
         for (tick, (at, what, which, size)) in steps.into_iter().enumerate() {
@@ -88,7 +89,7 @@ fn fuzz_each_block_of_a_replay_is_found_in_the_trace() {
     });
 }
 
-/// A block for each thread, behind blocks that another one made.
+/// A block of each thread, after blocks that another thread made.
 #[test]
 fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
     let folder = tempfile::tempdir().unwrap();

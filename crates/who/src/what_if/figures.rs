@@ -1,4 +1,4 @@
-//! What a replay's heap keeps. In: where the blocks lie. Out: bytes of pages, with the pool's.
+//! The heap of a replay. In: the addresses of the blocks. Out: bytes of pages, including the pool's.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::ever::Ever;
 use crate::pages::{Division, divide};
 use crate::tally::Block;
 
-/// The heap of one replay at the moment. The pool's pages are among them.
+/// The heap of one replay at the moment, including the pool's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Heap {
-    /// Bytes of the pages that hold a block.
+    /// Bytes of the pages with a block.
     pub holding: u64,
-    /// Of these, and of empty pages that are resident.
+    /// Resident bytes of these pages and of empty pages.
     pub resident: u64,
     /// Resident bytes of the pool.
     pub pool: u64,
@@ -24,7 +24,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Of where a replay put the blocks; its processor time in microseconds.
+    /// The heap by the addresses of a replay; `cpu` is its processor time in microseconds.
     pub fn of(placed: &Placed, cpu: f64) -> Heap {
         let block = |live: &allocanary_trace::replay::Live| Block { address: live.address, size: live.size, of: 0 };
         let blocks: Vec<Block> = placed.blocks.iter().map(block).collect();
@@ -48,11 +48,11 @@ impl Heap {
 /// Replays of one trace, several of each way, in turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ways {
-    /// As the program has it.
+    /// The unchanged replays.
     pub as_it_is: Vec<Heap>,
-    /// With the site's survivors elsewhere. None where nothing of the site lives at the moment.
+    /// With the site's survivors in the pool. Empty if the site has no live block at the moment.
     pub survivors: Vec<Heap>,
-    /// With all blocks of the site elsewhere.
+    /// With all blocks of the site in the pool.
     pub whole: Vec<Heap>,
 }
 

@@ -2,16 +2,17 @@
 
 use crate::sites::Site;
 
-/// Why no site is meant for sure.
+/// The reason why the text does not identify one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// No name has it in it.
+    /// No name contains the text.
     None,
-    /// These have: those that pin most first.
+    /// These names contain it; those that pin most come first.
     Several(Vec<String>),
 }
 
-/// The name of a site as the table prints it, or a part of only one. The table has dots for the end or the middle of long names.
+/// Finds a site by its name as the table prints it, or by a part that only one name has. The table has dots in place of the end
+/// or the middle of long names.
 pub fn pick(sites: &[Site], text: &str) -> Result<String, Miss> {
     let names = || sites.iter().map(|site| site.name.as_str());
     if names().any(|name| name == text) {

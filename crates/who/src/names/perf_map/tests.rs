@@ -70,7 +70,7 @@ fn the_map_of_a_trace_lies_beside_it() {
     assert!(PerfMap::of(&trace).unwrap().is_none());
     std::fs::write(beside(&trace), "1000 8 py::f:/a.py\n").unwrap();
     assert_eq!(PerfMap::of(&trace).unwrap().unwrap().find(0x1007), Some("py::f:/a.py"));
-    // A hole: nothing is written.
+    // A sparse file: nothing is written.
     File::create(beside(&trace)).unwrap().set_len(LONGEST + 1).unwrap();
     let error = PerfMap::of(&trace).err().unwrap();
     assert!(
@@ -83,7 +83,7 @@ fn the_map_of_a_trace_lies_beside_it() {
 }
 
 proptest! {
-    /// Each address has the name of the last line that has it.
+    /// Each address has the name of the last line whose range contains it.
     #[test]
     fn fuzz_ranges(lines in proptest::collection::vec((0_u64..60, 0_u64..30), 0..40)) {
         let text: String =
