@@ -1,8 +1,9 @@
 //! Provenance only: tells the crate which sources, compiler and options it was built from.
 //!
 //! `ALLOCANARY_BUILD` is a hash over every source file of a cell, the lock file, the compiler and the profile. The
-//! command refuses a cell with another hash than its own. A git revision would not be enough: it is equal for two
-//! different uncommitted trees. And it is not here: a commit alone shall not compile this crate and all above it again.
+//! command refuses a cell with another hash than its own. A git revision would not be enough, because two different
+//! uncommitted trees have the same one. It is not part of this crate, so that a commit does not compile this crate and
+//! all crates above it again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ use std::process::Command;
 mod sources;
 
 fn main() {
-    // In a packaged crate there is nothing above it that belongs to it.
+    // A packaged crate is not inside the repository.
     let is_packaged = !Path::new("../../crates/cell/build.rs").exists();
     let root = Path::new(if is_packaged { "." } else { "../.." });
     let places = sources::places(root).unwrap_or_else(|problem| panic!("the sources of a cell: {problem}"));

@@ -1,4 +1,4 @@
-//! The files that a build of the cells and preloads is made of. In: the repository's manifests. Out: places, and a hash over every
+//! The source files of the cells and preloads. In: the repository's manifests. Out: their files and folders, and a hash over every
 //! file in them.
 //!
 //! A module of the build script and, for its tests, of the crate.
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use allocanary_kernel::fnv::Fnv;
 use toml::{Table, Value};
 
-/// What belongs to the root package: the roots of the cells and preloads, and how they are linked.
+/// The files of the root package: the roots of the cells and preloads, and how they are linked.
 const ROOT: [&str; 6] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/lib.rs", "src/cells", "src/preloads"];
 
-/// The crates that these roots call. What they depend on follows from the manifests.
+/// The crates that these roots call. Their dependencies follow from the manifests.
 const LINKED: [&str; 3] = ["crates/cell", "crates/preload", "crates/revision"];
 
-/// A packaged crate has no other crates around it.
+/// The files of a packaged crate, which has no other crates around it.
 const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];
 
 /// The files and folders, relative to the repository or, in a packaged crate, to the crate.
@@ -68,7 +68,7 @@ fn manifest(folder: &Path) -> Result<Table, String> {
     text.parse().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What is linked, and what build scripts use, for every target; not what only tests use.
+/// The dependencies that are linked or used by build scripts, for every target; not those that only tests use.
 fn dependencies(manifest: &Table) -> Vec<(String, Value)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = targets.filter_map(Value::as_table).chain([manifest]);

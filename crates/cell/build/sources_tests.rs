@@ -1,4 +1,4 @@
-//! A copy of the repository in which a line changes, and its hash.
+//! Changes a line in a copy of the repository, and checks the hash.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn hash_of(root: &Path) -> Fnv {
     hash(root, &places(root).unwrap())
 }
 
-/// Copies what the hash may be over, and all other crates.
+/// Copies all files that may be part of the hash, and all other crates.
 fn copy(from: &Path, to: &Path) {
     let every = ROOT.iter().map(PathBuf::from).chain(folders(from));
     for file in files(from, &every.collect::<Vec<_>>()) {
@@ -32,7 +32,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 /// The folders of the crates that cargo links into cells and preloads.
 fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let words = "tree --offline --locked --prefix none --edges normal,build --all-features";
-    // The crate of traces, because the recorder's preload has its feature `stacks`.
+    // The crate `allocanary-trace` is named because the recorder's preload turns on its feature `stacks`.
     let crates = "-p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-trace";
     let mut command = Command::new(env!("CARGO"));
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();

@@ -51,7 +51,7 @@ impl Cell {
 
     /// A text that is equal for the same cell in a resumed study.
     pub fn identity(&self) -> String {
-        // Its place in the round shifts when a candidate or a column is added. It is still the same cell.
+        // The place in the round changes when a candidate or a column is added, but it is still the same cell.
         serde_json::to_string(&Cell { place: 0, ..self.clone() }).expect("a cell has only texts and numbers")
     }
 
@@ -62,12 +62,13 @@ impl Cell {
     }
 }
 
-/// A cell as it is written: a job has the place of a workload, and its title is then that of a workload.
+/// A cell in the message. A program's job is written in the fields of a workload, with its title as the workload's
+/// name.
 #[derive(Serialize, Deserialize)]
 struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     study: Option<String>,
-    /// In the study's notation, with the variables behind it.
+    /// In the study's notation, followed by the variables.
     candidate: String,
     allocator: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,5 +1,5 @@
 //! A cell's answer to `describe`. In: the child's contracts. Out: one JSON line. The parent learns allocators, settings
-//! and workloads from it, and has no code for any single one of them.
+//! and workloads from it, and has no code for a particular one.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub struct WorkloadDescription {
     pub parameters: Vec<ParameterDescription>,
     /// Estimated duration of one cell with the default parameters, in seconds, without its idle waits.
     pub seconds: f64,
-    /// What that time is proportional to: a parameter, or a sum of parameters such as `steady+requests`.
+    /// The duration is proportional to this: a parameter, or a sum of parameters such as `steady+requests`.
     #[serde(default)]
     pub grows_with: Vec<String>,
     /// The parameter with the number of idle waits; one wait if there is no such parameter.
@@ -128,7 +128,7 @@ impl WorkloadDescription {
         }
     }
 
-    /// Every parameter's value for `spec`: the defaults, replaced by what `spec` sets.
+    /// Every parameter's value for `spec`: the defaults, replaced by the values that `spec` sets.
     pub fn parameters_of(&self, spec: &Spec) -> Result<BTreeMap<String, String>, String> {
         let defaults = self.parameters.iter().map(|known| (known.setting.name.to_string(), known.default.clone()));
         let mut values: BTreeMap<String, String> = defaults.collect();

@@ -23,7 +23,8 @@ pub enum Job {
 }
 
 impl Job {
-    /// The workload of that notation. A text in no notation of ours is a name, so that the rows of others can be shown.
+    /// The workload of this notation. A text that is not in our notation is taken as a name, so that rows of other
+    /// programs can be shown.
     pub fn workload(text: &str, threads: u32) -> Job {
         Job::Workload { spec: Spec::parse(text).unwrap_or_else(|_| Spec::named(text)), threads }
     }
@@ -41,7 +42,8 @@ impl Job {
         }
     }
 
-    /// Its name and its threads: `server, 4 threads`. Those of a replay are the program's.
+    /// Its name and its threads: `server, 4 threads`. A replay has the program's threads, and its title does not name
+    /// them.
     pub fn title(&self) -> String {
         match self.threads().filter(|_| !self.is_replay()) {
             None => self.name(),
@@ -58,7 +60,7 @@ impl Job {
         }
     }
 
-    /// The user's program, if it is one.
+    /// The user's program, if the job is one.
     pub fn program(&self) -> Option<&Program> {
         match self {
             Job::Workload { .. } => None,

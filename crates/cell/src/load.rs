@@ -40,7 +40,7 @@ impl Load {
         }
     }
 
-    /// This reading, with the counters replaced by their increase since then.
+    /// This reading, with the counters replaced by their increase until now.
     pub fn until_now(self) -> Load {
         self.until(Load::now())
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use allocanary_allocators::paste::quoted;
 use serde::{Deserialize, Serialize};
 
-/// The note with the cores that a program saw, where it could not be told of those that its cell emulates.
+/// The name of the note with the number of cores that a program saw, if it could not be made to see those that its cell
+/// emulates.
 pub const CORES_SEEN: &str = "cores_seen";
 
 /// A program that a cell runs instead of a workload.
@@ -56,7 +57,8 @@ pub struct Program {
     /// The CPU limit of each cell's control group: `0.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
-    /// By how much a candidate may be worse than the first in other metrics, to be proposed: `throughput=5%`.
+    /// The limits for a candidate that is proposed: how much worse than the first one it may be in other metrics, such
+    /// as `throughput=5%`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<String>,
 }
@@ -71,14 +73,14 @@ impl Program {
         self.ready.is_some() || self.load.is_some()
     }
 
-    /// Whether its output must be that of the other candidates: not where the user's check decides.
+    /// Whether its output must equal that of the other candidates. It need not if the user's check decides.
     pub fn compares_output(&self) -> bool {
         !self.any_output && self.check.is_none()
     }
 
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
-        // In one line, as all names are.
+        // In one line, like all names.
         let word = |word: &String| quoted(&word.split_whitespace().collect::<Vec<_>>().join(" "));
         self.name.clone().unwrap_or_else(|| self.command.iter().map(word).collect::<Vec<_>>().join(" "))
     }
@@ -93,7 +95,7 @@ pub struct OverTime {
     pub rss_kib: Vec<u64>,
 }
 
-/// What a program wrote to its standard output.
+/// A program's standard output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// Its length in bytes.

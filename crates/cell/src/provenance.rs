@@ -30,7 +30,7 @@ pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 
 static REVISION: OnceLock<&str> = OnceLock::new();
 
-/// Says the git revision of this program, once, before its first row. A binary knows it, and no library: see the crate
+/// Sets the git revision of this program, once, before its first row. Only a binary knows the revision: see the crate
 /// `allocanary-revision`.
 pub fn built_from(revision: &'static str) {
     let _ = REVISION.set(revision);
@@ -43,7 +43,7 @@ pub struct Build {
     pub package: String,
     /// The package's version.
     pub version: String,
-    /// The git revision, with `-dirty` if the tree differed from it; `unknown` where the program has not said it ([`built_from`]).
+    /// The git revision, with `-dirty` if the tree differed from it; `unknown` if the program has not set it ([`built_from`]).
     pub revision: String,
     /// A hash over sources, compiler and profile. Two builds have the same hash only if all of these are equal.
     pub id: String,

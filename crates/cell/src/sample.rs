@@ -21,7 +21,7 @@ pub struct Sample {
     pub schema: u32,
     /// The cell that was requested.
     pub cell: Cell,
-    /// What was measured. A row with an error may have it too, if there is something to keep.
+    /// The measured values. A row with an error may have them too, if there is something to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// Why there is no answer, or why the answer does not count.
@@ -36,8 +36,8 @@ pub struct Sample {
     /// `started_ms` of an earlier row in which this cell failed. This row replaces that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<u64>,
-    /// The name of the host on which its study began, if it was resumed on another one: a container has a new name after
-    /// each start. For a row that replaces another, it is that row's.
+    /// The name of the host on which its study began, if the study was resumed on another host: a container has a new
+    /// name after each start. A row that replaces another row takes the name of that row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_on: Option<String>,
     /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
@@ -46,7 +46,7 @@ pub struct Sample {
     pub builds: BTreeMap<String, String>,
     /// The build and the host.
     pub provenance: Provenance,
-    /// Other work of the machine meanwhile; `None` in rows of commands that did not record it.
+    /// Other work of the machine during the cell; `None` in rows of commands that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// Number of cells in its study. A report uses it to say how many are missing.
@@ -88,7 +88,7 @@ impl Sample {
 pub struct Answer {
     /// The version of the linked allocator.
     pub version: String,
-    /// The values that the requested settings had in the process. Settings from passed-on variables are included.
+    /// The values of the requested settings in the process, including settings from passed-on variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, String>,
     /// Those of them that were read, but whose effect cannot be shown here, each with the reason.

@@ -1,5 +1,5 @@
-//! What ran: the version of the allocator, and the builds of the user's files. In: a row. Out: an identity that can be
-//! compared and printed.
+//! The version of the allocator, and the builds of the user's files. In: a row. Out: an identity that can be compared
+//! and printed.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::sample::Sample;
 /// The version of the allocator, with the builds of the user's files. Rows that differ in it are never pooled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// The allocator's; empty if the row failed before the allocator said it.
+    /// The allocator's version; empty if the row failed before the allocator reported it.
     pub allocator: String,
     /// The builds of the program, and of a library that the candidate names by its path. Empty in rows of our workloads.
     pub builds: Vec<String>,
@@ -21,7 +21,7 @@ impl Version {
         Version { allocator, builds: sample.builds.values().cloned().collect() }
     }
 
-    /// What a row of the same files says that failed before the allocator said its version.
+    /// The version in a row of the same files that failed before the allocator reported its version.
     pub fn of_failed(&self) -> Version {
         Version { allocator: String::new(), builds: self.builds.clone() }
     }
@@ -53,7 +53,7 @@ mod tests {
             ("5.3.1", &["ab", "cd"], "5.3.1, build ab and cd"),
             ("", &["ab"], "build ab"),
             ("", &[], "unknown"),
-            // An allocator's version may speak of builds too.
+            // An allocator's version may contain the word "build" too.
             ("3.3, build 9", &["ab"], "3.3, build 9, build ab"),
         ] {
             assert_eq!(version(allocator, builds).to_string(), said);

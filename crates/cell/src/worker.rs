@@ -24,8 +24,8 @@ use allocanary_kernel::sys;
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
 ///
 /// First it reads this process's sizes from the kernel, so that `start` contains only the memory of the allocator and
-/// the loader. It is inlined into the cell's `main`, and the text that it reads is parsed later: each stretch of code
-/// or constants that is touched before costs 64 KiB of resident memory, because the kernel maps in pages around a
+/// the loader. This function is inlined into the cell's `main`, and the text is parsed later: each stretch of code or
+/// constants that is touched before that costs 64 KiB of resident memory, because the kernel maps the pages around a
 /// fault.
 #[inline]
 pub fn main(allocator: &dyn Allocator, revision: &'static str) -> ExitCode {
@@ -157,8 +157,8 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
     if !sample.cell.candidate.inherited.is_empty() {
-        // The settings of the user's variables must be in force too, as well as those of the study. The cell's own
-        // settings are also in the environment, and come last there.
+        // The settings of the user's variables must be in force, as well as those of the study. The cell's own settings
+        // are also in the environment, and come last.
         let said = expected::of_environment(allocator);
         found.extend(settings_found(allocator, &said.settings));
         let unmet = said.unmet(&found).into_iter().next();

@@ -26,7 +26,7 @@ pub struct Workload {
     /// Estimated duration of one cell on two CPU cores with the default parameters, in seconds, without its idle waits.
     /// This and the next two fields are only for the plan's estimate.
     pub seconds: f64,
-    /// What that time is proportional to: a parameter, or a sum of parameters such as `steady+requests`.
+    /// The duration is proportional to this: a parameter, or a sum of parameters such as `steady+requests`.
     pub grows_with: &'static [&'static str],
     /// The parameter with the number of idle waits; one wait if `None`.
     pub rests: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! What is compared: an allocator, its settings, and the variables of the user's environment that it gets.
-//! In: a row's texts. Out: a candidate, which prints as the row says it.
+//! A candidate: an allocator, its settings, and the variables of the user's environment that it gets. In: a row's
+//! texts. Out: a candidate, which prints as in the row.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +16,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A row's candidate: its text, and the variables that its cell got. A text in no notation of ours is a name, so that
-    /// the rows of others can be shown.
+    /// A row's candidate: its text, and the variables that its cell got. A text that is not in our notation is taken as a
+    /// name, so that rows of other programs can be shown.
     pub fn read(text: &str, inherited: &BTreeMap<String, String>) -> Candidate {
         let known = text.strip_suffix(&after(inherited)).and_then(|spec| Spec::parse(spec).ok());
         match known {
@@ -28,7 +28,8 @@ impl Candidate {
 }
 
 impl From<&str> for Candidate {
-    /// A text that gets no variable of the user's environment. In no notation of ours it is a name.
+    /// A candidate of this text, which gets no variable of the user's environment. A text that is not in our notation
+    /// is taken as a name.
     fn from(text: &str) -> Candidate {
         Candidate::read(text, &BTreeMap::new())
     }
@@ -41,7 +42,7 @@ impl From<Spec> for Candidate {
     }
 }
 
-/// The variables as they stand after the notation: ` NAME=VALUE NAME=VALUE`.
+/// The variables in the form that follows the notation: ` NAME=VALUE NAME=VALUE`.
 fn after(inherited: &BTreeMap<String, String>) -> String {
     inherited.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }
@@ -65,7 +66,7 @@ mod tests {
             ("jemalloc:narenas=1,tcache=false", &none, "jemalloc", 2),
             ("jemalloc:narenas=1 MALLOC_CONF=narenas:1, tcache:false", &passed, "jemalloc", 1),
             ("preload=/a b/c.so,env.A=1", &none, "preload=/a b/c.so", 1),
-            // In no notation of ours.
+            // Not in our notation.
             ("my allocator", &none, "my allocator", 0),
             ("", &none, "", 0),
         ] {
@@ -73,7 +74,7 @@ mod tests {
             assert_eq!((read.to_string().as_str(), read.spec.name.as_str()), (text, name));
             assert_eq!((read.spec.settings.len(), &read.inherited), (settings, inherited));
         }
-        // A row that does not say them in its candidate's text.
+        // A row whose candidate's text does not have the variables.
         assert_eq!(Candidate::read("jemalloc 5", &passed).to_string(), "jemalloc 5");
     }
 }

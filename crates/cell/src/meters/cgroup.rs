@@ -18,8 +18,8 @@ pub const METER: Meter = Meter {
 };
 
 fn read<'a>(groups: Groups<'a>, slots: &mut [Option<u64>]) {
-    // The nearest group that has the figure is the one that memory is charged to: where the controller is off, there is no
-    // such file.
+    // Memory is charged to the nearest group that has the file: if the controller is off in a group, the file does not
+    // exist.
     let used = |group: Group<'a>| {
         let file = if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" };
         Some((group.number(file)?, group))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::workload::{Phase, Stage};
 use allocanary_allocators::idle::{Uncached, wait_in_steps};
 
-/// Where workers wait for a mark.
+/// The place at which workers wait for a mark.
 pub struct Gate {
     /// The number of threads that must arrive to open it: all workers and the conductor.
     all: usize,
@@ -16,7 +16,7 @@ pub struct Gate {
     opened: Condvar,
 }
 
-/// What a worker does that waits for long; see [`wait_in_steps`].
+/// The call of a worker that waits for long; see [`wait_in_steps`].
 pub type GiveBack<'a> = dyn Fn(bool) -> Option<Uncached> + Sync + 'a;
 
 /// How long a worker waits at a gate before it returns its cached memory, if it does so.

@@ -1,7 +1,7 @@
 //! `replay`: a program's recorded allocations, with this cell's allocator.
 //!
-//! The operations and the table of blocks lie in memory that the kernel does not count as RssAnon: `rss_anon_bytes` is
-//! the figure to read. See [`allocanary_trace::replay`].
+//! The operations and the table of blocks are in memory that the kernel does not count as RssAnon, so `rss_anon_bytes`
+//! is the figure to read. See [`allocanary_trace::replay`].
 
 use std::fs::File;
 use std::path::Path;
@@ -64,13 +64,14 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-/// The note with the most RssAnon that was seen while the program's load lasted.
+/// The note with the highest RssAnon during the program's load.
 pub const MOST_ANON: &str = "most_anon";
 
-/// The note with the highest resident heap until the program is idle. It compares with the `peak` of a program that runs.
+/// The note with the highest resident heap until the program is idle. It can be compared with the `peak` of a run of the
+/// program.
 pub const HEAP_PEAK: &str = "heap_peak";
 
-/// What stands where the user names no file.
+/// The value of the parameter if the user names no file.
 const NOTHING: &str = "none";
 const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 const BLOCKS_AT: &[std::borrow::Cow<'static, str>] =
@@ -137,7 +138,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
 }
 
-/// Where blocks are to be written, and when.
+/// The file to which the addresses of blocks are written, and the moment.
 struct Blocks {
     file: File,
     at: Moment,

@@ -242,7 +242,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         }
         gate.stop(); // filled
         for round in 0..=bursts {
-            // Request i of the whole run is served by worker i mod T and asks for what i says.
+            // Worker i mod T serves request i of the whole run, and i determines the request.
             let share = |round: usize| round * requests / (bursts + 1);
             for index in (share(round)..share(round + 1)).filter(|index| index % threads == worker) {
                 let mut rng = Rng::part(!setup.seed, index as u64);
