@@ -1,5 +1,6 @@
-//! The setting `budget`: before the kernel kills a container, the allocator gives back what it keeps. In: the setting, and bytes
-//! that threads allocate. Out: memory for the system, a line where that is not enough, and counts for the proof.
+//! The setting `budget`: before the kernel kills a container, the allocator gives back its unused memory. In: the setting, and
+//! bytes that threads allocate. Out: memory for the system, a line on standard error if that is not enough, and counts for the
+//! proof.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use crate::line::JsonLine;
 use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
-/// Turns it on. Runs in the constructor. Whether it works with this allocator: where it does not, nothing is on.
+/// Turns it on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on.
 pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
     handlers::learn();
     let counts = || match this.count {
@@ -24,7 +25,7 @@ pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
     unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }, counts) }
 }
 
-/// A thread has allocated that many bytes, `more` of which are about to be used besides those in use.
+/// Called when a thread has allocated `bytes`. `more` bytes are about to be used, in addition to the memory in use.
 pub(crate) fn at_chunk(bytes: u64, more: u64) {
     if !sandbox::is_entered() {
         budget::at_chunk(bytes, more);
@@ -37,7 +38,7 @@ pub(crate) fn before_wait() {
     budget::before_wait();
 }
 
-/// Not in a signal handler, and not in a program that has forbidden itself some system calls.
+/// Does work, unless the thread is in a signal handler, or the program has set a filter of system calls.
 fn outside(work: &mut dyn FnMut()) {
     if !sandbox::is_entered() {
         handlers::outside(work);
@@ -54,7 +55,7 @@ fn say(parts: &[&str]) {
     raw::complain(&line[..length]);
 }
 
-/// Adds to the first line of the proof: the limit in force.
+/// Adds the limit in force to the first line of the proof.
 pub(crate) fn prove_limit(line: &mut JsonLine) {
     if let Some(counts) = budget::counts() {
         line.add(",\"budget\":{");
@@ -63,7 +64,7 @@ pub(crate) fn prove_limit(line: &mut JsonLine) {
     }
 }
 
-/// Adds to the last line of the proof: the limit, and what was done.
+/// Adds the limit and the counts to the last line of the proof.
 pub(crate) fn prove_counts(line: &mut JsonLine) {
     let Some(counts) = budget::counts() else { return };
     line.add(",\"budget\":{");

@@ -1,9 +1,9 @@
-//! A preload that is started as a program. In: nothing. Out: what it is, on standard output.
+//! A preload that is started as a program. In: nothing. Out: a description of itself, on standard output.
 
 use crate::raw;
 
-/// Says what the file is and how it is used, and ends the process. Called by the entry point of `preload!`, in a process
-/// in which no constructor of this library has run.
+/// Prints what the file is and how it is used, and ends the process. Called by the entry point of `preload!`, in a
+/// process in which no constructor of this library has run.
 pub fn say(name: &str) -> ! {
     say_parts(&[
         "preload-",

@@ -1,6 +1,7 @@
-//! C's `syscall` for a program that makes system calls itself. In: a number and its arguments. Out: the kernel's answer.
+//! C's `syscall`, for a program that makes system calls through it. In: a number and its arguments. Out: the kernel's
+//! answer.
 //!
-//! A call that begins a child on another stack (`clone`, `clone3`, `vfork`) is made without a frame of ours, as the C library makes it:
+//! A call that begins a child on another stack (`clone`, `clone3`, `vfork`) is made without a stack frame of ours, as in the C library:
 //! the child has the program's registers and its own stack, and returns to the address that the program has put there.
 
 use std::ffi::c_long;
@@ -68,7 +69,7 @@ macro_rules! __syscall {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn syscall() {
             ::core::arch::naked_asm!(
-                "hint #34", // a place that may be called, where the processor checks that
+                "hint #34", // a valid target of a call, if the processor checks this (BTI)
                 "cmp x0, #{clone}", "b.eq 2f",
                 "cmp x0, #{clone3}", "b.eq 2f",
                 "b {other}",

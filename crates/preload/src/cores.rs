@@ -10,13 +10,13 @@ use crate::real::Real;
 /// The variable.
 pub const VARIABLE: &std::ffi::CStr = c"ALLOCANARY_CORES";
 
-/// As many as the largest mask of `sys::affinity` has.
+/// The number of CPUs in the largest mask of `sys::affinity`.
 const MOST: u32 = 8192;
 
 /// The number that the program sees; 0 if it sees the host's own.
 static CORES: AtomicU32 = AtomicU32::new(0);
 
-/// Reads the variable's text. The error says what was wanted.
+/// Sets the number from the variable's text. The error says what was wanted.
 pub(crate) fn set(text: &[u8]) -> Result<(), &'static str> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     match number.filter(|number| (1..=MOST).contains(number)) {
@@ -28,7 +28,7 @@ pub(crate) fn set(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// The number of processors that the program shall see, if it is not the host's.
+/// The number of processors that the program is to see, if it is not the host's.
 #[inline]
 pub(crate) fn emulated() -> Option<u32> {
     Some(CORES.load(Ordering::Relaxed)).filter(|cores| *cores > 0)
@@ -62,7 +62,7 @@ pub(crate) unsafe fn affinity(pid: i32, size: usize, mask: *mut c_void) -> isize
     bytes as isize
 }
 
-/// C's `sched_getaffinity`: as the kernel's, and the rest of the mask is zero.
+/// C's `sched_getaffinity`: like the kernel's, but with zeros in the rest of the mask.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ pub unsafe fn sched_getaffinity(pid: i32, size: usize, mask: *mut c_void) -> c_i
     0
 }
 
-/// C's `pthread_getaffinity_np`, whose answer is the error.
+/// C's `pthread_getaffinity_np`, which returns the error number.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! The malloc family of an allocator that does not tell how much a thread has allocated, for the setting `budget`. In: sizes. Out:
-//! a call of the budget after each [`chunk`] of a thread.
+//! The malloc family of an allocator that does not itself tell how much a thread has allocated, for the setting `budget`. In:
+//! sizes. Out: a call of the budget after each [`chunk`] of a thread.
 //!
-//! The exported functions jump to what [`Entries`] has. Without the setting these are the allocator's own functions, and the jump
-//! is the one that was there before. With it three instructions stand before `malloc`.
+//! The exported functions jump to the functions in [`Entries`]. Without the setting these are the allocator's own functions, and
+//! the jump costs nothing more. With it, three instructions come before `malloc`.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -29,7 +29,7 @@ pub struct Functions {
     pub memalign: OfTwo,
 }
 
-/// Those that the exported functions jump to.
+/// The functions to which the exported functions jump.
 pub struct Entries(UnsafeCell<Functions>);
 
 // SAFETY: changed by the constructor alone, before there is a second thread.
@@ -48,7 +48,7 @@ impl Entries {
         unsafe { &*self.0.get() }
     }
 
-    /// Others.
+    /// Replaces the functions.
     ///
     /// # Safety
     ///
@@ -61,14 +61,14 @@ impl Entries {
 
 allocanary_kernel::thread_word! {
     "allocanary_preload_counted",
-    /// The calling thread's bytes since its last chunk, less than zero by those that are left of it; 0 at its start.
+    /// Minus the bytes that are left of the calling thread's chunk, as a negative number; 0 at the thread's start.
     word,
     /// Sets them.
     set_word
 }
 
-/// Counts bytes that are about to be allocated. Where they fill a chunk, the calling function returns what `full` is, which is a
-/// call of its own: so nothing is kept on the stack where they do not.
+/// Counts bytes that are about to be allocated. If they fill a chunk, the calling function returns the result of `full`, a tail
+/// call. So the usual path keeps nothing on the stack.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __count {
@@ -93,7 +93,7 @@ macro_rules! __count {
     };
 }
 
-/// Adds to the word. Whether a chunk is full.
+/// Adds to the word, and returns whether a chunk is full.
 #[inline(always)]
 pub fn add(bytes: usize) -> bool {
     let sum = word::<()>().addr().wrapping_add(bytes);
@@ -101,7 +101,7 @@ pub fn add(bytes: usize) -> bool {
     sum as isize >= 0
 }
 
-/// A chunk is full. The next begins first: what is allocated from here on does not come here again.
+/// Called when a chunk is full. First begins the next chunk, so that allocations made from here do not call this again.
 #[cold]
 #[inline(never)]
 pub fn at_chunk(bytes: usize) {
@@ -118,7 +118,8 @@ pub const fn is_large(size: usize) -> bool {
     size as u64 >= LARGE
 }
 
-/// A block that has `usable` bytes is to have `size`, which [is large](is_large). Only what is new counts.
+/// Counts the growth of a block from `usable` bytes to `size`, which [is large](is_large). Only the additional bytes
+/// count.
 #[cold]
 #[inline(never)]
 pub fn grow(usable: usize, size: usize) {
@@ -132,7 +133,7 @@ pub fn grow(usable: usize, size: usize) {
 mod tests {
     use super::*;
 
-    /// Whether it filled a chunk.
+    /// Counts bytes, and returns whether they filled a chunk.
     fn count(bytes: usize) -> bool {
         fn full(bytes: usize) -> bool {
             at_chunk(bytes);

@@ -1,4 +1,4 @@
-//! Where a preload cannot be built: a program that says so.
+//! For platforms on which a preload cannot be built: a program that says so.
 
 /// A `main` that says why there is no preload.
 #[macro_export]

@@ -1,10 +1,10 @@
-//! The end of the process. In: `_exit`. Out: a line that says so, where a proof is asked for.
+//! The end of the process. In: `_exit`. Out: the last line of the proof, if a proof is requested.
 
 use std::ffi::c_int;
 
 use crate::{proof, raw, sandbox};
 
-/// C's `_exit`. It may be called in a signal handler, while the allocator is locked: so the line has no counters.
+/// C's `_exit`. It may be called in a signal handler, while the allocator is locked. So the line has no counters.
 pub fn exit(code: c_int) -> ! {
     if !sandbox::is_entered() {
         proof::at_exit(false);

@@ -1,8 +1,10 @@
-//! What a preload exports. In: the names of an allocator's functions. Out: C's functions, and the constructor.
+//! The functions that a preload exports. In: the names of an allocator's functions. Out: C's functions, and the
+//! constructor.
 
-/// A preload with this allocator and no other: `preload!(jemalloc, build = BUILD)`. Once, at the root of a binary.
+/// Makes a preload with this allocator and no other: `preload!(jemalloc, build = BUILD)`. Use it once, at the root of a
+/// binary.
 ///
-/// `build` names the sources that it was built from; the proof says it.
+/// `build` identifies the sources from which it was built; the proof contains it.
 #[macro_export]
 macro_rules! preload {
     (system, build = $build:expr) => {
@@ -63,7 +65,7 @@ macro_rules! preload {
     };
 }
 
-/// The functions that the linker's `--wrap` puts in the place of C's, for the allocator inside alone.
+/// The functions that the linker's `--wrap` puts in the place of C's, only for calls by the allocator inside.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __locks {
@@ -90,19 +92,19 @@ macro_rules! __locks {
     };
 }
 
-/// A shared object that can be started as a program: it then runs this expression, which ends the process. Once in a
-/// binary, whose linker gets `-e allocanary_started_by_hand`.
+/// Makes a shared object that can be started as a program: it then runs this expression, which ends the process. Use it
+/// once in a binary, whose linker gets `-e allocanary_started_by_hand`.
 #[macro_export]
 macro_rules! started_by_hand {
     ($say:expr) => {
-        // The unwinder that Rust's standard library asks for, inside: as a library of its own, `libgcc_s.so.1`, it was 100 KiB
-        // of every program's resident memory. Where it was tried, with lld and with GNU ld; a thread that is cancelled is
-        // unwound by the C library's own `libgcc_s`, through frames of ours, which a test does too.
+        // Links the unwinder that Rust's standard library needs into the preload. As a separate library, `libgcc_s.so.1`, it
+        // took 100 KiB of every program's resident memory. This is done where we tried it, with lld and with GNU ld. A
+        // cancelled thread is unwound by the C library's own `libgcc_s`, through our frames; a test does this.
         #[cfg(target_arch = "x86_64")]
         #[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
         unsafe extern "C" {}
 
-        // The loader of programs: with it the file can be started.
+        // The path of the loader of programs, so that the file can be started.
         #[used]
         #[unsafe(link_section = ".interp")]
         static LOADER: [u8; $crate::start::LOADER.len()] = *$crate::start::LOADER;
@@ -111,7 +113,7 @@ macro_rules! started_by_hand {
         extern "C" fn allocanary_by_hand() -> ! {
             $say
         }
-        // The kernel starts a program with a stack that C's functions do not expect.
+        // The kernel starts a program with a stack alignment that C's functions do not expect.
         #[cfg(target_arch = "x86_64")]
         ::core::arch::global_asm!(
             ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "and rsp, -16", "call {}", "hlt",
@@ -169,7 +171,7 @@ macro_rules! __family {
     };
 }
 
-/// The allocator's functions as a module `own`: as they are, or by entries that can count.
+/// The allocator's functions as a module `own`: the functions themselves, or entries that can count.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __own {

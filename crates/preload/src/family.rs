@@ -1,5 +1,5 @@
-//! The functions of the malloc family that are made of others. In: an allocator's memalign, realloc, free. Out: the
-//! answers and errors of glibc.
+//! The functions of the malloc family that are built from other ones. In: an allocator's memalign, realloc, free. Out:
+//! the same results and errors as glibc.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -12,7 +12,8 @@ const HALF: usize = isize::MAX as usize + 1;
 /// C's `memalign`.
 pub type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 
-/// As glibc: an alignment that is no power of two is rounded up to the next. One above the half of all addresses is invalid.
+/// As in glibc, an alignment that is not a power of two is rounded up to the next one. An alignment above half of the
+/// address space is invalid.
 ///
 /// # Safety
 ///
@@ -33,7 +34,7 @@ pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mu
     }
 }
 
-/// C's `posix_memalign`; `errno` stays.
+/// C's `posix_memalign`; `errno` does not change.
 ///
 /// # Safety
 ///
@@ -46,7 +47,7 @@ pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment:
     let before = raw::errno();
     // SAFETY: the caller's promise.
     let block = unsafe { memalign(with, alignment, size) };
-    // An allocator's own system calls may fail where the allocation does not.
+    // An allocator's own system calls may fail although the allocation succeeds.
     raw::set_errno(before);
     if block.is_null() {
         return libc::ENOMEM;
@@ -91,11 +92,11 @@ pub unsafe fn reallocarray(
     }
 }
 
-/// C's `calloc`: mimalloc's says nothing of a product that is too large.
+/// C's `calloc`: mimalloc's does not set `errno` if the product is too large.
 ///
 /// # Safety
 ///
-/// None but C's: `calloc` is the allocator's own.
+/// C's contract; `calloc` is the allocator's own.
 #[inline]
 pub unsafe fn calloc(
     calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
@@ -109,7 +110,8 @@ pub unsafe fn calloc(
     }
 }
 
-/// What mimalloc calls at an error: for want of memory, or for a size that is too large, it returns null and leaves `errno`.
+/// The function that mimalloc calls after an error. If there is no memory, or if a size is too large, mimalloc itself
+/// returns null and does not set `errno`.
 pub extern "C" fn mimalloc_failed(error: c_int, _argument: *mut c_void) {
     if error == libc::ENOMEM || error == libc::EOVERFLOW {
         raw::set_errno(libc::ENOMEM);
@@ -122,8 +124,8 @@ fn no_memory() -> *mut c_void {
     null_mut()
 }
 
-/// glibc's own `malloc_usable_size`. It has no second name, and the next library with that name may be another
-/// allocator that the program is linked with.
+/// glibc's own `malloc_usable_size`. It has no second name, and the next library with this name may be another
+/// allocator of the program.
 ///
 /// # Safety
 ///
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn alignments_and_sizes_are_checked_as_glibc_does() {
-        // Hidden from the compiler, which leaves out allocations that it knows and nobody uses.
+        // Hidden from the compiler, which removes unused allocations by functions that it knows.
         let glibc: Memalign = std::hint::black_box(libc::memalign);
         // SAFETY: glibc's own memalign and realloc.
         unsafe {

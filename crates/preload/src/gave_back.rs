@@ -1,10 +1,10 @@
-//! How many times threads of this process gave something back. In: each time. Out: a count for the proof.
+//! Counts how often threads of this process gave memory back. In: each time. Out: a count for the proof.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// One more time.
+/// Adds one.
 pub(crate) fn count() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
@@ -14,7 +14,7 @@ pub(crate) fn times() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// The count of a fork's child is its own. Runs in the child, which has one thread.
+/// Resets the count in a fork's child, which has one thread.
 pub(crate) fn begin_anew() {
     COUNT.store(0, Ordering::Relaxed);
 }

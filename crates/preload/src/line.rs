@@ -1,11 +1,11 @@
-//! A line of JSON, put together without an allocation. In: names and values. Out: bytes.
+//! A line of JSON, built without an allocation. In: names and values. Out: bytes.
 
 use std::fmt::{self, Write};
 
-/// The longest line. A path of 4096 strange bytes and all settings of an allocator fit.
+/// The longest line. A path of 4096 bytes that must all be escaped and all settings of an allocator fit.
 const MOST: usize = 40 << 10;
 
-/// A line that grows in a place of fixed size.
+/// A line in a buffer of fixed size.
 pub struct JsonLine {
     bytes: [u8; MOST],
     length: usize,
@@ -17,22 +17,22 @@ impl JsonLine {
         JsonLine { bytes: [0; MOST], length: 0 }
     }
 
-    /// Begins the line anew.
+    /// Empties the line.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// What is in it.
+    /// The bytes of the line.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Adds a text as it is.
+    /// Adds a text without quotes or escapes.
     pub fn add(&mut self, text: &str) {
         self.add_bytes(text.as_bytes());
     }
 
-    /// Adds bytes as they are: what [`add_text`](Self::add_text) has made.
+    /// Adds bytes unchanged, such as those that [`add_text`](Self::add_text) has made.
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         let end = (self.length + bytes.len()).min(MOST);
         self.bytes[self.length..end].copy_from_slice(&bytes[..end - self.length]);

@@ -1,16 +1,17 @@
 //! The locks of an allocator that has no handlers for `fork`. In: its calls of pthread_mutex_lock and
 //! pthread_mutex_unlock, and the handlers of forks. Out: the C library's answers; a fork waits until no thread has a lock.
 //!
-//! mimalloc takes a lock that all threads share at the start and at the end of each. A child that is forked meanwhile would
-//! wait for it for ever: the thread that would unlock it does not exist there. `preload-mimalloc` is therefore linked with
-//! `--wrap` for the two functions (see the package's `build.rs`).
+//! At the start and at the end of each thread mimalloc takes a lock that all threads share. If a process forks during this
+//! time, the child would wait for the lock for ever: the thread that would unlock it does not exist there.
+//! `preload-mimalloc` is therefore linked with `--wrap` for the two functions (see the package's `build.rs`).
 //!
-//! One word counts the threads that have a lock or wait for one, and the forks under way. While a fork is under way no
-//! thread takes its first lock. A thread that has one may take another: the fork waits for it. Nobody waits for ever: a
-//! signal handler may have stopped the thread that has the lock until the fork is done, and the C library takes locks of
-//! its own between this handler and the fork. After ten seconds the fork, or the lock, is as without this file.
+//! One word counts the threads that have a lock or wait for one, and the forks in progress. During a fork no thread
+//! takes its first lock. A thread that has a lock may take another one: the fork waits for this thread. All waits have
+//! an end, for two reasons: a signal handler may have stopped the thread that has the lock until the fork is done, and
+//! the C library takes its own locks between this handler and the fork. After ten seconds the fork, or the lock, goes on
+//! as without this file.
 //!
-//! Without a fork it is two atomic changes for each lock. Nothing is allocated.
+//! Without a fork the cost is two atomic changes for each lock. Nothing is allocated.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +27,7 @@ pub type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
 const FORK: u32 = 1 << 24;
 const THREADS: u32 = FORK - 1;
 
-/// The longest wait, whatever wakes it meanwhile, and the longest sleep of it, in nanoseconds.
+/// The longest wait, including early wake-ups, and the longest single sleep of it, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;
 const ONE_WAIT: libc::c_long = 100_000_000;
 
@@ -35,7 +36,7 @@ struct Gate(AtomicU32);
 static GATE: Gate = Gate(AtomicU32::new(0));
 
 impl Gate {
-    /// A thread takes its first lock: not while a fork is under way.
+    /// A thread takes its first lock. It waits while a fork is in progress.
     fn enter(&self) {
         let mut ends = None;
         while let Err(word) = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -45,8 +46,8 @@ impl Gate {
         }
     }
 
-    /// A thread has given its last lock back. In a child that was forked by a signal handler while this thread had it, the
-    /// thread is not counted.
+    /// A thread has released its last lock. If a signal handler forked while this thread had the lock, the thread is not
+    /// counted in the child.
     fn leave(&self) {
         let one_less = |word: u32| (word & THREADS != 0).then(|| word - 1);
         if self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok_and(|word| word >= FORK) {
@@ -54,8 +55,8 @@ impl Gate {
         }
     }
 
-    /// A fork begins: no thread takes its first lock any more, and those that have one come to an end. A fork in a signal
-    /// handler that has interrupted a thread with a lock does not wait: that thread is this one.
+    /// A fork begins. From now on no thread takes its first lock, and the fork waits until no thread has one. A fork in a
+    /// signal handler does not wait for a lock that the interrupted code has, because that is the same thread.
     fn close(&self, has_lock: bool) {
         let mut word = self.0.fetch_add(FORK, Ordering::AcqRel) + FORK;
         let mut ends = None;
@@ -76,7 +77,7 @@ impl Gate {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Waits until the word is another, at most for the time of [`ONE_WAIT`].
+    /// Waits until the word changes, at most for [`ONE_WAIT`].
     fn wait(&self, word: u32) {
         let time = libc::timespec { tv_sec: 0, tv_nsec: ONE_WAIT };
         let how = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -93,7 +94,7 @@ impl Gate {
     }
 }
 
-/// Whether a wait is over. It begins with the first question, and `ends` is when its time is over.
+/// Whether the time of a wait is over. The first call begins the wait; `ends` is the end of its time.
 fn is_over(ends: &mut Option<u64>) -> bool {
     let now = allocanary_kernel::clocks::monotonic_nanos();
     now >= *ends.get_or_insert(now + PATIENCE)
@@ -110,7 +111,7 @@ pub fn wait_at_forks() {
     extern "C" fn in_child() {
         GATE.open_in_child();
     }
-    // SAFETY: the handlers touch one atomic of a static, and allocate nothing. glibc has room for them without an allocation.
+    // SAFETY: the handlers change one static atomic, and allocate nothing. glibc registers them without an allocation.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
 }
 
@@ -120,8 +121,8 @@ pub fn wait_at_forks() {
 ///
 /// As C's.
 pub unsafe fn lock(mutex: *mut c_void, real: Call) -> c_int {
-    // A signal handler may fork between any two lines. The number says that this thread has a lock as long as it may be
-    // counted.
+    // A signal handler may fork between any two lines. So the number says that this thread has a lock as long as the
+    // thread may be counted.
     let before = held();
     set_held(before + 1);
     if before == 0 {
@@ -204,7 +205,7 @@ mod tests {
                 gate.enter();
                 entered.store(true, Ordering::Release);
             });
-            std::thread::sleep(std::time::Duration::from_millis(20)); // it has time to enter, were it allowed to
+            std::thread::sleep(std::time::Duration::from_millis(20)); // enough time to enter, if it were allowed
             assert!(!entered.load(Ordering::Acquire) && word(&gate) == [1, 0]);
             gate.open();
         });

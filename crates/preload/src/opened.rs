@@ -1,8 +1,8 @@
 //! Libraries that a program opens. In: C's dlopen and dlmopen. Out: the same, without `RTLD_DEEPBIND`.
 //!
-//! A library that is opened with that flag finds the C library's own `malloc` and `free` before those of a preload. Its
-//! `free` then gets blocks of another allocator, and the program crashes. Without the flag it finds what the program
-//! finds.
+//! A library that is opened with this flag finds the C library's own `malloc` and `free` before those of a preload.
+//! Then its `free` gets blocks of another allocator, and the program crashes. Without the flag it finds the same
+//! functions as the program.
 
 use std::ffi::{c_int, c_void};
 
@@ -37,7 +37,7 @@ fn found(real: &Real) -> *mut c_void {
     unsafe { real.function() }.unwrap_or(missing as *mut c_void)
 }
 
-/// The answer where there is no such function.
+/// The function that is called if the C library has no such function.
 extern "C" fn missing() -> *mut c_void {
     raw::set_errno(libc::ENOSYS);
     std::ptr::null_mut()
@@ -48,8 +48,8 @@ pub const DEEPBIND: c_int = libc::RTLD_DEEPBIND;
 
 /// Exports dlopen and dlmopen. Once in a binary.
 ///
-/// The C library searches for a library as the *caller's* `RUNPATH` says, and knows the caller by the return address. So
-/// these are jumps that leave it in its place, and not calls.
+/// The C library searches for a library by the *caller's* `RUNPATH`, and finds the caller by the return address. So the
+/// exported functions jump, which keeps the return address, and do not call.
 #[macro_export]
 macro_rules! opened_libraries {
     () => {

@@ -19,9 +19,9 @@ pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
 /// The longest path, with its NUL.
 const MOST_PATH: usize = 4096;
 
-/// What the lines are made from: written by the constructor, read at the end.
+/// The data of the lines: written by the constructor, read at the end.
 struct Proof {
-    /// The file's path; a program may write over its variables.
+    /// The file's path; a copy, because a program may overwrite its variables.
     path: [u8; MOST_PATH],
     allocator: Option<&'static dyn Allocator>,
     /// `,"exe":"/usr/bin/python3"`.
@@ -31,7 +31,8 @@ struct Proof {
 
 struct Place(UnsafeCell<Proof>);
 
-// SAFETY: the constructor writes it before there is a second thread; at the end the one that changes `PROVEN` has it.
+// SAFETY: the constructor writes it before there is a second thread. At the end only the thread that changes `PROVEN`
+// uses it.
 unsafe impl Sync for Place {}
 
 static PROOF: Place = Place(UnsafeCell::new(Proof {
@@ -41,7 +42,8 @@ static PROOF: Place = Place(UnsafeCell::new(Proof {
     line: JsonLine::new(),
 }));
 
-/// The process whose end is to be proven; 0 if none is. A child by `vfork` has another id, and its parent's memory.
+/// The process that will write a last line; 0 if none. A child of `vfork` has its parent's memory, but another process
+/// id.
 static PROVEN: AtomicI32 = AtomicI32::new(0);
 
 /// Writes the first line. Runs in the constructor.
@@ -87,7 +89,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// A fork's child ends by itself.
+/// A fork's child writes its own last line.
 unsafe extern "C" fn in_child() {
     gave_back::begin_anew();
     allocanary_allocators::budget::begin_anew();
@@ -96,8 +98,8 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// Writes the last line, once. With `counters` the allocator is asked, unless a signal handler may have called `exit`: the
-/// allocator takes locks for its counters, and the handler may have interrupted a thread that has them.
+/// Writes the last line, once. With `counters` it has the allocator's counters, unless a signal handler may have called
+/// `exit`: the allocator takes locks for its counters, and the handler may have interrupted a thread that has them.
 #[inline]
 pub fn at_exit(counters: bool) {
     let proven = PROVEN.load(Ordering::Acquire);
@@ -147,6 +149,6 @@ pub(crate) fn add_exe(line: &mut JsonLine) {
 /// Appends a line to the file at a path that ends in NUL.
 pub(crate) fn append(path: &[u8], line: &JsonLine) {
     if let Ok(path) = CStr::from_bytes_until_nul(path) {
-        raw::append(path, line.bytes()); // who asked for the proof sees that it is missing
+        raw::append(path, line.bytes()); // an error is ignored: the reader of the proof sees that the line is missing
     }
 }

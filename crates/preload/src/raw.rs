@@ -1,4 +1,4 @@
-//! Bare system calls, for code that runs where the C library is not set up, or must not be changed by what it calls.
+//! Bare system calls, for code that runs before the C library is set up, or that must not change the C library's state.
 //! In: a number and its arguments. Out: the kernel's answer.
 
 use std::ffi::CStr;
@@ -39,7 +39,7 @@ pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     answer
 }
 
-/// The answer of a system call as C's functions give it: -1, and `errno`.
+/// The result of a system call in the form of C's functions: -1, and `errno`.
 pub fn c_answer(answer: isize) -> libc::c_long {
     if (-4095..0).contains(&answer) {
         set_errno(-answer as i32);
@@ -66,8 +66,8 @@ pub fn pid() -> i32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// Writes `bytes` at the end of the file at `path` by one call, and makes the file if there is none, for this user alone.
-/// Whether it worked. A file that may not become that long (`ulimit -f`) stays as it is.
+/// Appends `bytes` to the file at `path` by one call, and makes the file if there is none, for this user only. Returns
+/// whether it worked. A file that may not become that long (`ulimit -f`) is not changed.
 pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let here = libc::AT_FDCWD as usize;
@@ -75,7 +75,8 @@ pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     unsafe {
         let file = call(libc::SYS_openat, [here, path.as_ptr() as usize, flags as usize, 0o600, 0, 0]);
         let Ok(file) = usize::try_from(file) else { return false };
-        // A part of a line would be written, or the program killed. What has no length, such as a pipe, has no limit.
+        // Otherwise a part of a line would be written, or the program killed. A file without a length, such as a pipe,
+        // has no limit.
         let length = call(libc::SYS_lseek, [file, 0, libc::SEEK_END as usize, 0, 0, 0]);
         let fits = u64::try_from(length).is_ok_and(|length| length.saturating_add(bytes.len() as u64) <= longest_file());
         let written = match fits || length < 0 {
@@ -98,7 +99,7 @@ fn write(file: usize, bytes: &[u8]) -> isize {
     without_write_signals(|| unsafe { call(libc::SYS_write, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) })
 }
 
-/// Ends the process without anything that the C library does at its end.
+/// Ends the process without the C library's work at exit.
 pub fn exit(code: i32) -> ! {
     loop {
         // SAFETY: takes a number and does not come back.

@@ -1,4 +1,4 @@
-//! The function that a preload stands before. In: a name. Out: the next library's function.
+//! The function that a preload replaces. In: a name. Out: the next library's function.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -35,7 +35,7 @@ impl Real {
         Some(unsafe { std::mem::transmute_copy(&found) })
     }
 
-    /// Inline, so that it lies next to what the constructor runs: see [`start`](crate::start::start).
+    /// Inline, so that its code is next to that of the constructor: see [`start`](crate::start::start).
     #[cold]
     #[inline]
     fn look(&self) -> *mut c_void {

@@ -1,8 +1,8 @@
-//! A filter of system calls that the process gives itself (seccomp). In: the calls that set one. Out: from then on the preload makes no
-//! calls that the program would not make: nothing is given back in waits, and the proof has no last line.
+//! A filter of system calls that the process sets for itself (seccomp). In: the calls that set one. Out: whether there is a filter. If
+//! so, the preload makes no calls that the program would not make: waits give nothing back, and the proof has no last line.
 //!
-//! sshd's child before the login, a browser's renderer and others let the kernel end the process at a call that they do not expect. A
-//! filter from before the program, such as a container's or systemd's `SystemCallFilter=`, is not seen here.
+//! sshd's child before the login, a browser's renderer and others let the kernel end the process at an unexpected call. A filter that
+//! was set before the program began, such as a container's or systemd's `SystemCallFilter=`, is not noticed here.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,8 @@ pub unsafe fn prctl(option: c_int, arguments: [usize; 4]) -> c_int {
     raw::c_answer(answer) as c_int
 }
 
-/// Looks at a system call that has been made. One that failed has set no filter: programs ask so whether they could.
+/// Checks a system call that has been made. A failed call has set no filter: programs make such a call to find out
+/// whether they could.
 #[inline]
 pub fn look(number: c_long, first: usize, answer: c_long) {
     let sets = match number {

@@ -1,6 +1,6 @@
 //! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,idle=100ms"`.
-//! `tuned` is the allocator's set for a small service. In: the variable's text. Out: settings as those of `install!`, or
-//! the part that is wrong. Allocates nothing.
+//! `tuned` is the allocator's set for a small service. In: the variable's text. Out: settings like those of `install!`,
+//! or the part that is wrong. Allocates nothing.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -19,16 +19,18 @@ const MOST_TEXT: usize = 4096;
 /// The most settings: more than any allocator has.
 const MOST: usize = 64;
 
-/// What is said of one more.
+/// The text of the error if there are more.
 const FEWER: &str = "wanted at most 64 settings, those of tuned included";
 
-/// The text and the settings in it, for the whole life of the process: a program may write over its variables.
+/// A copy of the text and its settings, for the whole life of the process, because a program may overwrite its
+/// variables.
 struct Kept {
     text: [u8; MOST_TEXT],
     settings: [(&'static str, Value); MOST],
 }
 
-/// Filled by `read`: with settings in it, the loader would write 64 addresses into every program that has no settings.
+/// Filled by `read`. If it were initialised with settings, the loader would write 64 addresses in every program, even
+/// without settings.
 struct Place(UnsafeCell<MaybeUninit<Kept>>);
 
 // SAFETY: only `read` uses it, in the constructor, before there is a second thread.
@@ -39,11 +41,11 @@ static KEPT: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 /// The settings of the variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings<'a> {
-    /// Those of the allocator.
+    /// The allocator's settings.
     pub allocator: &'a [(&'static str, Value)],
-    /// The first wait of a thread, after which it gives back what it keeps.
+    /// The first wait of a thread, after which it gives its unused memory back.
     pub idle: Option<Duration>,
-    /// The memory limit before which the allocator gives back what it keeps.
+    /// The memory limit before which the allocator gives its unused memory back.
     pub budget: Option<Source>,
 }
 
@@ -56,8 +58,8 @@ pub struct Problem {
     pub wanted: &'static str,
 }
 
-/// The settings of a text: all of them, or none. `default` is one more, unless the text has it; `tuned` in the text is
-/// as many as the allocator's set has.
+/// The settings of a text: all of them, or none if a part is wrong. `default` is added unless the text has it. `tuned`
+/// in the text stands for the settings of the allocator's set.
 ///
 /// # Safety
 ///
@@ -105,7 +107,7 @@ pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     parse(text.to_string().leak(), table, &mut place).map(drop)
 }
 
-/// Puts the allocator's settings into `place`. Returns how many they are, `idle` and `budget`.
+/// Puts the allocator's settings into `place`. Returns their number, `idle` and `budget`.
 fn parse(
     text: &'static str,
     table: &InCode,
@@ -138,7 +140,7 @@ fn parse(
     Ok((count, idle, budget))
 }
 
-/// `100ms`, `2s`; `keep` is none.
+/// `100ms`, `2s`; `keep` means none.
 fn idle_of(text: &str) -> Option<Option<Duration>> {
     if text == "keep" {
         return Some(None);

@@ -26,16 +26,16 @@ unsafe extern "C" {
 
 /// Runs before any code of the program or of another library, and allocates nothing.
 ///
-/// What it calls where no variable is set is inline: it then lies in the binary's own object file, next to `malloc`. The kernel
-/// maps 64 KiB of the file around each page that is run.
+/// The functions that it calls when no variable is set are inline, so that their code is in the binary's own object file, next
+/// to `malloc`. The kernel maps 64 KiB of the file around each page that is run.
 ///
 /// # Safety
 ///
 /// `variables` are the process's, and this is its first constructor.
 #[inline]
 pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
-    // The C library's own constructor has not run: allocators, and we, read the variables where it will put them.
-    // SAFETY: there is no other thread yet.
+    // The C library's own constructor has not run yet. The variables are set here, because allocators and this crate
+    // read them from the C library. SAFETY: there is no other thread yet.
     unsafe {
         if environ.is_null() {
             environ = variables;
@@ -52,7 +52,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     let rule = this.allocator.per_core().filter(|_| this.allocator.name() == system::NAME);
     let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
     let settings = match variable(settings::VARIABLE) {
-        // Nothing is read where there is nothing: see above.
+        // Without a variable nothing is read: see above.
         None if default.is_none() => Ok(Settings::default()),
         // SAFETY: the only call, in the constructor.
         text => unsafe { settings::read(text.unwrap_or_default(), &this.table, default) },
@@ -79,7 +79,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     }
 }
 
-/// What is set, for whoever looks at the process from outside. Nothing is written where nothing is set.
+/// Leaves the settings in memory, for tools that examine the process from outside. Without settings nothing is written.
 #[inline]
 fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
     let begin = || Writer::begin("preload", this.allocator.name());
@@ -103,7 +103,7 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
     }
 }
 
-/// One line on standard error: a variable, what is wrong with it, and what is done.
+/// Writes one line on standard error: a variable, what is wrong with it, and what happens now.
 fn complain(name: &CStr, found: &[u8], wanted: &str) {
     let parts = [b"allocanary: ", name.to_bytes(), b": `", found, b"`: ", wanted.as_bytes(), b": the program runs without it\n"];
     for part in parts {

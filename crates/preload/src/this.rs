@@ -1,4 +1,4 @@
-//! What a preload is made of. In: nothing. Out: its allocator, its settings, its build.
+//! The parts of a preload. In: nothing. Out: its allocator, its settings, its build.
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::__private::Conf;
@@ -12,10 +12,10 @@ pub struct This {
     pub table: InCode,
     /// The symbol from which jemalloc reads its configuration.
     pub conf: Option<&'static Conf>,
-    /// What is done once, after the settings.
+    /// A function that is called once, after the settings.
     pub begin: fn(),
-    /// Makes the functions count what threads allocate; `None` where the allocator tells it by itself.
+    /// Makes the functions count the bytes that threads allocate; `None` if the allocator itself tells this.
     pub count: Option<fn()>,
-    /// The sources that it was built from.
+    /// Identifies the sources from which it was built.
     pub build: &'static str,
 }

@@ -1,11 +1,12 @@
-//! Whether a word on the stack is the return address of a running signal handler, or was left there: the C library's
-//! `sigaction` has the same address among its variables. In: the word's place, and the end of the stack. Out: no, or yes.
+//! Whether a word on the stack is the return address of a running signal handler. It may also be left over: the C
+//! library's `sigaction` has the same address in a variable. In: the word's place, and the end of the stack. Out: no, or
+//! yes.
 //!
-//! After the return address the kernel puts the state of the interrupted code: flags, of which it has a few, and further up, behind
-//! the registers, the code segment, of which there are two for code of 64 bits. So it does not matter on which stack the
-//! interrupted code ran.
+//! After the return address the kernel writes the state of the interrupted code: flags, with few possible values, and further up,
+//! after the registers, the code segment, with two possible values for 64-bit code. These are checked. So it does not matter on
+//! which stack the interrupted code ran.
 
-/// Whether a handler's frame may be at `place`, where the restorer's address stands.
+/// Whether a handler's frame may be at `place`, which has the restorer's address.
 ///
 /// # Safety
 ///
@@ -16,17 +17,17 @@ pub(super) unsafe fn may_be_at(place: usize, end: usize) -> bool {
     const FLAGS: usize = 8;
     const SEGMENTS: usize = FLAGS + 40 + 18 * 8;
     const WHOLE: usize = 440;
-    /// The code segments of programs: Linux's, and the one that Xen gives to a guest's.
+    /// The code segments of programs: that of Linux, and that of a Xen guest.
     const CODE: [u16; 2] = [0x33, 0xe033];
     if end < place || end - place < WHOLE {
         return false;
     }
-    // SAFETY: below the end, and aligned. Read as the machine does: the compiler does not know what is there.
+    // SAFETY: below the end, and aligned. A volatile read, because the compiler does not know this memory.
     let word = |offset: usize| unsafe { std::ptr::with_exposed_provenance::<usize>(place + offset).read_volatile() };
     word(FLAGS) <= u32::MAX as usize && CODE.contains(&(word(SEGMENTS) as u16))
 }
 
-/// On other processors the frame is not known.
+/// On other processors the layout of the frame is not known.
 ///
 /// # Safety
 ///

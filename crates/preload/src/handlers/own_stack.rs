@@ -1,49 +1,49 @@
-//! The calling thread's own stack. In: an address on the stack that is in use. Out: where that stack ends, if it is the
-//! thread's own; nothing if it may be another, such as a coroutine's.
+//! The calling thread's own stack. In: an address on the present stack. Out: the end of this stack, if it is the
+//! thread's own; `None` if it may be another one, such as a coroutine's.
 //!
 //! It must work in a signal handler. So it allocates nothing (`pthread_getattr_np` does), and it makes no system call,
-//! which a sandbox may forbid.
+//! because a sandbox may forbid it.
 
 use std::ffi::c_void;
 
-/// What glibc's description of a thread says of its stack: these words stand next to each other, in this order. Where
-/// they stand differs between versions.
+/// The number of words about the stack in glibc's structure of a thread. The words are adjacent and in this order;
+/// their offset differs between versions.
 const STACK_WORDS: usize = 3;
 
-/// The part of the description that is searched. It is within the description, which has 2368 bytes in glibc 2.36 on x86-64
-/// and 1856 on aarch64. On x86-64 the words stand at 1680 there.
+/// The part of the structure that is searched. The whole structure has 2368 bytes in glibc 2.36 on x86-64, and 1856 on
+/// aarch64. On x86-64 the words are at offset 1680.
 const SEARCHED: usize = 1792;
 
-/// The most that lies between a thread's description and the end of its stack: the description itself, and on some
-/// processors the thread's static variables.
+/// The largest distance from a thread's structure to the end of its stack: the structure itself and, on some
+/// processors, the thread's static variables.
 const MOST_BEHIND: usize = 1 << 20;
 
-/// The largest word that is taken for the size of a stack. Addresses are larger.
+/// The largest word that is accepted as the size of a stack. Addresses are larger.
 const LONGEST: usize = 1 << 40;
 
-/// The deepest place on the first thread's stack that is taken for its own. The kernel keeps at least 128 MiB below the
-/// end of that stack free of other mappings.
+/// An address on the first thread's stack is accepted up to this depth. The kernel keeps at least 128 MiB below the end
+/// of this stack free of other mappings.
 const DEEPEST: usize = 8 << 20;
 
-/// The address at which the used part of this thread's own stack ends, if `here` lies on it.
+/// The address at which this thread's own stack ends, if `here` is on it.
 pub(super) fn end_above(here: usize) -> Option<usize> {
     end_of_thread(here).or_else(|| end_of_first(here))
 }
 
-/// For a thread that the C library has made: its stack ends with its description.
+/// For a thread that the C library has made: its structure is at the end of its stack.
 fn end_of_thread(here: usize) -> Option<usize> {
     // SAFETY: takes nothing.
     let this = unsafe { libc::pthread_self() } as usize;
     let words: [usize; SEARCHED / size_of::<usize>()] = std::array::from_fn(|at| {
         let place = std::ptr::with_exposed_provenance::<usize>(this + at * size_of::<usize>());
-        // SAFETY: within the calling thread's description, which lives as long as the thread. Read as the machine does: other
+        // SAFETY: within the calling thread's structure, which lives as long as the thread. A volatile read, because other
         // threads write to some of its words.
         unsafe { place.read_volatile() }
     });
     has_stack(&words, this, here).then_some(this)
 }
 
-/// Whether a description at `this` has the bounds of a stack on which `here` lies.
+/// Whether the structure at `this` has the bounds of a stack that contains `here`.
 fn has_stack(words: &[usize], this: usize, here: usize) -> bool {
     words.windows(STACK_WORDS).any(|words| {
         let &[start, size, guard] = words else { return false };
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_threads_own_stack_is_found_and_another_place_is_not_on_it() {
-        // A test runs in a thread of its own.
+        // A test runs in its own thread.
         let end = end_above(here()).unwrap();
         assert!(here() < end && end - here() < 8 << 20);
         let block = vec![0_u8; 64 << 10];

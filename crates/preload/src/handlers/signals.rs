@@ -1,13 +1,13 @@
-//! The calling thread's blocked signals, and what came meanwhile. In: nothing. Out: a mask, and whether a wait is to end
-//! with EINTR.
+//! Blocks signals of the calling thread, and finds those that came during this time. In: nothing. Out: a mask, and
+//! whether a wait must end with EINTR.
 
 use crate::raw;
 
-/// Signals 1 to 64, as the kernel keeps them.
+/// Signals 1 to 64, in the kernel's form.
 #[derive(Clone, Copy)]
 pub struct Mask(u64);
 
-/// Never blocked: what the processor raises, and the two that the C library uses itself.
+/// Never blocked: signals that the processor causes, and the two that the C library itself uses.
 const ALWAYS: [i32; 7] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, 32, 33];
 
 /// The kernel's structure of rt_sigaction.
@@ -27,17 +27,17 @@ impl Mask {
         Mask(change(libc::SIG_BLOCK, all))
     }
 
-    /// Whether a signal was blocked before `block`, which is in force now.
+    /// Whether a signal was already blocked before [`block`](Mask::block).
     pub fn any(self) -> bool {
         self.0 != 0
     }
 
-    /// Puts the mask back. Signals that came are handled now.
+    /// Restores the mask. Signals that came are handled now.
     pub fn restore(self) {
         change(libc::SIG_SETMASK, self.0);
     }
 
-    /// As the C library has it, for ppoll and its kin.
+    /// In the C library's form, for ppoll and similar functions.
     pub fn set(self) -> libc::sigset_t {
         // SAFETY: all zeros are an empty set, which begins with the kernel's word.
         unsafe {
@@ -47,8 +47,8 @@ impl Mask {
         }
     }
 
-    /// Puts the mask back, before a wait that cannot do so by itself. Returns whether a signal came that would have
-    /// ended the wait: one with a handler, and one without `SA_RESTART` if the wait `restarts`.
+    /// Restores the mask, before a wait that cannot do this itself. Returns whether a signal came that would have ended
+    /// the wait: a signal with a handler and, if the wait `restarts`, without `SA_RESTART`.
     pub fn restore_and_tell(self, restarts: bool) -> bool {
         let mut pending = 0_u64;
         // SAFETY: the kernel writes one mask.
@@ -71,7 +71,7 @@ pub fn all_restart() -> bool {
     })
 }
 
-/// What the process does at a signal.
+/// The process's action for a signal.
 pub(crate) fn action(signal: i32) -> Action {
     let mut action = Action::default();
     // SAFETY: the kernel writes one action; its mask has 8 bytes.

@@ -1,4 +1,4 @@
-//! jemalloc, asked by `mallctl`. In: the name of an option. Out: its value, and the version.
+//! Reads jemalloc's options by `mallctl`. In: the name of an option. Out: its value, and the version.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{self, Write};
@@ -9,7 +9,7 @@ use super::value::Read;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
-/// The names of `mallctl`: as distributions build it, and with the prefixes of others.
+/// The names of `mallctl`: without a prefix, as in distributions, and with the prefixes of other builds.
 const NAMES: [&CStr; 3] = [c"mallctl", c"_rjem_mallctl", c"je_mallctl"];
 
 fn mallctl() -> Option<Mallctl> {
@@ -49,7 +49,7 @@ pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
     match kind {
         b"flag" => get::<u8>(mallctl, &key).map(|byte| Read::Flag(byte != 0)),
         b"word" => text(mallctl, &key).map(Read::Word),
-        // `size_t`, `ssize_t`, `int64_t`: none of them is beyond what `i64` has. The others are `unsigned`.
+        // `size_t`, `ssize_t`, `int64_t`: their values fit in an `i64`. The other types are `unsigned`.
         _ => {
             let number = get::<i64>(mallctl, &key).map(i128::from);
             number.or_else(|| get::<u32>(mallctl, &key).map(i128::from)).map(Read::Number)

@@ -1,4 +1,4 @@
-//! mimalloc, asked by `mi_option_get`. In: the name of an option. Out: its value, and the version.
+//! Reads mimalloc's options by `mi_option_get`. In: the name of an option. Out: its value, and the version.
 //!
 //! mimalloc has no function from a name to an option's number, and numbers change with versions. The numbers here are those of
 //! `enum mi_option_e` in `mimalloc.h` of the releases from 1.7.5 to 3.3.2; a test sets each option and reads it back.
@@ -34,7 +34,7 @@ const FIRST: [&[&str]; 21] = [
     &["max_warnings"],
 ];
 
-/// The options after those, by version: from this one on, until the next line.
+/// The options after those, by version: each line is valid from its version on, until the next line.
 const THEN: [(u32, &[&str]); 4] = [
     (1_07_00, &[]),
     (2_00_06, &["max_segment_reclaim", "allow_decommit", "segment_decommit_delay", "decommit_extend_delay", "destroy_on_exit"]),
@@ -93,7 +93,7 @@ const THEN: [(u32, &[&str]); 4] = [
     ),
 ];
 
-/// Whether the numbers of a version are known: of the others no setting is read.
+/// Whether the numbers of a version are known. For other versions no setting is read.
 const fn is_known(version: u32) -> bool {
     matches!(version, 1_07_05..=1_99_99 | 2_00_06..=2_99_99 | 3_01_00..=3_03_02)
 }
@@ -129,7 +129,7 @@ fn number(name: &str, version: u32) -> Option<c_int> {
     first.or_else(later).and_then(|number| c_int::try_from(number).ok())
 }
 
-/// The value of an option. Those that are sizes are kept in KiB.
+/// The value of an option. Sizes are stored in KiB.
 pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
     let number = number(name, version()?)?;
     let found = next(c"mi_option_get");

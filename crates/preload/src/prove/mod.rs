@@ -1,11 +1,11 @@
-//! The proof of an allocator of others: a library of ours that is preloaded before it, and asks it. In: the variables of the proof,
-//! and the allocator's own functions. Out: the lines of the proof, as our own preloads write them.
+//! The proof of an allocator that is not ours. Our library is preloaded before it and reads its settings. In: the variables of the
+//! proof, and the allocator's own functions. Out: the lines of the proof, as our preloads write them.
 //!
-//! It exports nothing, so no function of the program is another one with it. It is named before the allocator's library: the loader
-//! then runs its constructor after that of the allocator, which has read its variables by then. It allocates nothing itself; the
-//! loader does, a few bytes, where a function is not there, and jemalloc makes the tables of `mallctl`: docs/programs.md has the price.
+//! It exports nothing, so it replaces no function of the program. `LD_PRELOAD` names it before the allocator's library. So the loader
+//! runs its constructor after that of the allocator, which has read its variables by then. It allocates nothing itself. The loader
+//! allocates a few bytes if a function does not exist, and jemalloc makes the tables of `mallctl`: docs/programs.md has the cost.
 //!
-//! The line at the end has the settings again: a program may change them.
+//! The line at the end has the settings again, because a program may change them.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
@@ -26,7 +26,8 @@ mod reader;
 mod tcmalloc;
 mod value;
 
-/// What is to be proven: `NAME READER SETTING=KIND...`, such as `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
+/// The variable that says what to prove: `NAME READER SETTING=KIND...`, such as `jemalloc@5.3.0 jemalloc narenas=number
+/// tcache=flag`.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROVE";
 
 /// The longest text of each variable, with its NUL.
@@ -52,10 +53,11 @@ static PLACE: Cell = Cell(UnsafeCell::new(Place {
     line: JsonLine::new(),
 }));
 
-/// The process whose end is to be proven; 0 if none is.
+/// The process that will write a last line; 0 if none.
 static PROVEN: AtomicI32 = AtomicI32::new(0);
 
-/// A library that proves what an allocator of others does: `prove!(build = BUILD)`. Once, at the root of a binary.
+/// Makes a library that proves the settings of an allocator that is not ours: `prove!(build = BUILD)`. Use it once, at
+/// the root of a binary.
 #[macro_export]
 macro_rules! prove {
     (build = $build:expr) => {
@@ -117,7 +119,7 @@ pub unsafe fn at_load(build: &str) {
     PROVEN.store(pid, Ordering::Release);
 }
 
-/// Writes the line of a process's end, once, where the settings can be read without a lock.
+/// Writes the line of a process's end, once. It has settings only if they can be read without a lock.
 pub fn at_exit() {
     let proven = PROVEN.load(Ordering::Acquire);
     if proven == 0
@@ -141,7 +143,7 @@ pub fn at_exit() {
     append(&place.path, line);
 }
 
-/// What the variable asks for.
+/// The request in the variable.
 struct Asked<'a> {
     name: &'a [u8],
     reader: Reader,
@@ -183,14 +185,14 @@ fn split(text: &[u8], at: u8) -> (&[u8], &[u8]) {
     }
 }
 
-/// The function that the libraries after this one have under a name, as its address; null if none has it.
+/// The address of the function with this name in the libraries after this one; null if none has it.
 fn next(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends in NUL. The loader's lock is not the allocator's.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The path of the library whose `malloc` the program's calls reach; empty if it has none. The program itself is left out: one with a
-/// `malloc` of its own is not run under a preload.
+/// The path of the library whose `malloc` serves the program's calls; empty if there is none. The program itself is not searched,
+/// because a program with its own `malloc` is not run under a preload.
 fn library_of_malloc() -> &'static [u8] {
     let malloc = next(c"malloc");
     let mut found = libc::Dl_info {

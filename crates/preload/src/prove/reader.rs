@@ -1,11 +1,12 @@
-//! How an allocator of others is asked. In: the name of a reader, a setting. Out: its version, and values as canonical texts.
+//! Reads an allocator that is not ours. In: the name of a reader, a setting. Out: the allocator's version, and values as
+//! canonical texts.
 
 use std::fmt::{self, Write};
 
 use super::value::Read;
 use super::{jemalloc, mimalloc, tcmalloc};
 
-/// An allocator that can be asked, or none.
+/// The functions by which an allocator can be read, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// By `mallctl`.
@@ -14,7 +15,7 @@ pub enum Reader {
     Mimalloc,
     /// By gperftools' `MallocExtension`.
     Tcmalloc,
-    /// It has no functions for it.
+    /// The allocator has no such functions.
     None,
 }
 
@@ -29,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// Writes the version that the allocator tells; nothing if it does not.
+    /// Writes the version that the allocator reports; nothing if it reports none.
     pub fn write_version(self, out: &mut impl Write) {
         let _: fmt::Result = match self {
             Reader::Jemalloc => jemalloc::write_version(out),

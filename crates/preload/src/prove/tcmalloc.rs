@@ -1,4 +1,4 @@
-//! gperftools' tcmalloc, asked by its C functions and its exported flags. In: the name of a setting. Out: its value, and the version.
+//! Reads gperftools' tcmalloc by its C functions and its exported flags. In: the name of a setting. Out: its value, and the version.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{self, Write};

@@ -1,13 +1,13 @@
 //! Waits for a number in memory. In: futex through `syscall`, sem_wait, sem_timedwait, sem_clockwait. Out: the kernel's
 //! and the C library's answers.
 //!
-//! Between the two waits the thread is in no queue. That is safe: a semaphore keeps its count; and who wakes a futex
-//! changes its number first, because a waiter may always be on its way. The second wait sees the change (EAGAIN, which
-//! is told as a wake-up).
+//! Between the two waits the thread is in no queue. That is safe. A semaphore keeps its count. A thread that wakes a
+//! futex changes the number first, because a waiter may not have reached the queue yet. The second wait sees the change
+//! (EAGAIN, which is reported as a wake-up).
 //!
-//! The kernel restarts a wait without an end after a handler with `SA_RESTART`. It never restarts our first wait, which
-//! has an end. If all handlers of the process have `SA_RESTART`, we wait on. Otherwise the answer is EINTR: a program
-//! that has a handler without `SA_RESTART` has to expect it.
+//! After a handler with `SA_RESTART` the kernel restarts a wait without a time-out. It never restarts our first wait,
+//! which has one. If all handlers of the process have `SA_RESTART`, we wait on. Otherwise the result is EINTR, which a
+//! program with a handler without `SA_RESTART` must expect.
 
 use std::ffi::{c_int, c_long};
 
@@ -54,7 +54,7 @@ pub unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> c_long {
 /// The arguments are those of a futex call.
 unsafe fn futex(arguments: [usize; 6]) -> isize {
     let [place, operation, value, timeout, second_place, bits] = arguments;
-    // SAFETY: the caller's promise; the place of the timeout is ours or the caller's.
+    // SAFETY: the caller's promise; the timeout is ours or the caller's.
     let call = |timeout: *const timespec| unsafe {
         raw::call(libc::SYS_futex, [place, operation, value, timeout as usize, second_place, bits])
     };
@@ -64,7 +64,7 @@ unsafe fn futex(arguments: [usize; 6]) -> isize {
         0 => libc::CLOCK_MONOTONIC,
         _ => libc::CLOCK_REALTIME,
     };
-    // A plain wait's timeout is a duration, a wait for bits has a point in time.
+    // The timeout of a plain wait is a duration; that of a wait for bits is a point in time.
     let base = match command {
         libc::FUTEX_WAIT => 0,
         libc::FUTEX_WAIT_BITSET if first_of(None).is_some() => times::now(clock),
@@ -96,7 +96,7 @@ unsafe fn futex(arguments: [usize; 6]) -> isize {
     if came == -libc::EAGAIN as isize { 0 } else { came }
 }
 
-/// What the kernel counts the timeout of this command from.
+/// The present time of the clock from which the kernel counts the timeout of this command.
 fn base_now(command: c_int, clock: clockid_t) -> Nanos {
     if command == libc::FUTEX_WAIT { 0 } else { times::now(clock) }
 }
@@ -140,8 +140,8 @@ pub unsafe fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const
     }
 }
 
-/// Waits for a semaphore, then gives back, then waits as asked for. `endless` waits have no `total`; another without a
-/// total has a wrong end, and is not split.
+/// Waits for a semaphore, then gives memory back, then waits for the rest. `endless` waits have no `total`. Another
+/// wait without a `total` has an invalid time-out, and is not split.
 ///
 /// # Safety
 ///

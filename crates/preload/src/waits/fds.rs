@@ -1,8 +1,8 @@
 //! Waits for descriptors. In: epoll_wait, epoll_pwait, poll, ppoll, select, pselect. Out: the C library's answers.
 //!
-//! None of them is restarted after a signal handler, so the second wait, which lets signals in as it begins, ends with
-//! EINTR as the first would have. A signal in the few instructions between the end of the first wait and the block is as
-//! one that comes just before the call.
+//! The kernel restarts none of them after a signal handler. So the second wait, which unblocks signals as it begins,
+//! ends with EINTR, as the first would have. A signal may come in the few instructions between the end of the first wait
+//! and the moment at which signals are blocked: this is like a signal just before the call.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -151,7 +151,7 @@ pub unsafe fn ppoll(files: *mut pollfd, count: nfds_t, timeout: *const timespec,
     came
 }
 
-/// What is left of a wait, as ppoll and pselect take it.
+/// The rest of a wait, in the form for ppoll and pselect.
 struct Rest(Option<timespec>);
 
 impl Rest {
@@ -164,7 +164,7 @@ fn rest(until: Until) -> Rest {
     Rest(until.left().map(timespec))
 }
 
-/// `FD_SETSIZE`. For more descriptors a program has to make longer sets of its own: such a wait is not split.
+/// `FD_SETSIZE`. For more descriptors a program must make its own longer sets; such a wait is not split.
 const MOST_FILES: c_int = 1024;
 
 /// The most words of a set: the kernel's unit.
@@ -178,7 +178,7 @@ struct Sets {
     words: usize,
 }
 
-/// What is in the three sets.
+/// The contents of the three sets.
 type Contents = [[u64; MOST_WORDS]; 3];
 
 impl Sets {
@@ -197,7 +197,8 @@ impl Sets {
         contents
     }
 
-    /// Puts back what the kernel has cleared. A word without a descriptor is left alone: it is as it was.
+    /// Restores the bits that the kernel has cleared. A word without a descriptor is not written: the kernel has not
+    /// changed it.
     fn put(self, contents: Contents) {
         for (place, content) in self.places.into_iter().zip(contents).filter(|(place, _)| !place.is_null()) {
             for (at, word) in content.into_iter().enumerate().filter(|(_, word)| *word != 0) {
@@ -208,7 +209,7 @@ impl Sets {
     }
 }
 
-/// C's `select`, which tells in `timeout` what is left of it.
+/// C's `select`, which writes the remaining time to `timeout`.
 ///
 /// # Safety
 ///
@@ -223,7 +224,7 @@ pub unsafe fn select(
     let Some(real) = REAL.select() else { return missing() };
     // SAFETY: null, or a whole structure.
     let given = unsafe { timeout.as_ref() }.map(|time| {
-        // As the C library: microseconds beyond a second are taken as seconds.
+        // As in the C library, a million microseconds or more are taken as seconds.
         let micros = u64::try_from(time.tv_usec).ok()?;
         u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)?.checked_add(micros)?.checked_mul(1000)
     });
@@ -297,7 +298,8 @@ pub unsafe fn pselect(
     came
 }
 
-/// C's `accept`. It is restarted after some handlers, and a wait for the descriptor is not: so it is not split.
+/// C's `accept`. The kernel restarts it after some handlers, but does not restart a wait for the descriptor. So
+/// `accept` is not split.
 ///
 /// # Safety
 ///
@@ -321,7 +323,7 @@ pub unsafe fn accept4(file: c_int, address: *mut libc::sockaddr, length: *mut li
     unsafe { real(file, address, length, flags) }
 }
 
-/// For a caller that waits for no descriptor, until a time or a signal; see [`super::sleeps`].
+/// A wait without a descriptor, until a time or a signal; see [`super::sleeps`].
 pub(super) fn sleep(nanos: times::Nanos, before: Mask) -> Option<c_int> {
     // SAFETY: no descriptors; whole structures.
     REAL.ppoll().map(|real| unsafe { real(null_mut(), 0, &timespec(nanos), &before.set()) })

@@ -1,15 +1,15 @@
 //! Waits of a program that cannot be changed, for the setting `idle`. In: the C library's waiting functions. Out: the
-//! same answers, and the memory of a thread that waits goes back to the system.
+//! same answers; the unused memory of a waiting thread goes back to the system.
 //!
 //! Without the setting, each function here is the next library's. With `idle=100ms`:
 //!
 //! - [`fds`] (epoll_wait, epoll_pwait, poll, ppoll, select, pselect), [`sleeps`] (nanosleep, clock_nanosleep) and
-//!   [`counters`] (futex, sem_wait and its kin) wait twice: for 100 ms, then, if nothing came, they give back what the
-//!   thread keeps, and wait for the rest. A thread that has work to do pays nothing.
+//!   [`counters`] (futex, sem_wait and its kin) wait twice. They wait for 100 ms; if nothing came, they give the
+//!   thread's unused memory back, and wait for the rest. A thread that gets work in time pays nothing.
 //! - [`locked`] (condition variables) and accept cannot wait twice: a signal to a condition variable between the two
-//!   would be lost. They give back before they wait, at most once in 100 ms.
+//!   waits would be lost. They give memory back before they wait, at most once in 100 ms.
 //!
-//! Between the two waits signals are blocked, so that one that comes is told to the program by the second wait.
+//! Between the two waits signals are blocked, so that the second wait reports a signal that comes.
 
 pub mod counters;
 pub mod fds;
@@ -26,13 +26,14 @@ use crate::this::This;
 use crate::{budget, gave_back, handlers, raw, sandbox};
 use times::Nanos;
 
-/// The first wait, in nanoseconds; 0 if threads keep what they have.
+/// The first wait, in nanoseconds; 0 if threads give nothing back.
 static EVERY: AtomicU64 = AtomicU64::new(0);
 /// The allocator inside.
 static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
-    /// When this thread last gave back before a wait. Without a destructor: it can be used until the thread's end.
+    /// When this thread last gave memory back before a wait. It has no destructor, so it can be used until the thread's
+    /// end.
     static LAST: Cell<Nanos> = const { Cell::new(0) };
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn turn_on(this: &'static This, every: Duration) {
     EVERY.store(every.as_nanos() as Nanos, Ordering::Release);
 }
 
-/// Finds the next library's functions: a signal handler may be the first to call one, and must not look for it.
+/// Finds the next library's functions. A signal handler may be the first to call one, and must not look it up.
 #[inline]
 pub(crate) fn find() {
     fds::REAL.find();
@@ -52,21 +53,21 @@ pub(crate) fn find() {
     locked::REAL.find();
 }
 
-/// The first wait; `None` if it is off, and from the moment on at which the program enters a sandbox.
+/// The first wait; `None` if the setting is off, or once the program has entered a sandbox.
 #[inline]
 fn every() -> Option<Nanos> {
     Some(EVERY.load(Ordering::Acquire)).filter(|every| *every > 0 && !sandbox::is_entered())
 }
 
-/// The first wait of a wait for `total` at most (`None` has no end); `None` if it is not to be split.
+/// The first part of a wait for `total` at most (`None` has no end). Returns `None` if the wait is not to be split.
 #[inline]
 fn first_of(total: Option<Nanos>) -> Option<Nanos> {
     budget::before_wait();
     every().filter(|every| total.is_none_or(|total| total > *every))
 }
 
-/// Between the two waits: gives back what the thread keeps, with all signals blocked. Returns the mask as it was. `None` if
-/// the program entered a sandbox meanwhile: then the rest of the wait is made by the call that the program has made.
+/// Between the two waits: gives the thread's unused memory back, with all signals blocked. Returns the mask before. `None`
+/// if the program has entered a sandbox during the first wait: then the program's own call waits for the rest.
 #[cold]
 fn between() -> Option<Mask> {
     every()?;
@@ -75,7 +76,7 @@ fn between() -> Option<Mask> {
     Some(before)
 }
 
-/// Before a wait that cannot be split, for at most `total`.
+/// Gives memory back before a wait of at most `total` that cannot be split.
 #[inline]
 fn before(total: Option<Nanos>) {
     if let Some(every) = first_of(total) {
@@ -89,9 +90,9 @@ fn before(total: Option<Nanos>) {
     }
 }
 
-/// Gives back what the calling thread keeps in the allocator. Not in a signal handler: the code that it has interrupted
-/// may hold the allocator's locks. Never the unused part of the stack: a program may have frames of another context there,
-/// such as a coroutine's, and the stack does not show it.
+/// Gives back the calling thread's unused memory in the allocator. Does nothing in a signal handler, because the
+/// interrupted code may hold the allocator's locks. Never gives back the unused part of the stack: a program may have
+/// frames of another context there, such as a coroutine's, and this cannot be seen.
 fn give_back(every: Duration, blocked: Mask) {
     // SAFETY: null, or the static that `turn_on` has stored.
     let Some(this) = (unsafe { THIS.load(Ordering::Relaxed).as_ref() }) else { return };
@@ -100,7 +101,7 @@ fn give_back(every: Duration, blocked: Mask) {
     }
     let errno = raw::errno();
     not_cancelled(|| {
-        // An allocator that cannot has been told at the start.
+        // If an allocator cannot do this, it was reported at the start.
         if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
             gave_back::count();
         }
@@ -108,10 +109,10 @@ fn give_back(every: Duration, blocked: Mask) {
     raw::set_errno(errno);
 }
 
-/// Does work in which the thread is not cancelled: it may be a thread that is cancelled at any instruction
-/// (`PTHREAD_CANCEL_ASYNCHRONOUS`), and would leave the allocator's locks held. The signal for that cannot be blocked: the C library
-/// sends one of its own. A cancellation that came meanwhile is carried out at the end, by the function that sets the type: the one that sets
-/// the state forgets in glibc 2.36 that the thread's result is then `PTHREAD_CANCELED`.
+/// Does work during which the thread is not cancelled. A thread with `PTHREAD_CANCEL_ASYNCHRONOUS` may be cancelled at any instruction, and
+/// would leave the allocator's locks locked. The C library's signal for this cannot be blocked. A cancellation that came during the work
+/// happens at the end, in the function that sets the cancel type. The function that sets the state is not used for this: in glibc 2.36 it
+/// forgets that the thread's result must be `PTHREAD_CANCELED`.
 fn not_cancelled(work: impl FnOnce()) {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;

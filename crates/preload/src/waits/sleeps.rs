@@ -43,7 +43,7 @@ pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     -1
 }
 
-/// C's `clock_nanosleep`, whose answer is the error.
+/// C's `clock_nanosleep`, which returns the error number.
 ///
 /// # Safety
 ///
@@ -52,7 +52,8 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     let Some(real) = REAL.clock_nanosleep() else { return libc::ENOSYS };
     // SAFETY: null, or a whole structure.
     let given = unsafe { wanted.as_ref() }.and_then(nanos_of);
-    // Clocks that do not run as ours does, and times of a clock that is set, are not split.
+    // A sleep is not split if its clock does not run like the monotonic clock, or if it ends at a time of a clock that
+    // can be set.
     let total = match (clock, flags) {
         (libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME, 0) => given,
         (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME) => given.map(|end| end.saturating_sub(times::monotonic())),
@@ -76,7 +77,8 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     if error == 0 { libc::EINTR } else { error }
 }
 
-/// The second part of a sleep; by `rest` if the program entered a sandbox meanwhile. Whether it came to its end.
+/// The second part of a sleep; it is `rest` if the program has entered a sandbox. Returns whether the sleep was
+/// complete.
 fn second(nanos: Nanos, rest: impl FnOnce(Nanos) -> bool) -> bool {
     let errno = raw::errno();
     let Some(before) = between() else { return rest(nanos) };

@@ -34,7 +34,7 @@ pub fn timespec(nanos: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (nanos / SECOND) as _, tv_nsec: (nanos % SECOND) as _ }
 }
 
-/// Milliseconds of poll: negative is without end.
+/// From poll's milliseconds; a negative number means no end.
 pub fn nanos_of_millis(millis: i32) -> Option<Nanos> {
     Nanos::try_from(millis).ok().map(|millis| millis * 1_000_000)
 }
@@ -44,23 +44,23 @@ pub fn millis(nanos: Option<Nanos>) -> i32 {
     nanos.map_or(-1, |nanos| i32::try_from(nanos.div_ceil(1_000_000)).unwrap_or(i32::MAX))
 }
 
-/// A wait with an end: what is left of it.
+/// The remaining time of a wait.
 #[derive(Clone, Copy)]
 pub struct Until(Option<Nanos>);
 
 impl Until {
-    /// From now on, for `total`; `None` has no end.
+    /// A wait from now on, for `total`; `None` has no end.
     pub fn after(total: Option<Nanos>) -> Self {
         Until(total.map(|total| monotonic().saturating_add(total)))
     }
 
-    /// What is left; `None` has no end.
+    /// The remaining time; `None` has no end.
     pub fn left(self) -> Option<Nanos> {
         self.0.map(|end| end.saturating_sub(monotonic()))
     }
 }
 
-/// A time as select takes it, rounded down to microseconds.
+/// A time in select's form, rounded down to microseconds.
 pub(super) fn timeval(nanos: Nanos) -> libc::timeval {
     libc::timeval { tv_sec: (nanos / 1_000_000_000) as _, tv_usec: (nanos % 1_000_000_000 / 1000) as _ }
 }
