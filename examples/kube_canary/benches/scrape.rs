@@ -1,8 +1,9 @@
-//! What a scrape costs. In: servers with 8, 100 and 1,000 peers, each in a process of its own, and 400 scrapes by a client
-//! outside. Out: median time, processor time, size of the page, and the server's resident memory before and after.
+//! The cost of a scrape. In: servers with 8, 100 and 1,000 peers, each in a separate process, and 400 scrapes by a client
+//! in another process. Out: median time, processor time, size of the page, and the server's resident memory before and
+//! after.
 //!
 //! `cargo bench -p kube_canary --bench scrape`. With `-- --fleet 40 9200` it serves the pages of 40 canaries on
-//! 127.0.1.1 to 127.0.1.40 instead, for whoever wants to look at one.
+//! 127.0.1.1 to 127.0.1.40 instead, so that you can look at one.
 
 #[path = "../tests/web/fixture.rs"]
 #[allow(dead_code)]
@@ -53,7 +54,7 @@ fn fleet(canaries: u8, port: u16) {
     let mut serving = Vec::new();
     for own in 1..=canaries {
         let others = (1..=canaries).filter(|at| *at != own).map(peer).collect();
-        // One node that is badly reached by all, one link that loses some, and a little noise.
+        // One node that all reach badly, one link that loses some probes, and a little noise.
         let broken = |other: u8| peer(other).address;
         let mesh = fixture::filled(others, |to| match to.address {
             lost if lost == broken(11) => 700,
@@ -68,7 +69,7 @@ fn fleet(canaries: u8, port: u16) {
             interval: Duration::from_secs(1),
             ..fixture::options()
         };
-        // One canary that nobody can ask.
+        // One canary that does not answer.
         if own != 8 || canaries == 8 {
             let _runtime = runtime.enter();
             serving.push(Server::bind(&options, mesh, Facts::of_this_build()).expect("a free port").run());
@@ -89,7 +90,7 @@ fn resident(pid: &str) -> i64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
-/// The processor time of a process's first thread so far: what a busy machine does not change.
+/// The processor time of a process's first thread so far, which does not depend on other work of the machine.
 fn spent_ms(pid: &str) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process that lives");
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("a number") / 1e6

@@ -1,8 +1,9 @@
-//! What the prober itself adds: N peers on loopback for some seconds. In: numbers of peers and seconds. Out: a line for
-//! each number and protocol: what was sent, lost, and the round-trip times, all of which are this host's own.
+//! Measures the time that the prober itself adds: N peers on loopback for some seconds. In: numbers of peers and
+//! seconds. Out: a line for each number and protocol: probes sent and lost, and the round-trip times, which are caused
+//! only by this host.
 //!
-//! ICMP and the TCP handshake are answered by the kernel, UDP by the prober's own thread, as in every canary, and HTTP by a
-//! canary's web server on a thread beside it: what that takes is in the figure. With 1 peer there is no queue.
+//! The kernel answers ICMP and the TCP handshake. The prober's own thread answers UDP, as in every canary. A canary's web
+//! server answers HTTP on another thread, and its time is part of the figure. With 1 peer there is no queue.
 //!
 //! `cargo run --release -p kube_canary --example loopback -- 20 1 8 100 1000`
 

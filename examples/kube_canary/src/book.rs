@@ -1,8 +1,8 @@
-//! The book of one peer under one protocol. In: a probe was sent, an answer came, a deadline passed. Out: counters of which
-//! each moves when a probe is decided, and of which `sent = replies + lost + in flight` holds at every moment.
+//! The book of one peer under one protocol. In: a probe was sent, an answer came, a deadline passed. Out: counters, which
+//! change when a probe is decided. At every moment `sent = replies + lost + in flight`.
 //!
-//! Pure: it knows no socket and no clock. The last [`WINDOW`] probes are remembered, so that an answer that comes after its
-//! deadline or twice can be told from a forged one.
+//! Pure: it uses no socket and no clock. The last [`WINDOW`] probes are remembered, to distinguish a late or a second
+//! answer from a forged one.
 
 use crate::histogram::{Bounds, Histogram};
 use crate::latest::{Latest, Sorted};
@@ -12,7 +12,7 @@ use crate::protocol::Loss;
 /// "late".
 pub const WINDOW: u32 = 16;
 
-/// What became of one probe.
+/// The state of one probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -29,16 +29,16 @@ struct Slot {
     sent_at: u64,
 }
 
-/// What an answer was.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The first answer to a probe in flight.
     Reply,
-    /// The probe was lost already, and stays lost.
+    /// An answer to a probe that already counts as lost. It stays lost.
     Late,
-    /// The probe was answered already.
+    /// An answer to a probe that was already answered.
     Duplicate,
-    /// No such probe was sent lately.
+    /// No such probe was sent recently.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ pub struct Book {
     lost: [u64; Loss::ALL.len()],
     late: u64,
     duplicates: u64,
-    /// Bit 0 is the latest decided probe, 1 is answered: what of the last 64 was lost, at a glance.
+    /// A bit for each of the last 64 decided probes, the latest in bit 0; 1 means answered.
     recent: u64,
     decided: u64,
     last_rtt_ns: u64,
@@ -65,7 +65,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Nothing was sent yet.
+    /// An empty book.
     pub fn new(bounds: &Bounds) -> Self {
         Book {
             slots: Default::default(),
@@ -87,7 +87,7 @@ impl Book {
         }
     }
 
-    /// A probe goes out at `now` (nanoseconds of any clock that does not step). Gives its sequence number.
+    /// A probe is sent at `now` (nanoseconds of any clock that does not step). Returns its sequence number.
     ///
     /// A probe that is pushed out of the window while in flight is lost: deadlines should be shorter than the window.
     pub fn send(&mut self, now: u64) -> u32 {
@@ -103,17 +103,17 @@ impl Book {
         sequence
     }
 
-    /// When the probe was sent, where it is remembered.
+    /// When the probe was sent, if it is remembered.
     pub fn sent_at(&self, sequence: u32) -> Option<u64> {
         self.find(sequence).map(|at| self.slots[at].sent_at)
     }
 
-    /// Whether the probe is neither answered nor lost yet.
+    /// Whether the probe is still in flight: neither answered nor lost.
     pub fn awaits(&self, sequence: u32) -> bool {
         self.find(sequence).is_some_and(|at| self.slots[at].state == State::InFlight)
     }
 
-    /// The probe is decided as lost. False where it was decided before, or is not known.
+    /// Decides that the probe is lost. False if it was decided before, or is not remembered.
     pub fn lost(&mut self, sequence: u32, why: Loss) -> bool {
         match self.find(sequence) {
             Some(at) if self.slots[at].state == State::InFlight => {
@@ -124,7 +124,7 @@ impl Book {
         }
     }
 
-    /// An answer to `sequence` came after `rtt_ns`, with `hop_limit` hops left where the socket says so.
+    /// An answer to `sequence` came after `rtt_ns`, with `hop_limit` hops left if the socket gives this number.
     pub fn answer(&mut self, sequence: u32, rtt_ns: u64, hop_limit: Option<u8>) -> Answer {
         let Some(at) = self.find(sequence) else { return Answer::Unknown };
         match self.slots[at].state {
@@ -148,7 +148,7 @@ impl Book {
         }
     }
 
-    /// So much of the latest reply's time was the connection's.
+    /// Sets the part of the latest reply's time that the connection took.
     pub fn connected(&mut self, nanos: u64) {
         self.connect_ns = self.connect_ns.saturating_add(nanos);
     }
@@ -206,7 +206,7 @@ impl Book {
         self.lost.iter().sum()
     }
 
-    /// Answers to probes that were lost already.
+    /// Answers to probes that already counted as lost.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -249,7 +249,7 @@ impl Book {
         self.hop_limit
     }
 
-    /// What the connections of all replies took together, in nanoseconds; 0 where probes need none.
+    /// The sum of the connection times of all replies, in nanoseconds; 0 if probes need no connection.
     pub fn connect_ns(&self) -> u64 {
         self.connect_ns
     }

@@ -1,4 +1,4 @@
-//! What must hold of a book, whatever happens to its probes.
+//! Properties of a book that are true whatever happens to its probes.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -69,7 +69,7 @@ fn jitter_follows_the_rfc() {
 }
 
 proptest! {
-    // The same values each time: a test that fails by a draw would stop a change that is not at fault.
+    // The same values each time, so that a random draw does not stop an unrelated change.
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
     #[test]
     fn whatever_happens_the_book_adds_up(events in prop::collection::vec((0..4u8, 0..64u32), 0..400)) {

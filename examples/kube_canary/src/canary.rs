@@ -15,11 +15,11 @@ use crate::say::say;
 use crate::web::{Facts, Server};
 use crate::{args, discovery, settle};
 
-/// What tasks that wait for the network get after the signal to end.
+/// After the signal to end, tasks that wait for the network get this time.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// The command: reads `arguments` (the first is the program's name), runs until SIGTERM or SIGINT, and gives the exit code.
-/// What goes wrong is one line on standard error.
+/// The command: reads `arguments` (the first is the program's name), runs until SIGTERM or SIGINT, and returns the exit
+/// code. An error is one line on standard error.
 pub fn command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match args::parse(arguments).and_then(|options| run(options, |line| say(&line))) {
         Ok(()) => 0,
@@ -38,7 +38,7 @@ pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
     run_until(options, say, |address| drop(tokio::spawn(settle::down(address))), signals())
 }
 
-/// Runs until `stop` is; `ready` is told where the web server listens.
+/// Runs until `stop` completes. Calls `ready` with the address of the web server.
 ///
 /// # Errors
 /// As [`run`].
@@ -49,7 +49,8 @@ pub fn run_until(
     stop: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     ignore_broken_pipes();
-    // One thread for all of it: a probe is a few microseconds of work, and threads by the core are what this avoids.
+    // One thread for everything: a probe is a few microseconds of work, and threads for each core would use memory for
+    // each core.
     let runtime = Builder::new_current_thread().enable_all().build().map_err(system("starting the runtime"))?;
     let outcome = runtime.block_on(async {
         let grace = options.grace.as_nanos() as u64;
@@ -66,9 +67,9 @@ pub fn run_until(
             say(format!("listening on http://{address}/"));
         }
         ready(address);
-        // A thousand peers of the command line are in the mesh now.
+        // Frees the peers of the command line, perhaps a thousand: they are in the mesh now.
         drop(options);
-        // A task of its own: its timer, which is most of what happens, then wakes nothing else.
+        // A separate task, so that its timer, the most frequent event, wakes nothing else.
         let prober = tokio::spawn(prober.run());
         tokio::select! {
             ended = prober => ended.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic())),
@@ -94,7 +95,8 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::System { what, error }
 }
 
-/// A client that goes away in the middle of a page must not end us. Rust's own start does this; a C main's does not.
+/// A client that closes in the middle of a page must not end the process (SIGPIPE). Rust's start code does this; a
+/// `main` of C does not.
 fn ignore_broken_pipes() {
     // SAFETY: sets a disposition that runs no code of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };

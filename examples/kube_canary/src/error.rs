@@ -1,4 +1,4 @@
-//! What can go wrong with a canary as a whole. In: what was tried. Out: one line that says what to do next.
+//! Errors of the canary as a whole. In: the failed action. Out: one line that says what to do next.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// An error that ends the canary, or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line cannot be.
+    /// The command line is not valid.
     #[error("{0}")]
     Input(String),
-    /// A port could not be had.
+    /// A port could not be opened.
     #[error("{what} {address}: {error}; is another canary running here? --listen and --udp-port choose other ports")]
     Port {
         /// `listening for HTTP on`
@@ -26,9 +26,9 @@ pub enum Error {
          `0 2147483647`, or probe with --protocol udp"
     )]
     NoIcmp {
-        /// What the datagram socket said.
+        /// The error of the datagram socket.
         datagram: std::io::Error,
-        /// What the raw socket said.
+        /// The error of the raw socket.
         raw: std::io::Error,
     },
     /// A file of peers cannot be read at the start.
@@ -42,7 +42,7 @@ pub enum Error {
     /// Anything else that the system refused.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The failed action.
         what: &'static str,
         /// Why it failed.
         error: std::io::Error,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::native::Native;
 
-/// Upper bounds in nanoseconds, rising. Shared by all peers: a thousand copies would be memory for nothing.
+/// Upper bounds in nanoseconds, rising. All peers share them, because a thousand copies would waste memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     nanos: Arc<[u64]>,
@@ -12,8 +12,8 @@ pub struct Bounds {
     native: bool,
 }
 
-/// 50 us to 1 s: a neighbour in the rack, a neighbour in the zone, another zone, another region, something is wrong.
-/// Eleven bounds, since every peer pays for every one of them in series.
+/// 50 us to 1 s: the same rack, the same zone, another zone, another region, a fault. There are only eleven bounds,
+/// since every bound is a series for every peer.
 const DEFAULT_US: [u64; 11] = [50, 100, 200, 400, 800, 1_600, 5_000, 20_000, 100_000, 400_000, 1_000_000];
 
 impl Default for Bounds {
@@ -42,7 +42,7 @@ impl Bounds {
         Ok(Bounds::new(seconds.iter().map(|bound| (bound * 1e9).round() as u64).collect()))
     }
 
-    /// Bounds that are known when this is built.
+    /// Constant bounds.
     pub(crate) fn of_nanos<const N: usize>(rising: [u64; N]) -> Self {
         Bounds::new(rising.into())
     }
@@ -79,7 +79,7 @@ impl Histogram {
         }
     }
 
-    /// The native buckets, where there are some.
+    /// The native buckets, if there are any.
     pub fn native(&self) -> Option<&Native> {
         self.native.as_ref()
     }

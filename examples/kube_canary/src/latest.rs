@@ -1,15 +1,16 @@
 //! The latest round-trip times of one peer. In: durations. Out: their quantiles.
 //!
-//! A histogram is of all times: after a day of quick answers an hour of slow ones hardly moves its quantiles. Prometheus takes
-//! the difference of two scrapes; whoever looks at this canary alone wants to know how it is now. So the last [`LATEST`] are
-//! kept, each in two bytes: a float without a sign, of 5 bits of exponent and 11 of fraction, exact to 1 part in 4096.
+//! A histogram counts all times: after a day of quick answers an hour of slow ones hardly changes its quantiles. Prometheus
+//! takes the difference of two scrapes, but a person who looks at this canary wants to know the present state. So the last
+//! [`LATEST`] times are kept, each in two bytes: a float without a sign, with 5 bits of exponent and 11 of fraction, exact to
+//! 1 part in 4096.
 
 /// The number of latest replies that are remembered. The share of lost probes is taken over the same number of probes.
 pub const LATEST: usize = 64;
 /// Bits of a code that are the fraction.
 const FRACTION: u32 = 11;
 
-/// A ring of durations. Whoever has it knows how many there were.
+/// A ring of durations. The owner of the ring knows how many were recorded.
 #[derive(Clone, Debug)]
 pub struct Latest([u16; LATEST]);
 
@@ -46,8 +47,8 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// The shortest duration that at least the share `quantile` of them does not exceed, in nanoseconds; of 99 % it is the
-    /// longest. `None` where there is nothing.
+    /// The shortest duration, in nanoseconds, that at least the share `quantile` of the durations does not exceed. For 99
+    /// % this is the longest. `None` if there is no duration.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let rank = (quantile * self.count as f64).ceil() as usize;
         self.codes[..self.count].get(rank.max(1) - 1).map(|code| decode(*code))

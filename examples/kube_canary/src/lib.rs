@@ -1,15 +1,15 @@
-//! kube_canary: one on every node, each probes all others and shows Prometheus what it found, in memory that does not
-//! follow the cores of the node.
+//! kube_canary: one canary on every node. Each probes all others and shows Prometheus the results. Its memory does not
+//! grow with the cores of the node.
 //!
 //! Data flow one way:
 //!
-//! 1. [`discovery`] says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
-//! 2. the [`prober`] sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
+//! 1. [`discovery`] finds the peers (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
+//! 2. the [`prober`] probes each peer of the mesh every interval, and records replies and losses in the peer's
 //!    [`book`];
 //! 3. the [`targets`] outside of the mesh are asked now and then;
 //! 4. the [`web`] server reads the mesh: metrics, health, JSON and a page to look at.
 //!
-//! The mesh is the only thing that these share. All of it runs on one thread, whatever the cores.
+//! These parts share only the mesh. Everything runs on one thread, independent of the number of cores.
 
 pub mod args;
 pub mod book;

@@ -1,8 +1,8 @@
-//! The canary's command. In: flags. Out: an exit code, and one line for what went wrong.
+//! The canary's command. In: flags. Out: an exit code, and one line for an error.
 
 use std::process::ExitCode;
 
-// The arenas follow the container, not the node; one thread needs one anyway.
+// One arena, independent of the cores of the node: one thread needs only one.
 #[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
 allocanary::install!(system, arena_max = 1);
 #[cfg(all(feature = "jemalloc-alloc", not(feature = "system-alloc"), not(feature = "mimalloc-alloc")))]

@@ -1,5 +1,5 @@
 //! The mesh: the peers that this canary knows, each with a book per protocol. In: sets of peers from sources, events of
-//! probes. Out: whom to probe, and what to show.
+//! probes. Out: the peers to probe, and the figures to show.
 //!
 //! The prober, discovery and the web server share one mesh behind one lock ([`Shared`]); the lock is held for a lookup or
 //! for one rendering, never across a wait.
@@ -16,7 +16,7 @@ use crate::peer::Peer;
 use crate::protocol::Protocol;
 use crate::tallies::Tallies;
 
-/// Names one peer for as long as it is known. A number that was given to another peer meanwhile has another generation.
+/// Identifies one peer as long as it is known. If another peer gets the same slot later, the generation differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerId {
     /// Its place in the table.
@@ -28,17 +28,17 @@ pub struct PeerId {
 /// A peer with its books.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who it is.
+    /// The peer.
     pub peer: Peer,
     /// One book for each protocol that is in use, made at the first probe.
     pub books: [Option<Box<Book>>; Protocol::ALL.len()],
-    /// Since when no source names it any more; its series stay for the grace period.
+    /// The time since which no source names it; its series stay for the grace period.
     pub gone_since: Option<u64>,
-    /// Whether it is one of those that this canary probes, where it does not probe all.
+    /// Whether this canary probes it, if it does not probe all peers.
     pub chosen: bool,
-    /// Whether its node's name was learnt from the peer itself, and not from a source.
+    /// Whether the peer itself, and not a source, gave its node's name.
     pub learnt: bool,
-    /// Whether another pod may have its address by now: it was away, or did not answer, since its name was learnt.
+    /// Whether another pod may have its address now: since it gave its name, it was away or did not answer.
     pub doubted: bool,
 }
 
@@ -48,8 +48,8 @@ impl Entry {
         self.chosen && self.gone_since.is_none()
     }
 
-    /// Must be called before the peer's node gets the name `node`. If it had another name, this is another canary, and
-    /// its books begin anew. Returns whether that is so.
+    /// Call this before the peer's node gets the name `node`. If it had another name, this is another canary, and its
+    /// books are cleared. Returns whether this is so.
     fn rename(&mut self, node: &str) -> bool {
         let other = !self.peer.node.is_empty() && *self.peer.node != *node;
         if other {
@@ -69,7 +69,7 @@ impl Entry {
 pub struct Mesh {
     slots: Vec<(u32, Option<Entry>)>,
     by_address: HashMap<IpAddr, u32>,
-    /// What each source named last.
+    /// The peers that each source named last.
     sources: BTreeMap<&'static str, Vec<Peer>>,
     bounds: Bounds,
     grace_ns: u64,
@@ -82,8 +82,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Nobody is known yet. `most_probed` is the most peers that get probes, `own_name` what the choice among them
-    /// follows from.
+    /// An empty mesh. `most_probed` is the most peers that get probes; the choice among them follows from `own_name`.
     pub fn new(bounds: Bounds, grace_ns: u64, most_probed: usize, own_name: &str) -> Self {
         Mesh {
             slots: Vec::new(),
@@ -99,7 +98,7 @@ impl Mesh {
     }
 
     /// A source names all the peers that it knows now. A peer that no source names any more is kept for the grace period,
-    /// without probes. Where two sources name an address the one that knows its node wins.
+    /// without probes. If two sources name an address, the one that knows its node takes precedence.
     pub fn update(&mut self, source: &'static str, peers: Vec<Peer>, now: u64) {
         self.sources.insert(source, peers);
         let mut named: HashMap<IpAddr, &Peer> = HashMap::new();
@@ -114,7 +113,7 @@ impl Mesh {
             match named.remove(&entry.peer.address) {
                 Some(peer) => {
                     entry.doubted |= entry.gone_since.take().is_some();
-                    // A name that was learnt from the peer itself outlives a source that does not know it.
+                    // A name that the peer itself gave is kept if the source does not know a name.
                     let node = if peer.node.is_empty() { entry.peer.node.clone() } else { peer.node.clone() };
                     entry.learnt &= peer.node.is_empty();
                     if entry.rename(&node) {
@@ -146,9 +145,10 @@ impl Mesh {
         self.slots[slot].1 = Some(Entry { peer, books, gone_since: None, chosen: true, learnt: false, doubted: false });
     }
 
-    /// Where there are more peers than may be probed, each canary takes those whose hash with its own address is smallest
-    /// (rendezvous hashing): about as many others probe each peer, and one that comes or goes moves few. The hash of two
-    /// addresses is the same either way round, so that most pairs are probed both ways, and an alert can say which way is cut.
+    /// If there are more peers than may be probed, each canary takes those whose hash with its own address is smallest
+    /// (rendezvous hashing). So about the same number of canaries probe each peer, and a peer that comes or goes changes few
+    /// choices. The hash of two addresses does not depend on their order. So most pairs are probed both ways, and an alert can
+    /// say which direction is cut.
     fn choose(&mut self) {
         let own = place(self.own_name.as_bytes());
         let mut by_hash: Vec<(u64, usize)> = Vec::new();
@@ -172,7 +172,7 @@ impl Mesh {
         }
     }
 
-    /// Forgets the peers that are gone for longer than the grace period.
+    /// Removes the peers that have been gone for longer than the grace period.
     pub fn forget(&mut self, now: u64) {
         let mut any = false;
         for (generation, entry) in &mut self.slots {
@@ -188,7 +188,8 @@ impl Mesh {
         self.version += u64::from(any);
     }
 
-    /// The name that a peer gave itself, where no source knows one. Another one than last time is another peer.
+    /// Sets the name that a peer gave itself, if no source knows one. If the name differs from the last one, this is
+    /// another peer.
     pub fn name(&mut self, address: IpAddr, node: &str) {
         let Some(slot) = self.by_address.get(&address) else { return };
         let (generation, entry) = &mut self.slots[*slot as usize];
@@ -204,7 +205,7 @@ impl Mesh {
         }
     }
 
-    /// The addresses of peers that gave their names themselves, of those `slots`, and those that are doubted and answer
+    /// The addresses of those peers in `slots` that gave their names themselves, and of doubted peers that answer
     /// again. A peer that does not answer now is doubted from now on.
     pub fn to_be_confirmed(&mut self, slots: std::ops::Range<usize>) -> Vec<IpAddr> {
         let mut found = Vec::new();
@@ -229,14 +230,14 @@ impl Mesh {
         self.version
     }
 
-    /// All peers, those that are gone but not forgotten too.
+    /// All peers, including those that are gone but not yet removed.
     pub fn entries(&self) -> impl Iterator<Item = (PeerId, &Entry)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, entry))| {
             Some((PeerId { slot: slot as u32, generation: *generation }, entry.as_ref()?))
         })
     }
 
-    /// The peer of that number, where it is still the same.
+    /// The peer with this id, if it is still the same.
     pub fn get(&self, id: PeerId) -> Option<&Entry> {
         let (generation, entry) = self.slots.get(id.slot as usize)?;
         entry.as_ref().filter(|_| *generation == id.generation)
@@ -249,7 +250,7 @@ impl Mesh {
         Some((PeerId { slot, generation: *generation }, entry.as_ref()?))
     }
 
-    /// The book of a peer under a protocol, made where it is missing; `None` where the peer is not known any more.
+    /// The book of a peer under a protocol; it is made if it is missing. `None` if the peer is not known any more.
     pub fn book(&mut self, id: PeerId, protocol: Protocol) -> Option<&mut Book> {
         let (generation, entry) = self.slots.get_mut(id.slot as usize)?;
         let entry = entry.as_mut().filter(|_| *generation == id.generation)?;
@@ -257,7 +258,7 @@ impl Mesh {
     }
 }
 
-/// A number for a name: FNV-1a with a final mix, since the same name must have the same in every canary's build.
+/// A number for a name: FNV-1a with a final mix, since a name must have the same number in every build of the canary.
 pub(crate) fn place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
@@ -265,7 +266,7 @@ pub(crate) fn place(bytes: &[u8]) -> u64 {
     allocanary_kernel::rng::Rng::new(hash).next()
 }
 
-/// The mesh as its three users hold it.
+/// A handle of the mesh, for its three users.
 #[derive(Clone, Debug)]
 pub struct Shared(Arc<Common>);
 
@@ -281,7 +282,7 @@ impl Shared {
         Shared(Arc::new(Common { mesh: Mutex::new(mesh), beat: Notify::new() }))
     }
 
-    /// Locks it. A panic elsewhere does not stop the probes: counters are whole at every moment.
+    /// Locks it. A panic of another holder does not stop the probes: counters are consistent at every moment.
     pub fn lock(&self) -> MutexGuard<'_, Mesh> {
         self.0.mesh.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Tells those who wait for it that the prober is awake.
+    /// Wakes the tasks that wait for a beat of the prober.
     pub fn beat(&self) {
         self.0.beat.notify_waiters();
     }

@@ -1,4 +1,4 @@
-//! What must hold of a mesh as peers come and go.
+//! Properties of a mesh while peers come and go.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn another_pod_on_an_old_address_has_its_own_name_and_books() {
     assert_eq!((&*entry.peer.node, entry.books.iter().flatten().count()), ("node-2", 0));
     assert!(mesh.book(id, Protocol::Icmp).is_none(), "answers to the old one's probes are nobody's");
     assert!(new.generation != id.generation && mesh.version() != version);
-    // A source that knows names has the last word, there too.
+    // A source that knows names takes precedence here too.
     mesh.update("kubernetes", vec![Peer::on(address(1), "node-3")], 0);
     mesh.book(mesh.at(address(1)).unwrap().0, Protocol::Icmp).unwrap().send(0);
     mesh.name(address(1), "node-4");

@@ -1,8 +1,7 @@
-//! A histogram whose buckets follow the values: Prometheus' native one. In: durations. Out: counts of buckets that are each 9 % wide, of
-//! which only those that have something are sent.
+//! Prometheus' native histogram. In: durations. Out: counts of buckets that are each 9 % wide; only buckets that are not empty are sent.
 //!
-//! A bucket ends at a power of 2^(1/8) seconds, which is schema 3. From one microsecond to 16 seconds that is 193 buckets in less than 800
-//! bytes; what is shorter counts as zero, what is longer is in the last.
+//! A bucket ends at a power of 2^(1/8) seconds, which is schema 3. From one microsecond to 16 seconds there are 193 buckets in less than
+//! 800 bytes. Shorter durations count as zero, longer ones are in the last bucket.
 
 /// Buckets in a doubling are 2 to the power of this.
 pub const SCHEMA: i32 = 3;
@@ -14,11 +13,11 @@ const HIGHEST: i32 = 4 << SCHEMA;
 /// Counts of durations.
 #[derive(Clone, Debug)]
 pub struct Native {
-    /// The first is of what counts as zero, the next of the bucket after [`LOWEST`].
+    /// The first count is of durations that count as zero, the next of the bucket after [`LOWEST`].
     counts: Box<[u32]>,
 }
 
-/// Buckets that follow each other, and all have something.
+/// Adjacent buckets, none of them empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span<'a> {
     /// The number of the first.
@@ -36,7 +35,7 @@ impl Native {
     /// Takes one duration.
     pub fn record(&mut self, nanos: u64) {
         let bucket = (nanos as f64 / 1e9).log2() * f64::from(1 << SCHEMA);
-        // Of no nanoseconds the logarithm is below all buckets.
+        // The logarithm of 0 nanoseconds is below all buckets.
         let at = (bucket.ceil() as i32).clamp(LOWEST, HIGHEST) - LOWEST;
         self.counts[at as usize] = self.counts[at as usize].saturating_add(1);
     }

@@ -1,4 +1,4 @@
-//! What a canary is told. In: flags, through `args`. Out: plain values that the rest of it takes.
+//! The options of a canary. In: flags, through `args`. Out: plain values for the other modules.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::targets::Target;
 /// The longest timeout, in intervals: a longer one would not fit in a book's window.
 pub const MOST_INTERVALS: u32 = 8;
 
-/// Everything that a canary is told.
+/// All options of a canary.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the node that it runs on.
@@ -21,7 +21,7 @@ pub struct Options {
     pub interval: Duration,
     /// A probe without an answer for this long is lost.
     pub timeout: Duration,
-    /// How peers are probed; none given is ICMP, or UDP where ICMP is not permitted.
+    /// How peers are probed; `None` means ICMP, or UDP if ICMP is not permitted.
     pub protocols: Option<Vec<Protocol>>,
     /// Where the web server listens.
     pub listen: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Options {
     pub udp_port: u16,
     /// Threads of the web server; 0 serves on the prober's own thread.
     pub http_threads: usize,
-    /// Threads of the web server give the memory that they keep back to the system when nobody asks any more.
+    /// Whether threads of the web server give unused memory back to the system when there are no more requests.
     pub idle_threads_give_back: bool,
     /// Peers that were named one by one.
     pub peers: Vec<Peer>,
@@ -49,31 +49,33 @@ pub struct Options {
     pub most_probed: usize,
     /// The buckets of round-trip times.
     pub bounds: Bounds,
-    /// All series of each peer; else those that the alerts need, 12 for a peer by two protocols.
+    /// All series of each peer; otherwise only those that the alerts need, 12 for a peer by two protocols.
     pub all_series: bool,
     /// Quantiles instead of histograms, where there are all series: fewer of them.
     pub quantiles: bool,
     /// Native histograms too, for a Prometheus that asks for them.
     pub native: bool,
-    /// Addresses of peers are labels, though nodes are told apart without: they change with each rollout.
+    /// Whether addresses of peers are labels even if nodes can be distinguished without them. Addresses change with
+    /// each rollout.
     pub label_addresses: bool,
     /// This canary's own addresses are peers too.
     pub probe_self: bool,
-    /// What is outside of the mesh and should answer.
+    /// Targets outside of the mesh that should answer.
     pub targets: Vec<Target>,
     /// From one check of a target to the next.
     pub target_interval: Duration,
-    /// Own addresses, which are left out unless `probe_self`, whoever names them.
+    /// Own addresses. They are left out unless `probe_self`, even if a source names them.
     pub own_addresses: Vec<IpAddr>,
 }
 
 impl Options {
-    /// What this canary is called where peers are chosen: its own address, as the others call it, where it knows that.
+    /// The name of this canary for the choice of peers: its own address, as other canaries see it, if it is known.
     pub fn ring_name(&self) -> String {
         self.own_addresses.first().map_or_else(|| self.node.clone(), IpAddr::to_string)
     }
 
-    /// The port of the peers' web servers, where our own has `chosen`: the kernel chooses one where 0 is asked for.
+    /// The port of the peers' web servers. `chosen` is the port of our own, which the kernel chooses if the option is
+    /// 0.
     pub fn port_of_peers(&self, chosen: u16) -> u16 {
         if self.peer_port == 0 { chosen } else { self.peer_port }
     }
@@ -91,7 +93,7 @@ pub struct Kubernetes {
 }
 
 impl Default for Options {
-    /// What the command does without flags, on a host without a name.
+    /// The options without flags, on a host without a name.
     fn default() -> Self {
         Options {
             node: "localhost".into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Checks that a host can answer at an address. The error says why none ever can.
+/// Checks that a host can answer at an address. The error says why no host ever can.
 pub fn check(address: IpAddr) -> Result<(), &'static str> {
     match address {
         _ if address.is_unspecified() => Err("wanted the address of one host, not of none"),
@@ -15,7 +15,7 @@ pub fn check(address: IpAddr) -> Result<(), &'static str> {
     }
 }
 
-/// Another canary, or any address that answers. Two peers are the same where their addresses are.
+/// Another canary, or any address that answers. Two peers are the same if their addresses are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Peer {
     /// Where probes go.
@@ -23,9 +23,9 @@ pub struct Peer {
     /// The name of the node that it runs on; empty while it is not known. The list of its source and the mesh share it.
     #[serde(serialize_with = "text")]
     pub node: Arc<str>,
-    /// The zone of that node; empty where it has none or nobody said.
+    /// The zone of that node; empty if it has none, or if it is not known.
     pub zone: Box<str>,
-    /// Whether the node takes no new pods: that it goes away is then no alarm.
+    /// Whether the node takes no new pods: then its end is not an alarm.
     pub cordoned: bool,
 }
 

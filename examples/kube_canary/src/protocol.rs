@@ -1,4 +1,4 @@
-//! How a peer is probed, and why a probe is lost. In: nothing. Out: the names that flags, metrics and JSON share.
+//! The protocols of probes, and the reasons for losses. In: nothing. Out: the names that flags, metrics and JSON share.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl Protocol {
     /// All of them, in the order of their numbers.
     pub const ALL: [Protocol; 4] = [Protocol::Icmp, Protocol::Udp, Protocol::Tcp, Protocol::Http];
 
-    /// Whether a connection is only the beginning of a probe; a TCP probe's is all of it.
+    /// Whether a connection is only the beginning of a probe. For a TCP probe it is the whole probe.
     pub const fn connects_first(self) -> bool {
         matches!(self, Protocol::Http)
     }
@@ -41,14 +41,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Why a probe counts as lost.
+/// The reason why a probe counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// No answer by the deadline.
     Timeout,
     /// The probe could not be sent: the network is down, a buffer is full, a firewall of this host refuses.
     Send,
-    /// The network or the peer said that it cannot be reached, or refused.
+    /// The network or the peer reported that the peer cannot be reached, or refused the probe.
     Unreachable,
 }
 

@@ -1,8 +1,8 @@
-//! What a canary says to the person who started it. In: a line. Out: the line on standard error, where that can be.
+//! Messages to the person who started the canary. In: a line. Out: the line on standard error, if possible.
 //!
-//! Whoever reads it may have gone, and a disk may be full: a line that cannot be written is lost, and nothing else. `eprintln!`
-//! would panic, and end what it stands in. A pipe that is full and that nobody reads is waited for, with all that this thread
-//! does; so nothing is said while the mesh is locked, and nothing that repeats itself with every probe.
+//! The reader may have ended, and a disk may be full. Then the line is lost, without further harm; `eprintln!` would panic and
+//! end the task. A full pipe without a reader blocks this thread. So nothing is written while the mesh is locked, and nothing
+//! that would be repeated with every probe.
 
 use std::io::{Write, stderr};
 

@@ -1,11 +1,11 @@
-//! After the start. In: a process that has parsed flags, opened sockets and made its tables. Out: the same process without
-//! the memory that only this needed.
+//! Cleans up after the start. In: a process that has parsed flags, opened sockets and made its tables. Out: the same
+//! process without the memory that only the start needed.
 //!
-//! What the allocator keeps of memory that was freed goes back to the system. Then the canary scrapes itself once. So
-//! the memory that a first scrape takes is taken now, and does not look like a leak later.
+//! The allocator gives freed memory back to the system. Then the canary scrapes itself once. So the memory of a first
+//! scrape is allocated now, and does not look like a leak later.
 //!
-//! The pages of the program's own file stay. To unmap them made the resident memory smaller and the control group's working
-//! set, which is what a cluster charges, no smaller: the page cache keeps them, and counts those that are touched again as active.
+//! The pages of the program's own file stay. We tried to unmap them: resident memory became smaller, but not the control group's
+//! working set, which a cluster charges. The page cache keeps these pages, and counts pages that are touched again as active.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: self\r\nAccept: applicat
 
 /// Waits until the start is over, and cleans up. `server` is where the canary's web server listens.
 ///
-/// What cannot be done is left undone: it costs memory, nothing else.
+/// A failed step is ignored: it only costs memory.
 pub async fn down(server: SocketAddr) {
     sleep(START).await;
     let _ = allocanary::tuning::purge();
@@ -31,7 +31,7 @@ pub async fn down(server: SocketAddr) {
     let _ = allocanary::tuning::purge();
 }
 
-/// An address that stands for all of this host's is connected to as loopback.
+/// If the server listens on all addresses, loopback is used.
 async fn scrape(server: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect(server).await?;
     stream.write_all(REQUEST).await?;

@@ -1,14 +1,15 @@
-//! What a canary counts about itself. In: events of the prober and of discovery. Out: numbers for the metrics page: a loss
-//! that the canary made itself must show as such.
+//! The canary's counters about itself. In: events of the prober and of discovery. Out: numbers for the metrics page. A
+//! loss that the canary itself caused must be visible as such.
 
 use std::collections::BTreeMap;
 
 use crate::histogram::{Bounds, Histogram};
 
-/// A cache on the node answers within the first; servers that are dead, asked again and by TCP too, take 6 s and the last.
+/// A cache on the node answers within the first bound. Dead servers, which are asked again and by TCP too, take 6 s,
+/// within the last bound.
 const RESOLUTION_MS: [u64; 9] = [1, 5, 20, 100, 500, 1_000, 2_000, 5_000, 10_000];
 
-/// Why a packet was thrown away.
+/// The reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Shorter than a probe, or not of its form.
@@ -17,7 +18,7 @@ pub enum Refused {
     Foreign,
     /// From an address that was not asked.
     WrongSource,
-    /// Nobody sent that probe lately.
+    /// This probe was not sent recently.
     UnknownProbe,
     /// More echo requests than this canary answers.
     Flood,
@@ -75,18 +76,18 @@ impl Outcome {
     }
 }
 
-/// A target outside of the mesh, as it did so far.
+/// The counters of a target outside of the mesh.
 #[derive(Clone, Debug)]
 pub struct TargetTally {
     /// What it is called.
     pub name: Box<str>,
     /// Checks by how they ended.
     pub outcomes: [u64; Outcome::ALL.len()],
-    /// How long those took that were answered, from the name to the answer.
+    /// Times of answered checks, from the look-up of the name to the answer.
     pub times: Histogram,
     /// Whether the last check was answered; none before the first.
     pub up: Option<bool>,
-    /// What the last check failed with, where it failed.
+    /// The error of the last check, if it failed.
     pub problem: Option<String>,
 }
 
@@ -114,7 +115,7 @@ impl TargetTally {
     }
 }
 
-/// A source of peers, as it did so far.
+/// The counters of a source of peers.
 #[derive(Clone, Debug, Default)]
 pub struct SourceTally {
     /// Refreshes that gave peers.
@@ -123,7 +124,7 @@ pub struct SourceTally {
     pub failed: u64,
     /// Seconds since 1970 of the last good refresh.
     pub last_success: Option<u64>,
-    /// What the last refresh failed with, where it failed.
+    /// The error of the last refresh, if it failed.
     pub problem: Option<String>,
 }
 
@@ -136,18 +137,19 @@ pub struct Tallies {
     pub echoed: u64,
     /// Packets that the kernel dropped because a socket of ours was full: loss that this canary made itself.
     pub socket_drops: u64,
-    /// TCP and HTTP probes that were not begun because too many were under way: neither sent nor lost.
+    /// TCP and HTTP probes that were not started because too many were in progress. They count as neither sent nor
+    /// lost.
     pub probes_skipped: u64,
-    /// Steps of the wall clock that were noticed; round-trip times across one are taken from the steady clock.
+    /// Noticed steps of the wall clock. Round-trip times across a step are taken from the steady clock.
     pub clock_steps: u64,
     /// Connections to the web server that were refused because too many were open.
     pub connections_refused: u64,
     /// Pages that there was no room for, because slow readers held others.
     pub pages_refused: u64,
-    /// Metrics pages that left out the series of peers, for which there would never be room.
+    /// Metrics pages without the series of peers, because these would never fit in the budget.
     pub pages_without_peers: u64,
-    /// Answers to ICMP and UDP probes, late and duplicate ones too, without the kernel's receive time: their round trips are
-    /// taken for up to twice as long as they were, and 250 us.
+    /// Answers to ICMP and UDP probes without the kernel's receive time, including late and duplicate ones. Their measured
+    /// round trips may be up to twice the real ones plus 250 us.
     pub unstamped: u64,
     /// How long name servers took, by the kind of record; failures too.
     pub resolutions: BTreeMap<&'static str, Histogram>,
@@ -158,13 +160,13 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Name servers are asked for records of that kind from now on: their times are there, at 0, before the first.
+    /// Adds the histogram for records of this kind, with counts of 0, before the first query.
     pub fn resolves(&mut self, kind: &'static str) -> &mut Histogram {
         let empty = || Histogram::new(&Bounds::of_nanos(RESOLUTION_MS.map(|bound| bound * 1_000_000)));
         self.resolutions.entry(kind).or_insert_with(empty)
     }
 
-    /// Takes how long a name server took to say the records of one kind.
+    /// Records the time of a name server's answer for records of one kind.
     pub fn resolved(&mut self, kind: &'static str, nanos: u64) {
         self.resolves(kind).record(nanos);
     }

@@ -1,4 +1,4 @@
-//! What stands behind a flag. In: a text. Out: the value, or what was wanted in its place.
+//! Parses the values of flags. In: a text. Out: the value, or an error that says what was wanted.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) enum Named {
 }
 
 impl Named {
-    /// The peer, where its address is known.
+    /// The peer, if its address is known.
     pub(super) fn peer(self) -> Option<Peer> {
         match self {
             Named::Address(peer) => Some(peer),
@@ -46,7 +46,7 @@ impl Named {
         }
     }
 
-    /// The host and its node, where that is what is known.
+    /// The host and its node, if only the host is known.
     pub(super) fn host(self) -> Option<(String, String)> {
         match self {
             Named::Host(host, node) => Some((host, node)),
@@ -55,7 +55,7 @@ impl Named {
     }
 }
 
-/// A peer: `ADDRESS[=NODE]` or `HOST[=NODE]`. A host's node is called as the host, unless it is said.
+/// A peer: `ADDRESS[=NODE]` or `HOST[=NODE]`. The default for a host's node is the name of the host.
 pub(super) fn peer(text: &str) -> Result<Named, String> {
     let (name, node) = text.split_once('=').unwrap_or((text, ""));
     let address = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -68,7 +68,7 @@ pub(super) fn peer(text: &str) -> Result<Named, String> {
         return Ok(Named::Address(Peer::on(address, node)));
     }
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    // The last part of a host's name is never a number: that is an address with a mistake.
+    // The last part of a host's name is never a number. Such a text is an address with a mistake.
     let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_host = name.bytes().all(is_part) && !last.is_empty() && !last.bytes().all(|byte| byte.is_ascii_digit());
     if !is_host {

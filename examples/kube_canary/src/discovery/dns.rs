@@ -1,8 +1,8 @@
 //! Peers from DNS: the A and AAAA records of a headless service. In: a name. Out: peers, again when the records' time to
 //! live is over.
 //!
-//! An answer without addresses counts as a failure and the last peers stay: a headless service is empty for a moment while
-//! it is created anew, and a server that has lost its data answers the same way.
+//! An answer without addresses counts as a failure, and the last peers stay. A headless service is empty for a moment
+//! while it is created again, and a server that has lost its data gives the same answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -19,18 +19,18 @@ use crate::clock;
 use crate::mesh::Shared;
 use crate::peer::Peer;
 
-/// A record may ask to be kept for a day, and a peer that came meanwhile would not be seen.
+/// The longest time to live. A record may ask to be kept for a day, and a new peer would not be seen until then.
 const LONGEST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
-/// What is asked for, and what metrics call it.
+/// The kinds of records, and their names in metrics.
 const KINDS: [(RecordType, &str); 2] = [(RecordType::A, "A"), (RecordType::AAAA, "AAAA")];
-/// More addresses than that are no headless service.
+/// A name with more addresses than this is not a headless service.
 const MOST: usize = 10_000;
 
-/// Checks that a name can be resolved at all. The error says why it never can: asking for such a name again and again
-/// would look like an outage.
+/// Checks that a name is valid. The error says why it can never be resolved: repeated queries for such a name would
+/// look like an outage.
 pub fn check(name: &str) -> Result<(), String> {
     if name.parse::<IpAddr>().is_ok() {
         return Err(format!("wanted a name, found the address `{name}`; --peer takes addresses"));
@@ -43,11 +43,11 @@ pub fn check(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What asks the name servers.
+/// Asks the name servers.
 #[derive(Clone)]
 pub struct Resolver(TokioResolver);
 
-/// What is known of one family of addresses.
+/// The known addresses of one family.
 #[derive(Default)]
 struct Family {
     addresses: Vec<IpAddr>,
@@ -55,7 +55,7 @@ struct Family {
 }
 
 impl Resolver {
-    /// As `/etc/resolv.conf` says.
+    /// With the name servers of `/etc/resolv.conf`.
     pub fn of_system() -> Result<Self, String> {
         let builder = TokioResolver::builder_tokio().map_err(|error| format!("/etc/resolv.conf: {error}"))?;
         Resolver::build(builder)
@@ -74,7 +74,7 @@ impl Resolver {
 
     fn build(mut builder: hickory_resolver::ResolverBuilder<TokioRuntimeProvider>) -> Result<Self, String> {
         let options: &mut ResolverOpts = builder.options_mut();
-        // We keep the answer ourselves, for exactly its time to live.
+        // No cache: the answer is kept here, for exactly its time to live.
         options.cache_size = 0;
         options.timeout = Duration::from_secs(2);
         options.attempts = 2;
@@ -82,7 +82,7 @@ impl Resolver {
         builder.build().map(Resolver).map_err(|error| error.to_string())
     }
 
-    /// All addresses of a name; one family that fails is no error where the other has some.
+    /// All addresses of a name. If one family fails and the other has addresses, this is not an error.
     ///
     /// # Errors
     /// What a name server said, or that none did.
@@ -108,7 +108,7 @@ impl Resolver {
         }
     }
 
-    /// The addresses of one family; none is no error.
+    /// The addresses of one family. An empty list is not an error.
     async fn family(&self, name: &str, kind: RecordType) -> Result<Family, String> {
         let lookup = match self.0.lookup(name, kind).await {
             Ok(lookup) => lookup,
@@ -132,7 +132,7 @@ impl Resolver {
     }
 }
 
-/// The server answered, and there is nothing under that name.
+/// Whether the server answered that the name has no records.
 fn is_empty(error: &NetError) -> bool {
     error.is_no_records_found() || error.is_nx_domain()
 }
@@ -182,7 +182,7 @@ pub async fn watch_hosts(resolver: Resolver, hosts: Vec<(String, String)>, own: 
     }
 }
 
-/// Resolves once, and says how long the answer is good for. A family that fails keeps its addresses.
+/// Resolves once, and returns for how long the answer is valid. If a family fails, its last addresses stay.
 async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family; 2], mesh: &Shared) -> Duration {
     let mut problem = None;
     let mut found = Vec::new();
@@ -194,7 +194,7 @@ async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family
             Ok(family) => found.push(Some(family)),
             Err(text) => {
                 found.push(None);
-                // Where there never was an address of a family, a server that cannot answer for it takes nothing away.
+                // If a family never had an address, a server that cannot answer for it is ignored.
                 if kind == RecordType::A || !known.addresses.is_empty() {
                     problem.get_or_insert(text);
                 }

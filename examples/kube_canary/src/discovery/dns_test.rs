@@ -1,4 +1,5 @@
-//! DNS discovery against a real dnsmasq: peers come, change, and stay when the server has nothing, too much or is gone.
+//! DNS discovery with a real dnsmasq. Peers come and change. They stay when the server has no addresses, too many, or
+//! has ended.
 
 use std::io::Write;
 use std::net::UdpSocket;
@@ -16,14 +17,14 @@ struct Server {
 }
 
 impl Server {
-    /// None where dnsmasq is not installed; the test then says that it is skipped.
+    /// `None` if dnsmasq is not installed; the test then prints that it is skipped.
     fn start(hosts: &[String]) -> Option<Server> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         hosts.iter().for_each(|host| writeln!(file, "{host} canaries.test").unwrap());
         // dnsmasq drops its rights before it reads the file.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(file.path(), readable).unwrap();
-        // A port that is free now may be another process's when dnsmasq takes it; then dnsmasq ends.
+        // Another process may take the free port before dnsmasq does; then dnsmasq ends.
         for _ in 0..20 {
             let address = ([127, 0, 0, 1], allocanary_testing::ports::free_port()).into();
             match Server::spawn(address, &file) {
@@ -38,11 +39,11 @@ impl Server {
         panic!("dnsmasq ended at each of 20 ports");
     }
 
-    /// A server that listens; none if it ended before.
+    /// A server that listens; `None` if it ended before.
     fn spawn(address: SocketAddr, hosts: &tempfile::NamedTempFile) -> std::io::Result<Option<Child>> {
         let (hosts, port) = (format!("--addn-hosts={}", hosts.path().display()), format!("--port={}", address.port()));
-        // Not `--no-daemon`: then it serves one TCP connection at a time, for as long as a client keeps it. Its children that
-        // serve one each are in its group.
+        // Not `--no-daemon`: with this flag dnsmasq serves one TCP connection at a time, as long as the client keeps it open.
+        // Without it, a child in its process group serves each connection.
         let mut child = Command::new("dnsmasq")
             .process_group(0)
             .args([
@@ -57,7 +58,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        // Where another process listens at the port, dnsmasq ends a moment after that one has answered.
+        // If another process listens at the port, dnsmasq ends a moment after that process has answered.
         let mut answered = false;
         loop {
             std::thread::sleep(Duration::from_millis(50));
@@ -107,7 +108,7 @@ impl Setting {
         refresh(&self.resolver, "canaries.test.", &own, &mut self.known, &self.mesh).await
     }
 
-    /// Until so many peers are probed, since dnsmasq takes a moment to start and to read its file.
+    /// Waits until `wanted` peers are probed, since dnsmasq takes a moment to start and to read its file.
     async fn until(&mut self, wanted: usize) -> Duration {
         for _ in 0..1200 {
             let wait = self.refresh(true).await;
@@ -134,7 +135,7 @@ fn addresses(count: usize) -> Vec<String> {
 
 #[test]
 fn the_times_of_name_servers_are_there_at_0_before_the_first() {
-    // It gets the question and never answers.
+    // This server gets the query and never answers.
     let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
     run(async {

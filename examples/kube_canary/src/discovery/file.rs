@@ -1,9 +1,9 @@
 //! Peers from a file: one a line, `ADDRESS [NODE [ZONE]]`, `#` begins a comment. In: a path. Out: peers, again whenever the
 //! file changes.
 //!
-//! The file is looked at every two to three seconds rather than watched: a ConfigMap is changed by swapping a link two
-//! levels up, which a watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when
-//! the prober is awake, at every other of its beats: without a prober, never.
+//! The file is checked every two to three seconds, and not watched. A ConfigMap is changed by swapping a link two levels
+//! up, which a watch of the file does not see, and a `stat` costs a tenth of a probe. The check takes place when the
+//! prober is awake, at every second of its beats; without a prober there is none.
 
 use std::collections::HashMap;
 use std::fs::{self, File, FileType};
@@ -17,23 +17,24 @@ use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::peer::{self, Peer};
 
-/// Beats of the prober between two looks.
+/// Beats of the prober between two checks.
 const LOOK: u32 = 2;
-/// More lines than that are no list of nodes.
+/// A file with more peers than this is not a list of nodes.
 const MOST_PEERS: usize = 10_000;
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A file that was read well once.
+/// A peers file that was read successfully once.
 pub struct PeersFile {
     path: PathBuf,
     state: State,
 }
 
-/// What changes when the file does.
+/// Values that change when the file changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Missing(String),
-    /// The time of its contents can be set, and that of the file itself is of its rights too.
+    /// Both times are used: the time of the contents can be set by hand, and the time of the inode also changes with
+    /// the file's mode.
     There {
         inode: u64,
         size: u64,
@@ -42,16 +43,17 @@ enum State {
     },
 }
 
-/// Why a file gives no peers.
+/// The reason why a file gives no peers.
 enum Problem {
-    /// It could not be read, and may be read the next time though it did not change: a disk, no descriptors.
+    /// It could not be read, because of the disk or because no descriptor was free. The next attempt may succeed
+    /// although the file does not change.
     Unread(String),
-    /// What is in it, or what it is.
+    /// The contents or the kind of the file is wrong.
     Wrong(String),
 }
 
 impl PeersFile {
-    /// Reads the file, and gives the peers in it; at the start it must be there and whole.
+    /// Reads the file, and returns its peers. At the start the file must exist and be valid.
     pub fn open(path: &Path) -> Result<(Self, Vec<Peer>)> {
         let state = State::of(path);
         let peers = read(path).map_err(|problem| Error::PeersFile { path: path.into(), problem: problem.text() })?;
@@ -68,7 +70,7 @@ impl PeersFile {
             }
             let unknown = |error| Problem::Unread(format!("{}: {error}", own::ASKING));
             let read = read(&self.path).and_then(|peers| own.none_of("file", peers).map_err(unknown));
-            // One that is missing will look different once it is there.
+            // A missing file has another state once it exists.
             if !matches!((&read, &state), (Err(Problem::Unread(_)), State::There { .. })) {
                 self.state = state;
             }
@@ -108,14 +110,15 @@ impl Problem {
 }
 
 fn read(path: &Path) -> std::result::Result<Vec<Peer>, Problem> {
-    // To open a FIFO waits for somebody who writes, and this thread is the only one: with this flag it does not.
+    // Opening a FIFO waits for a writer, and would block the only thread. With this flag it does not wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(Problem::of)?;
     let kind = file.metadata().map_err(Problem::of)?.file_type();
     if !kind.is_file() {
         return Err(Problem::Wrong(format!("wanted a regular file, found {}", named(kind))));
     }
     let mut text = String::new();
-    // Not by its size, which a file of /proc says is 0 and which others write may rise meanwhile.
+    // The size of the file is not used: for a file of /proc it is 0, and another process may write to the file during
+    // the read.
     let size = file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(Problem::of)?;
     if size as u64 > MOST_BYTES {
         return Err(Problem::Wrong(format!("wanted at most {MOST_BYTES} bytes, found more")));
@@ -131,9 +134,9 @@ fn named(kind: FileType) -> &'static str {
     }
 }
 
-/// The peers of a text. A line that names none makes the whole text invalid: most files that are half written end in such
-/// a line, and would otherwise look as if nodes had gone. One that is cut at the end of a line, or within a name, is read as
-/// it is: `--grace` keeps the series until the rest is there.
+/// The peers of a text. A line that names no peer makes the whole text invalid: most half-written files end in such a line,
+/// and would otherwise look as if nodes had gone. A file that is cut at the end of a line, or within a name, is accepted:
+/// `--grace` keeps the series until the rest is there.
 pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
     let mut peers: Vec<Peer> = Vec::new();
     let mut places: HashMap<IpAddr, usize> = HashMap::new();
@@ -154,7 +157,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
         }
         let peer = Peer { zone: zone.into(), ..Peer::on(address, node) };
         match places.get(&address) {
-            // Twice is once; the line that knows more wins.
+            // A peer that is named twice is one peer; the line with a node takes precedence.
             Some(place) if peers[*place].node.is_empty() => peers[*place] = peer,
             Some(_) => {}
             None if peers.len() == MOST_PEERS => return Err(wrong(&format!("wanted at most {MOST_PEERS} peers"))),
@@ -164,7 +167,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
             }
         }
     }
-    // A file that is truncated before it is written anew is empty for a moment.
+    // A file that is truncated before it is written again is empty for a moment.
     if peers.is_empty() { Err("wanted at least one peer, found none".into()) } else { Ok(peers) }
 }
 

@@ -1,4 +1,4 @@
-//! A peers file that is not there, half written, written anew, or no file at all.
+//! Peers files that are missing, half written, written again, or not regular files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -33,7 +33,7 @@ fn what_is_no_peer_is_named_with_its_line() {
     }
 }
 
-/// The prober wakes, so often that the file is looked at.
+/// Wakes the prober as often as needed for a check of the file.
 async fn look(mesh: &Shared) {
     for _ in 0..LOOK {
         tokio::task::yield_now().await;
@@ -50,7 +50,7 @@ fn a_file_that_vanishes_or_is_half_written_takes_no_peer_away() {
     let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
     let (file, peers) = PeersFile::open(&path).unwrap();
     mesh.lock().update("file", peers, 0);
-    // The peers that are probed, how often the file was read well and how often not, and what is wrong with it now.
+    // The probed peers, the numbers of successful and failed reads of the file, and its present problem.
     let state = || {
         let mesh = mesh.lock();
         let probed = mesh.entries().filter(|(_, entry)| entry.probed());
@@ -93,7 +93,7 @@ fn what_could_not_be_read_is_read_again_though_it_does_not_change() {
     let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
     let (file, _) = PeersFile::open(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    // A regular file, whose first byte can be read by nobody: an error of reading, as of a disk or without descriptors.
+    // A regular file whose first byte cannot be read: a read error, like that of a disk.
     std::os::unix::fs::symlink("/proc/self/mem", &path).unwrap();
     let failed = || mesh.lock().tallies.sources.get("file").map_or(0, |tally| tally.failed);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -111,7 +111,7 @@ fn a_file_that_may_be_read_again_has_changed() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let before = State::of(file.path());
     let mode = |bits| fs::set_permissions(file.path(), fs::Permissions::from_mode(bits)).unwrap();
-    // The kernel notes the time of a change by its ticks, of which there are a hundred a second at least.
+    // The kernel records the time of a change in ticks, at least a hundred a second.
     let changed = (0..10_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
         mode(0o640);
@@ -123,7 +123,7 @@ fn a_file_that_may_be_read_again_has_changed() {
 #[test]
 fn a_file_without_an_end_is_read_to_the_bound_and_no_further() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    // The second is more than there is memory.
+    // The second size is more than the machine's memory.
     for size in [MOST_BYTES + 1, 1 << 40] {
         file.as_file().set_len(size).unwrap();
         let problem = read(file.path()).err().map(Problem::text).unwrap_or_default();

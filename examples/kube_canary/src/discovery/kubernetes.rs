@@ -1,7 +1,7 @@
-//! Peers from the API server: the EndpointSlices of a service, and nodes where zones and cordons are wanted. In: a service
+//! Peers from the API server: the EndpointSlices of a service, and nodes if zones and cordons are wanted. In: a service
 //! account or a kubeconfig. Out: peers, within a second of a change.
 //!
-//! Objects are not kept: of a slice we keep addresses, of a node its zone and whether it takes pods.
+//! Objects are not kept. Of a slice we keep the addresses, and of a node its zone and whether it takes new pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,28 +25,28 @@ use crate::peer::Peer;
 const SOURCE: &str = "kubernetes";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A node without all that we do not read.
+/// A node with only the fields that we read.
 type SmallNode = Object<NodeSpec, NotUsed>;
 
-/// Of a node's specification, whether it takes new pods.
+/// The part of a node's specification that says whether it takes new pods.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct NodeSpec {
     #[serde(default)]
     unschedulable: bool,
 }
 
-/// All that we know from the API.
+/// Everything that is known from the API.
 #[derive(Default)]
 struct Known {
     slices: Table<Vec<Peer>>,
     nodes: Table<(Box<str>, bool)>,
 }
 
-/// What is kept of the objects of one kind, by their names.
+/// The data that are kept of the objects of one kind, by name.
 struct Table<T> {
-    /// None until they were listed.
+    /// `None` until the objects were listed.
     rows: Option<HashMap<String, T>>,
-    /// What the last that was heard failed with, where it is a failure.
+    /// The error of the last event, if it was a failure.
     problem: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Takes a change of these objects, which are called `what` of `place` where it failed; then it is false.
+    /// Takes a change of these objects. Returns false after a failure; the error calls the objects `what` of `place`.
     fn take(&mut self, change: Change<T>, what: &str, place: &str) -> bool {
         self.problem = None;
         match change {
@@ -70,7 +70,7 @@ impl<T> Table<T> {
         self.problem.is_none()
     }
 
-    /// Whether something can be said of this kind, be it that nothing is to be had.
+    /// Whether the state of this kind is known, even if the state is that nothing can be read.
     fn is_told(&self) -> bool {
         self.rows.is_some() || self.problem.is_some()
     }
@@ -92,7 +92,7 @@ pub async fn watch(options: Kubernetes, own: Own, mesh: Shared) {
 async fn follow(client: Client, options: Kubernetes, own: Own, mesh: Shared) {
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_string());
     let place = format!("namespace {namespace}");
-    // Both kinds are followed by this one task; the lock is never waited for.
+    // One task follows both kinds, so it never waits for the lock.
     let known = Mutex::new(Known::default());
     let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let publish = |went_well| publish(&lock(), went_well, &options, &own, &mesh);
@@ -117,28 +117,29 @@ async fn follow(client: Client, options: Kubernetes, own: Own, mesh: Shared) {
     tokio::join!(slices, nodes);
 }
 
-/// Tells the mesh what is known, and whether the last change of it went well.
+/// Updates the mesh with the known peers, and with whether the last change was successful.
 fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh: &Shared) {
     let problems = [&known.slices.problem, &known.nodes.problem].into_iter().flatten();
     let problems = problems.map(String::as_str).collect::<Vec<_>>().join("; ");
     if !went_well {
         super::fail(mesh, SOURCE, problems.clone());
     }
-    // Until slices and nodes are there, peers would be named without their zones; where nodes are not to be had, so they are.
+    // Waits for both slices and nodes, because otherwise peers would have no zones. If nodes cannot be read, peers have no
+    // zones.
     let Some(slices) = known.slices.rows.as_ref().filter(|_| known.nodes.is_told()) else { return };
-    // This canary's own pod is an endpoint: none at all is a service that is being made anew.
+    // This canary's own pod is an endpoint, so no endpoint at all means that the service is just created again.
     if slices.values().all(Vec::is_empty) {
         if went_well {
             super::fail(mesh, SOURCE, format!("{} has no endpoints", options.service));
         }
         return;
     }
-    // With the next change it is asked again.
+    // The next change tries again.
     let peers = match own.others(peers(slices, known.nodes.rows.as_ref())) {
         Ok(peers) => peers,
         Err(error) => return super::fail(mesh, SOURCE, format!("{}: {error}", own::ASKING)),
     };
-    // One kind that can be watched does not make good for the other.
+    // If one kind can be watched, a failure of the other is still a failure.
     match problems.is_empty() {
         true => super::succeed(mesh, SOURCE, peers),
         false => mesh.lock().update(SOURCE, peers, clock::now()),
@@ -150,13 +151,13 @@ async fn connect() -> Result<Client, String> {
         let why = causes(&error);
         format!("neither a service account (is automountServiceAccountToken off?) nor a kubeconfig: {why}")
     })?;
-    // A request that is never answered must end too; watches, which may be silent, end themselves before.
+    // A request that is never answered must end. Watches, which may be silent, end themselves before this time.
     config.read_timeout = Some(reflect::SILENCE + Duration::from_secs(10));
     Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {}", causes(&error)))
 }
 
-/// The peers in a slice. An endpoint that is terminating is left out: a pod that is replaced must raise no alarm. An
-/// endpoint that is not ready is a peer: a canary that cannot be reached must show.
+/// The peers in a slice. A terminating endpoint is left out, because the replacement of a pod must not raise an alarm.
+/// An endpoint that is not ready is a peer, because an unreachable canary must be visible.
 fn peers_of(slice: &EndpointSlice) -> Vec<Peer> {
     let ending = |endpoint: &Endpoint| endpoint.conditions.as_ref().and_then(|is| is.terminating).unwrap_or(false);
     let peers = slice.endpoints.iter().filter(|endpoint| !ending(endpoint)).flat_map(|endpoint| {
@@ -192,7 +193,7 @@ fn hint(causes: &str) -> &'static str {
      signed it, and does the address stand in it?"
 }
 
-/// What failed, and what to do where it is a matter of rights.
+/// The text of a failure, with the next step if rights are missing.
 fn explain(error: &Error, what: &str, place: &str) -> String {
     match error {
         Error::Api(status) => match status.code {

@@ -1,5 +1,5 @@
-//! Discovery against an API server that answers as the test says: rights that are missing, watches that break, resources
-//! that are too old. (A real API server is asked in `tests/namespaces/apiserver`.)
+//! Discovery with an API server that gives scripted answers: missing rights, broken watches, resource versions that are
+//! too old. (A real API server is asked in `tests/namespaces/apiserver`.)
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::*;
 use crate::histogram::Bounds;
 use crate::mesh::{Mesh, Shared};
 
-/// Answers in their order, to requests for slices and for nodes; each is a status and a body. Later requests wait for ever, as
-/// a quiet watch does.
+/// The answers to requests for slices and for nodes, in order; each is a status and a body. Later requests wait for ever, like
+/// a quiet watch.
 struct Api1 {
     answers: Mutex<Vec<(u16, String)>>,
     of_nodes: Mutex<Vec<(u16, String)>>,
@@ -94,12 +94,12 @@ fn status(code: u16, reason: &str) -> String {
     )
 }
 
-/// Lets discovery run against these answers until `done`, and gives the mesh and the requests.
+/// Runs discovery with these answers until `done`, and returns the mesh and the requests.
 fn against(answers: Vec<(u16, String)>, done: impl Fn(&Mesh) -> bool) -> (Shared, Vec<String>) {
     against_both(answers, None, done)
 }
 
-/// The same with nodes, where there are answers for them.
+/// The same with nodes, if there are answers for them.
 fn against_both(
     answers: Vec<(u16, String)>,
     of_nodes: Option<Vec<(u16, String)>>,
@@ -161,7 +161,7 @@ fn slices_are_listed_and_followed() {
 fn after_a_break_it_resumes_and_after_410_it_lists_again() {
     let answers = vec![
         list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
-        // The connection ends: the watch goes on from the last version.
+        // The connection ends; the watch continues from the last version.
         (200, event("ADDED", &slice("b", 6, &[("10.0.0.2", "n2", false)]))),
         (200, event("ERROR", &status(410, "Expired"))),
         list(&[slice("c", 9, &[("10.0.0.9", "n9", false)])]),
@@ -267,7 +267,7 @@ fn a_stranger_and_a_busy_server_are_told_and_asked_again() {
     assert_eq!((tally.failed, tally.problem), (2, None));
 }
 
-/// A server whose certificate nobody has signed: "client error (Connect)" is all that the outermost error says.
+/// A server with a self-signed certificate: the outermost error says only "client error (Connect)".
 #[test]
 fn a_certificate_that_is_rejected_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! Who the peers are. In: flags, a file, DNS, the API server. Out: updates of the mesh, each with all that a source knows.
+//! Finds the peers. In: flags, a file, DNS, the API server. Out: updates of the mesh, each with all peers that a source
+//! knows.
 //!
-//! Each source is a file of this folder. A source that fails keeps what it said last and counts the failure: an outage of
+//! Each source is a file of this folder. If a source fails, its last peers stay and the failure is counted: an outage of
 //! DNS or of the API must not look like an outage of the peers.
 
 mod dns;
@@ -33,7 +34,7 @@ use crate::peer::Peer;
 use crate::say::say;
 use crate::targets;
 
-/// Says who the peers are at once where that is possible, and keeps doing so on the runtime that it is called in.
+/// Updates the mesh immediately if that is possible, and starts tasks on the present runtime that keep it up to date.
 pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
     let mut tasks = JoinSet::new();
     let own = Own::of(options);
@@ -71,7 +72,7 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
             && options.peers.is_empty()
             && options.peer_hosts.is_empty() =>
         {
-            // Nobody was named: itself, so that it runs anywhere at once.
+            // Without a named peer it probes itself, so that it runs anywhere without flags.
             succeed(mesh, "flags", itself(options));
         }
         None => {}
@@ -84,7 +85,8 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
 pub struct Sources(JoinSet<()>);
 
 impl Sources {
-    /// Follows them for ever. A panic in one is a panic here: peers that nobody follows any more look like peers that stay.
+    /// Follows them for ever. A panic in one is a panic here: without its task, a source's peers would look as if they
+    /// never changed.
     pub async fn follow(mut self) -> Infallible {
         while let Some(ended) = self.0.join_next().await {
             if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
@@ -95,7 +97,8 @@ impl Sources {
     }
 }
 
-/// This host, where its web server listens: on loopback by each family that it serves and has, or at the one address.
+/// This host, at the addresses of its web server: loopback of each family that it serves and the host has, or the one
+/// address.
 fn itself(options: &Options) -> Vec<Peer> {
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let addresses = match options.listen.ip().to_canonical() {
@@ -128,7 +131,7 @@ fn fail(mesh: &Shared, source: &'static str, problem: String) {
         let before = tally.problem.replace(problem);
         before != tally.problem
     };
-    // Whoever reads standard error slowly holds up nothing that needs the mesh.
+    // A slow reader of standard error must not delay code that needs the mesh.
     if is_new {
         say(&line);
     }

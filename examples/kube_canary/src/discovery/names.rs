@@ -1,8 +1,8 @@
-//! The names of peers of which only the address is known. In: the mesh. Out: names in the mesh.
+//! Finds the names of peers whose address only is known. In: the mesh. Out: names in the mesh.
 //!
-//! DNS tells addresses only. Every canary says its node's name in a header of `/healthz`; whoever is no canary says none
-//! and is asked ever more rarely. An address may be another pod's tomorrow: a peer is asked again when it answers after it
-//! did not, when it comes back, and every ten minutes or so.
+//! DNS gives only addresses. Every canary sends its node's name in a header of `/healthz`. A peer that is not a canary
+//! sends none, and is asked less and less often. Another pod may get an address later. So a peer is asked again when it
+//! answers after a failure, when it comes back, and about every ten minutes.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,14 +23,14 @@ pub const NODE_HEADER: &str = "kube-canary-node";
 
 const AT_ONCE: usize = 4;
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Beats of the prober between two looks for nameless peers.
+/// Beats of the prober between two searches for nameless peers.
 const NEXT_LOOK: u32 = 1;
-/// The same where there was none.
+/// The same if the last search found none.
 const IDLE_LOOK: u32 = 5;
 const SECOND: u64 = 1_000_000_000;
 const FIRST_WAIT: u64 = 2;
 const LONGEST_WAIT: u64 = 600;
-/// Seconds in which each name is asked for again.
+/// Each name is requested again within this time, in seconds.
 const ROUND: u64 = 600;
 
 /// When a nameless peer is asked again.
@@ -66,7 +66,7 @@ fn take(answer: Option<Result<(IpAddr, Option<String>), tokio::task::JoinError>>
     }
 }
 
-/// How far the round of all names is.
+/// The state of the round through all names.
 struct Round {
     begun: u64,
     /// Places of the mesh's table.
@@ -86,7 +86,7 @@ impl Round {
     }
 }
 
-/// The nameless peers whose turn it is, and those whose names may be others' by now.
+/// The nameless peers whose turn it is, and those whose names may have changed.
 fn due(mesh: &Shared, turns: &mut HashMap<IpAddr, Turn>, round: &mut Round, now: u64) -> Vec<IpAddr> {
     let mut mesh = mesh.lock();
     let places = mesh.places();
@@ -124,7 +124,7 @@ async fn header(peer: SocketAddr) -> Option<String> {
     sane(answer.ok()?.headers().get(NODE_HEADER)?.to_str().ok()?)
 }
 
-/// A name that may stand in a label: a peer can send anything.
+/// A name, if it is valid in a label: a peer can send anything.
 fn sane(name: &str) -> Option<String> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     (!name.is_empty() && name.len() <= 253 && name.bytes().all(fine)).then(|| name.to_string())

@@ -1,7 +1,8 @@
-//! Which addresses are this canary's own. In: a list of peers. Out: those of it that are others.
+//! Recognises this canary's own addresses. In: a list of peers. Out: the peers that are not this canary.
 //!
-//! The kernel is asked, for each list anew, since addresses of a host change: one that a socket can be bound to is the host's.
-//! Where foreign addresses can be bound too (ip_nonlocal_bind), it says nothing, and only those that the flags name are own.
+//! The kernel is asked for each list, since a host's addresses change: an address belongs to the host if a socket can be bound
+//! to it. If foreign addresses can be bound too (ip_nonlocal_bind), this says nothing, and only the addresses in the flags
+//! count as own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -10,9 +11,10 @@ use crate::options::Options;
 use crate::peer::Peer;
 use crate::say::say;
 
-/// What fails where the kernel does not answer.
+/// The step that fails if the kernel does not answer.
 pub const ASKING: &str = "asking which peers are this host itself";
-/// Addresses of the documentation's, which nobody has; a laboratory may have those of one net.
+/// Addresses reserved for documentation, which no host has. A laboratory may use one of these nets, so there are
+/// several.
 const NOBODYS: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
@@ -23,19 +25,19 @@ const NOBODYS: [IpAddr; 4] = [
 /// Recognizes the canary's own addresses. They are not peers unless a flag says so.
 #[derive(Clone, Debug)]
 pub struct Own {
-    /// Those that the flags name.
+    /// The addresses in the flags.
     pub addresses: Vec<IpAddr>,
-    /// Whether they are peers all the same.
+    /// Whether own addresses are peers as well.
     pub probed: bool,
 }
 
 impl Own {
-    /// As the flags say.
+    /// From the flags.
     pub fn of(options: &Options) -> Own {
         Own { addresses: options.own_addresses.clone(), probed: options.probe_self }
     }
 
-    /// Those that are not this canary.
+    /// The peers that are not this canary.
     ///
     /// # Errors
     /// If the kernel cannot tell whether an address is own, because no descriptor is free. A guess would add or lose a
@@ -45,7 +47,7 @@ impl Own {
     }
 
     /// As [`Own::others`], for a list that a person wrote. One list may serve all nodes, so own addresses are left out.
-    /// Loopback addresses stay: no node reaches another by them, so whoever writes one means it. If no peer is left, a
+    /// Loopback addresses stay: they cannot reach another node, so they were written on purpose. If no peer is left, a
     /// line says so.
     pub fn none_of(&self, source: &str, peers: Vec<Peer>) -> io::Result<Vec<Peer>> {
         let named = peers.len();
@@ -72,7 +74,7 @@ impl Own {
     }
 }
 
-/// Whether the kernel tells own addresses of that family from those of others.
+/// Whether the kernel distinguishes own addresses of this family from foreign ones.
 fn says(v6: bool) -> io::Result<bool> {
     for address in NOBODYS.into_iter().filter(|address| address.is_ipv6() == v6) {
         if !binds(address)? {
@@ -87,8 +89,8 @@ pub fn binds(address: IpAddr) -> io::Result<bool> {
     bound(UdpSocket::bind((address, 0)))
 }
 
-/// What becomes of it: an address that is not there, a family that is not, or an address that is good only with an interface,
-/// which lists have not. Any other error says nothing of the address.
+/// The result of a bind. It is false for a missing address or family, and for an address that needs an interface, which lists
+/// do not have. Any other error says nothing about the address.
 fn bound(socket: io::Result<UdpSocket>) -> io::Result<bool> {
     match socket {
         Err(error) => match error.raw_os_error() {
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(named(&addresses[..1], false), addresses[1..]);
         assert_eq!(named(&addresses[2..], false), addresses[..2]);
         assert_eq!(named(&addresses[..1], true), addresses);
-        // An address that this host has, and nobody said so: the one by which it would reach another host.
+        // An own address that no flag names: the one from which this host would reach another host.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("192.0.2.1:9").is_err() || !says(false).unwrap() {
             allocanary_testing::skipped::skipped(

@@ -1,9 +1,9 @@
-//! One kind of object of the API server, followed for ever. In: a kind, labels, and what is kept of an object. Out: changes
-//! of a table of what is kept, and each failure.
+//! Follows one kind of object of the API server for ever. In: a kind, labels, and a function that gives the data to keep of
+//! an object. Out: changes of the table of these data, and each failure.
 //!
-//! Lists, then watches from there; a watch that ends is taken up where it ended, and after 410 Gone all is listed again. The
-//! watcher of kube's runtime does the same but is silent when a watch stands again after a failure: a source that had
-//! recovered looked failed until the next change, for hours in a cluster where nothing happens.
+//! It lists all objects, and then watches from there. A watch that ends is continued where it ended; after 410 Gone all
+//! objects are listed again. The watcher of kube's runtime does the same, but reports nothing when a watch works again after
+//! a failure. So a recovered source looked failed until the next change, which may take hours in a quiet cluster.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -17,18 +17,18 @@ use serde::de::DeserializeOwned;
 
 use crate::clock;
 
-/// Objects of one list request: a node is some 20 kB of JSON, most of it the images that it has.
+/// The objects of one list request. A node is some 20 kB of JSON, most of it its list of images.
 const PAGE: u32 = 50;
 /// The server is asked to end a watch after this many seconds, with or without changes. The next watch uses the same
 /// connection.
 const TERM: u32 = 90;
-/// So a connection without a word for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
+/// So a connection that is silent for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
 /// version 1.34 sent none for a resource that nobody wrote to.)
 pub(super) const SILENCE: Duration = Duration::from_secs(100);
-/// Before the next try, doubled after each without a watch that held.
+/// The wait before the next attempt; it doubles after each attempt without a lasting watch.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A watch that lasted longer than this was not a refusal.
+/// A watch that lasted longer than this was not refused.
 const HELD: Duration = Duration::from_secs(5);
 
 /// What happened.
@@ -38,13 +38,13 @@ pub(super) enum Change<T> {
     All(HashMap<String, T>),
     /// One came, changed, or went.
     One(String, Option<T>),
-    /// The server took the watch: what is known is true until it says otherwise.
+    /// The server accepted the watch: the known objects are up to date until it sends a change.
     Stands,
-    /// The server refused or could not be reached; what was known stays.
+    /// The server refused or could not be reached; the known objects stay.
     Failed(Error),
 }
 
-/// Follows the objects with these labels, keeps `row` of each, and tells what happened.
+/// Follows the objects with these labels, keeps `row` of each, and calls `tell` with each event.
 pub(super) async fn reflect<K, T>(
     objects: Api<K>,
     labels: Option<String>,
@@ -65,8 +65,8 @@ where
             tell(change);
         };
         if let Err(error) = follow(&objects, labels.as_deref(), &row, &mut version, noted).await {
-            // What the server remembers begins later than what was asked for, as after each of its restarts: no failure, but
-            // all has to be listed again. A list that is too old before it ends is a server too slow for it.
+            // The requested version is older than the server's memory, as after each of its restarts. This is not a failure,
+            // but all objects must be listed again. If a list becomes too old before it ends, the server is too slow for it.
             match matches!(&error, Error::Api(status) if status.code == 410) && version.is_some() {
                 true => version = None,
                 false => tell(Change::Failed(error)),
@@ -77,8 +77,8 @@ where
     }
 }
 
-/// How long to wait after a try. `stood` is how long its watch lasted, if there was one. Two kinds of servers must not
-/// be asked again at once: one that ends each watch immediately, and an overloaded one that fails slowly.
+/// The time to wait after an attempt. `stood` is how long its watch lasted, if there was one. Two kinds of servers must
+/// not be asked again immediately: one that ends each watch at once, and an overloaded one that fails slowly.
 fn next(wait: Duration, stood: Option<Duration>) -> Duration {
     match stood {
         Some(stood) if stood > HELD => FIRST_WAIT,
@@ -86,7 +86,7 @@ fn next(wait: Duration, stood: Option<Duration>) -> Duration {
     }
 }
 
-/// Until the watch ends. `version` is how far it came, and none where a list has to come first.
+/// Follows until the watch ends. `version` is the last version that was seen; `None` if a list must come first.
 async fn follow<K, T>(
     objects: &Api<K>,
     labels: Option<&str>,
@@ -147,8 +147,8 @@ where
     }
 }
 
-/// Between a half and all of a span: the canaries of a cluster lose their API server at the same moment, and must not come
-/// back at the same one.
+/// A random time between half of a span and the whole: the canaries of a cluster lose their API server at the same moment,
+/// and must not come back at the same moment.
 fn spread(span: Duration) -> Duration {
     let random = allocanary_kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
     span / 2 + (span / 2).mul_f64(random as f64 / u64::MAX as f64)

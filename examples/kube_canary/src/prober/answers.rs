@@ -1,5 +1,5 @@
-//! What an answer changes. In: a probe that came back, when and from where. Out: a mark in its peer's book, or why the
-//! packet is thrown away; a packet that is thrown away changes no book.
+//! Handles an answer. In: a probe that came back, its time and its source. Out: a mark in its peer's book, or the
+//! reason why the packet is dropped. A dropped packet changes no book.
 
 use std::net::IpAddr;
 
@@ -9,20 +9,20 @@ use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
 use crate::tallies::Refused;
 
-/// What is known of a packet beside its bytes.
+/// The data of a packet other than its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When it came, by the steady clock.
+    /// Its arrival time, by the steady clock.
     pub at: u64,
     /// Where it is from.
     pub source: IpAddr,
-    /// By which protocol it came.
+    /// Its protocol.
     pub protocol: Protocol,
     /// Hops that it had left.
     pub hop_limit: Option<u8>,
 }
 
-/// The prober's own side of an answer.
+/// The prober's data for the check of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
     /// The random number of this process.
@@ -34,8 +34,8 @@ pub struct Asker {
 impl Asker {
     /// Marks an answer in the book of its peer.
     ///
-    /// Whether it came by its deadline is decided by when it came, not by when it is read: who was stopped meanwhile has
-    /// lost nothing.
+    /// Its arrival time, and not the time of reading, decides whether it came by its deadline. So a stop of this process
+    /// causes no loss.
     pub fn settle(&self, mesh: &mut Mesh, probe: &Probe, arrival: &Arrival) -> Result<Answer, Refused> {
         let sent_at = self.check(mesh, probe, arrival)?;
         let rtt = arrival.at.saturating_sub(sent_at);
@@ -49,15 +49,15 @@ impl Asker {
         }
     }
 
-    /// Marks a probe lost that the network says cannot be delivered; `arrival.source` is where the probe went. True where
-    /// it was in flight.
+    /// Marks a probe as lost because the network says that it cannot be delivered. `arrival.source` is the destination of
+    /// the probe. Returns true if the probe was in flight.
     pub fn fail(&self, mesh: &mut Mesh, probe: &Probe, arrival: &Arrival) -> Result<bool, Refused> {
         self.check(mesh, probe, arrival)?;
         let book = mesh.book(probe.id, probe.protocol).ok_or(Refused::UnknownProbe)?;
         Ok(book.lost(probe.sequence, Loss::Unreachable))
     }
 
-    /// When the probe was sent, where it is one of ours.
+    /// When the probe was sent, if it is one of ours.
     fn check(&self, mesh: &Mesh, probe: &Probe, arrival: &Arrival) -> Result<u64, Refused> {
         if probe.nonce != self.nonce {
             return Err(Refused::Foreign);

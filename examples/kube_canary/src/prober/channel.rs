@@ -1,8 +1,8 @@
 //! One socket through which all peers of a family are probed. In: probes to send. Out: answers and errors, marked in the
 //! books of their peers.
 //!
-//! Nothing wakes us for an answer: the kernel notes when it came, so it is read at the next tick, with the others that came
-//! meanwhile. That halves the times that this process wakes.
+//! An answer does not wake this process: the kernel records its arrival time, so it is read at the next tick, together with
+//! other answers. This halves the number of wake-ups.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -21,11 +21,11 @@ use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
 use crate::tallies::Refused;
 
-/// Packets that are read in one go, before others get their turn.
+/// The most packets that are read before other sockets get their turn.
 const BATCH: usize = 64;
-/// A packet that was stamped by now may take so long until it can be read.
+/// The longest time from the stamp of a packet until it can be read.
 pub const SETTLED: u64 = 2_000_000;
-/// Calls that may fail for what the network said of other probes.
+/// The attempts of a call, which may fail because of the network's answers to other probes.
 const TRIES: u32 = 3;
 
 enum Wire {
@@ -40,11 +40,11 @@ pub struct Channel {
     v6: bool,
     /// All packets that came before that time were read.
     read_to: u64,
-    /// When the latest probe was sent, while an answer to it may still come in time.
+    /// When the latest probe was sent, as long as its answer may still come in time.
     asked_at: Option<u64>,
-    /// The network has said something of a probe; what, is in the queue of errors.
+    /// Whether the network has reported an error of a probe. The error itself is in the queue of errors.
     refused: bool,
-    /// The kernel has said when an answer came.
+    /// Whether the kernel has given the arrival time of an answer.
     stamped: bool,
     drops: u32,
 }
@@ -82,7 +82,7 @@ impl Channel {
         if self.asked() { self.read_to } else { u64::MAX }
     }
 
-    /// Whether the kernel has said of some answer when it came.
+    /// Whether the kernel has given the arrival time of some answer.
     pub fn stamped(&self) -> bool {
         self.stamped
     }
@@ -92,16 +92,16 @@ impl Channel {
         self.asked_at.is_some()
     }
 
-    /// Sends one probe, at `now`. An error is this host's own: no packet of it was ever in the network.
+    /// Sends one probe, at `now`. An error is local to this host: no packet of this probe was ever in the network.
     pub fn send(&mut self, to: IpAddr, probe: &Probe, now: u64) -> io::Result<()> {
         self.asked_at = Some(now);
         let once = || match self.wire {
             Wire::Icmp(way) => icmp::send(&self.socket, way, SocketAddr::new(to, 0), probe),
             Wire::Udp { port } => udp::send(&self.socket, SocketAddr::new(to, port), probe),
         };
-        // What the network said of an earlier probe comes out of the next call, whosever it is; asking takes it away, and
-        // the queue of errors still says whose it was. While many are refused the next word may come between two calls; what
-        // every call says is that there is no route.
+        // The next call, for whatever probe, returns the network's error for an earlier probe. Reading the error clears it;
+        // the queue of errors still says to which probe it belongs. If many probes are refused, another error may come
+        // between two calls. An error of every call means that there is no route.
         for _ in 0..TRIES {
             match once() {
                 Err(error) if network(&error) => {
@@ -114,7 +114,7 @@ impl Channel {
         once()
     }
 
-    /// Reads answers and errors, at most a batch of each. True where there may be more.
+    /// Reads answers and errors, at most a batch of each. Returns true if there may be more.
     pub fn read(&mut self, mesh: &mut Mesh, asker: &Asker, stamps: &Stamps, receiver: &mut Receiver) -> bool {
         for _ in 0..BATCH {
             let received = match receiver.receive(self.socket.as_raw_fd(), false) {
@@ -132,7 +132,7 @@ impl Channel {
                 }
             };
             let at = stamps.steady(received.wall);
-            // The queue is in order: what came before this one was read before it.
+            // The queue is in order: earlier packets were read before this one.
             self.read_to = self.read_to.max(at.min(stamps.now()));
             match self.settle(mesh, asker, receiver, &received, at) {
                 Ok(_) if received.wall.is_none() => mesh.tallies.unstamped += 1,
@@ -188,7 +188,7 @@ impl Channel {
         Arrival { at, source: received.address.ip(), protocol: self.protocol(), hop_limit: received.hop_limit }
     }
 
-    /// As on a kernel that does not say when a packet came.
+    /// Behaves like a kernel that does not give arrival times.
     #[cfg(test)]
     pub fn without_stamps(&self) {
         socket::set(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0).unwrap();
@@ -203,13 +203,13 @@ impl Channel {
     }
 }
 
-/// Whether an error is the network's word that something cannot be reached.
+/// Whether an error means that the network reported an unreachable destination.
 fn network(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::ConnectionRefused)
         || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET))
 }
 
-/// What a connection that failed counts as.
+/// The kind of loss of a failed connection.
 pub fn loss(error: &io::Error) -> Loss {
     match error.kind() {
         ErrorKind::TimedOut => Loss::Timeout,
@@ -277,7 +277,7 @@ mod tests {
             let mut bytes = [0; 100];
             let (length, from) = peer.recv_from(&mut bytes).unwrap();
             let reply = Probe { kind: Kind::Reply, ..Probe::read(&bytes[..length]).unwrap() };
-            // What is no answer of ours is no reply without a stamp either.
+            // A packet that is not an answer to us does not count as a reply without a stamp either.
             peer.send_to(&Probe { nonce: 7, ..reply }.write(), from).unwrap();
             peer.send_to(&reply.write(), from).unwrap();
             read(&mut channel, &mut mesh);

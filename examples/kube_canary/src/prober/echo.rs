@@ -1,5 +1,5 @@
-//! The answering side of UDP echo. In: requests of other canaries. Out: replies of the same size, from the address that was
-//! asked, and no more of them a second than a canary can use.
+//! The answering side of UDP echo. In: requests of other canaries. Out: replies of the same size, from the address to which
+//! the request was sent. The number of replies a second is limited to what canaries need.
 
 use std::io::{self, ErrorKind};
 use std::mem;
@@ -20,12 +20,13 @@ use crate::mesh::Shared;
 use crate::protocol::Protocol;
 use crate::tallies::{Refused, Tallies};
 
-/// Replies a second, to all together: a mesh of 1,000 peers with four intervals a second asks for a fifth of that.
+/// The most replies a second, to all canaries together: a mesh of 1,000 peers with four probes a second needs a fifth
+/// of that.
 const MOST_A_SECOND: u32 = 20_000;
 const BATCH: usize = 64;
 const SECOND: u64 = 1_000_000_000;
 
-/// The socket that answers, for both families where the host has IPv6.
+/// The socket that answers, for both families if the host has IPv6.
 pub struct Echo {
     socket: UdpSocket,
     drops: u32,
@@ -33,11 +34,11 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Takes the port; 0 is one of the kernel's choice. Must be called within a tokio runtime.
+    /// Opens the port; for 0 the kernel chooses one. Must be called within a tokio runtime.
     pub fn bind(port: u16) -> Result<Self> {
         let any: SocketAddr = (Ipv6Addr::UNSPECIFIED, port).into();
         let socket = match open(any) {
-            // A host without IPv6 knows neither the family nor its addresses.
+            // A host without IPv6 has neither the family nor its addresses.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {
                 open((Ipv4Addr::UNSPECIFIED, port).into())
             }
@@ -52,8 +53,8 @@ impl Echo {
         })
     }
 
-    /// Requests that the kernel dropped since the last call because this canary did not read them: others see loss that
-    /// is no network's.
+    /// Requests that the kernel dropped since the last call because this canary did not read them. Other canaries see
+    /// loss that the network did not cause.
     pub fn new_drops(&mut self) -> u64 {
         let Some(drops) = socket::drops(self.socket.as_raw_fd()) else { return 0 };
         u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
@@ -68,17 +69,18 @@ impl Echo {
     pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
         self.socket.readable().await?;
         let mut counts = Counts::default();
-        // Through tokio, which has to learn that there is no more.
+        // Through tokio, which must learn that there are no more packets.
         let all = self.socket.try_io(Interest::READABLE, || {
             let more = take(self.socket.as_raw_fd(), &mut self.limit, &mut counts, receiver);
             if more { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
         });
-        // Only now: a page that is being written has the mesh, and would make the round trips of others longer.
+        // The mesh is locked only after the replies: a page that is being written holds the lock, and waiting for it
+        // would make the round trips of others longer.
         counts.add_to(&mut shared.lock().tallies);
         all.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
     }
 
-    /// Answers what is there, at most a batch, without waiting.
+    /// Answers waiting requests, at most a batch, without waiting.
     pub fn take(&mut self, tallies: &mut Tallies, receiver: &mut Receiver) {
         let mut counts = Counts::default();
         take(self.socket.as_raw_fd(), &mut self.limit, &mut counts, receiver);
@@ -86,7 +88,7 @@ impl Echo {
     }
 }
 
-/// What became of the requests of a batch.
+/// Counts of the requests of a batch.
 #[derive(Debug, Default)]
 struct Counts {
     echoed: u64,
@@ -102,13 +104,13 @@ impl Counts {
     }
 }
 
-/// True where there may be more.
+/// Returns true if there may be more.
 fn take(socket: RawFd, limit: &mut Limit, counts: &mut Counts, receiver: &mut Receiver) -> bool {
     for _ in 0..BATCH {
         let received = match receiver.receive(socket, false) {
             Ok(received) => received,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-            // Who asked and closed its socket before our reply came: an error of theirs.
+            // The other canary closed its socket before our reply came; this error is not ours.
             Err(_) => continue,
         };
         match reply(receiver.bytes(&received), received.cut) {
@@ -120,7 +122,7 @@ fn take(socket: RawFd, limit: &mut Limit, counts: &mut Counts, receiver: &mut Re
     true
 }
 
-/// The answer to a request; `None` to anything else, replies too.
+/// The answer to a request; `None` for anything else, including replies.
 fn reply(bytes: &[u8], cut: bool) -> Option<[u8; LENGTH]> {
     let probe =
         Probe::read(bytes).filter(|probe| !cut && probe.kind == Kind::Request && probe.protocol == Protocol::Udp)?;
@@ -153,10 +155,10 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     let fd = socket.as_raw_fd();
     socket::receive_buffer(fd);
-    // Nobody reads them here. Receive times are taken in the kernel once some socket of the host wants them, and to begin
-    // with that takes it a moment: every canary has this socket for as long as it runs, and those of HTTP come and go.
+    // The receive times of this socket are not read. The kernel takes receive times once any socket of the host requests
+    // them, and needs a moment to begin. This socket lives as long as the canary, while those of HTTP come and go.
     socket::receive_times(fd);
-    // A host has many addresses; the asker takes an answer only from the one that it asked.
+    // A host has many addresses, and the other canary accepts an answer only from the address that it probed.
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
         socket::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1_i32)?;
@@ -167,7 +169,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sends from the address that was asked to the one that asked.
+/// Sends a reply from the address to which the request was sent.
 fn send_back(socket: RawFd, bytes: &[u8], received: &Received) -> io::Result<()> {
     let name = SockAddr::from(received.address);
     let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() };
@@ -187,7 +189,8 @@ fn send_back(socket: RawFd, bytes: &[u8], received: &Received) -> io::Result<()>
             put(&mut message, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
         }
         Some(Pktinfo::V6(mut info)) => {
-            // Only a link-local address is of one interface; elsewhere the way back may be another.
+            // Only a link-local address belongs to one interface; for other addresses the route back may use another
+            // interface.
             if !Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local() {
                 info.ipi6_ifindex = 0;
             }

@@ -1,7 +1,7 @@
 //! HTTP GET as a probe. In: an address. Out: the time from SYN to a successful answer, and to the connection.
 //!
-//! The answer is its head and what of the body was read together with it: its time is that of the latest of those bytes.
-//! What this process did between the connection and the request is not part of it.
+//! The answer is its head, and the part of the body that was read together with it. Its time is that of the latest of
+//! these bytes. The time of this process between the connection and the request is not part of it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use super::wire::{Exchange, Wire};
 /// The path that canaries answer on.
 const PATH: &str = "/healthz";
 const AGENT: &str = concat!("kube_canary/", env!("CARGO_PKG_VERSION"));
-/// The longest head of an answer that is read: hyper's least.
+/// The longest head of an answer that is read: hyper's smallest limit.
 const MOST_READ: usize = 8192;
 
-/// One probe on a connection of its own: how long it took. The body is not read.
+/// One probe on a new connection. Returns how long it took. The body is not read.
 pub async fn probe(to: SocketAddr) -> io::Result<Took> {
     let (stream, connected) = tcp::connect(to).await?;
     let exchange = Exchange::default();
@@ -96,7 +96,7 @@ mod tests {
                 let both = async { tokio::join!(probe(to), answering).0 };
                 tokio::time::timeout(LONG, both).await.expect("an end, whatever the answer")
             });
-            // Where it says less than a status, nobody has answered.
+            // Without a complete status line the probe is not answered.
             assert!(probed.is_err() || answer.starts_with(b"HTTP/1."), "{probed:?}");
         });
     }
@@ -110,14 +110,15 @@ mod tests {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").unwrap();
     }
 
-    /// The server's time is the probe's; the time of this thread is not, neither before the request nor after the answer.
+    /// The server's time is part of the probe's time. The time of this thread, before the request and after the answer,
+    /// is not.
     #[test]
     fn what_this_process_does_meanwhile_is_no_latency() {
         const BUSY: Duration = Duration::from_millis(400);
         const DELAY: Duration = Duration::from_millis(50);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // Somebody has to ask for receive times before the kernel takes any; a canary's socket for UDP echo does.
+        // Some socket must request receive times before the kernel takes any; in a canary the socket for UDP echo does.
         let _stamped = {
             let _within = runtime.enter();
             Echo::bind(0).unwrap()
@@ -139,7 +140,7 @@ mod tests {
             });
             took.unwrap()
         };
-        // The server's thread may be stopped, too, but not each time.
+        // The server's thread may be stopped as well, but not every time.
         let mut all = Vec::new();
         let quick = (0..5).any(|_| {
             let took = took();

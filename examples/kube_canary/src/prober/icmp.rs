@@ -1,6 +1,6 @@
 //! ICMP echo. In: the family, a probe, bytes. Out: one socket for all peers of a family, and probes wrapped for it.
 //!
-//! Datagram sockets of ICMP need no privilege where the group of the process is within `net.ipv4.ping_group_range` (of
+//! Datagram sockets of ICMP need no privilege if the group of the process is within `net.ipv4.ping_group_range` (of
 //! both families); raw ones need CAP_NET_RAW.
 
 use std::io;
@@ -20,10 +20,10 @@ pub enum Way {
     Raw(u16),
 }
 
-/// What a datagram and a raw socket said.
+/// The errors of a datagram and of a raw socket.
 pub type Refusals = (io::Error, io::Error);
 
-/// A socket for ICMP echo, the least privileged that can be had.
+/// A socket for ICMP echo, with as few privileges as possible.
 pub fn open(v6: bool, nonce: u64) -> Result<(Socket, Way), Refusals> {
     let (domain, number) = if v6 { (Domain::IPV6, Number::ICMPV6) } else { (Domain::IPV4, Number::ICMPV4) };
     let prepared = |socket: Socket| socket::prepare(&socket, v6).map(|()| socket);
@@ -46,7 +46,7 @@ pub fn send(socket: &Socket, way: Way, to: SocketAddr, probe: &Probe) -> io::Res
     socket.send_to(&packet::echo_request(to.is_ipv6(), identifier, probe), &to.into()).map(drop)
 }
 
-/// The probe in what such a socket received; with `quoted`, in what an error quotes, which has no IP header.
+/// The probe in a received packet; with `quoted`, in the packet that an error quotes, which has no IP header.
 pub fn read(v6: bool, way: Way, bytes: &[u8], quoted: bool) -> Option<Probe> {
     let bytes = if way != Way::Datagram && !v6 && !quoted { packet::after_ipv4(bytes)? } else { bytes };
     let (identifier, probe) = packet::echo(v6, bytes)?;

@@ -1,7 +1,7 @@
-//! The prober. In: the peers of the mesh, every interval. Out: what came back, or did not, in their books.
+//! The prober. In: the peers of the mesh, every interval. Out: replies and losses, in the peers' books.
 //!
-//! One task for all peers: it sleeps until the next probe is due, reads what came, takes what is overdue for lost, and
-//! sends. Probes that need a connection get a short task each.
+//! One task for all peers: it sleeps until the next probe is due, reads the answers, marks overdue probes as lost, and
+//! sends. Each probe that needs a connection gets a short task.
 
 pub mod answers;
 mod channel;
@@ -39,10 +39,11 @@ use stamps::Stamps;
 use streams::Streams;
 use timer::Timer;
 
-/// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
+/// The interval at which drops are counted and old peers removed. This is done with the first probe after it, or after
+/// half of the interval more.
 const HOUSEKEEPING: u64 = 1_000_000_000;
 
-/// A probe in flight, and when it is lost.
+/// A probe in flight, and its deadline.
 struct Deadline {
     at: u64,
     id: PeerId,
@@ -50,7 +51,7 @@ struct Deadline {
     sequence: u32,
 }
 
-/// All that probes. See the module.
+/// The prober. See the module.
 pub struct Prober {
     shared: Shared,
     asker: Asker,
@@ -66,7 +67,7 @@ pub struct Prober {
     reads: Reads,
     version: Option<u64>,
     swept_at: u64,
-    /// Nanoseconds that a probe may be early.
+    /// A probe may be sent early by this many nanoseconds.
     early: u64,
     fallback: Option<Error>,
 }
@@ -104,7 +105,7 @@ impl Prober {
             }
         }
         if protocols.contains(&Protocol::Udp) {
-            // The port that peers listen on is ours, also where the kernel chose it.
+            // Peers listen on the same port as we do, even if the kernel chose it.
             channels.push(Channel::udp(false, echo.port()).map_err(system("opening a UDP socket"))?);
             channels.extend(Channel::udp(true, echo.port()));
         }
@@ -129,15 +130,14 @@ impl Prober {
         })
     }
 
-    /// Why peers are probed by UDP though nobody said so, where that is.
+    /// The reason why peers are probed by UDP although no flag asks for it, if so.
     pub fn fallback(&self) -> Option<&Error> {
         self.fallback.as_ref()
     }
 
     /// Probes, and answers other canaries' UDP echo, until it is dropped.
     ///
-    /// # Errors
-    /// Only where the timer or the socket of UDP echo fails for good.
+    /// # Errors Only if the timer or the socket of UDP echo fails permanently.
     pub async fn run(mut self) -> Result<()> {
         let timing = |error| Error::System { what: "waiting for the next probe", error };
         loop {
@@ -158,7 +158,7 @@ impl Prober {
         }
     }
 
-    /// When there is something to do.
+    /// The time of the next action.
     fn next(&self) -> u64 {
         let mut next = self.swept_at + HOUSEKEEPING * 3 / 2;
         if let Some(due) = self.schedule.next() {
@@ -170,7 +170,7 @@ impl Prober {
         next
     }
 
-    /// Reads, expires, sends. True where there is more to read now.
+    /// Reads, expires, sends. Returns true if there is more to read now.
     fn tick(&mut self) -> bool {
         let shared = self.shared.clone();
         let mut mesh = shared.lock();
@@ -219,8 +219,8 @@ impl Prober {
         more
     }
 
-    /// Probes whose time is over are lost. What came in time was read before: a deadline is over only once everything that
-    /// came before it has been read.
+    /// Marks probes as lost after their deadline. A deadline counts as passed only when all packets that came before it
+    /// have been read, so no answer that came in time is lost.
     fn expire(&mut self, mesh: &mut Mesh) {
         let read_to = self.channels.iter().map(Channel::read_to).min().unwrap_or(0);
         while let Some(front) = self.deadlines.front() {
@@ -236,7 +236,7 @@ impl Prober {
         }
     }
 
-    /// Whether the kernel says when answers came: some did, and none came without.
+    /// Whether the kernel gives arrival times: some answers had one, and none came without.
     fn stamped(&self, mesh: &Mesh) -> bool {
         mesh.tallies.unstamped == 0 && self.channels.iter().any(Channel::stamped)
     }
@@ -262,7 +262,7 @@ impl Prober {
         let probe = Probe { kind: Kind::Request, protocol, nonce: self.asker.nonce, id, sequence };
         match channel.send(address, &probe, now) {
             Ok(()) => {
-                // What others ask meanwhile must not wait until the last of ours is sent: the wait would be in their times.
+                // Requests of others must not wait until our last probe is sent: the wait would be part of their times.
                 if protocol == Protocol::Udp {
                     self.echo.take(&mut mesh.tallies, &mut self.receiver);
                 }

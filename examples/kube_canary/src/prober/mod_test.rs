@@ -1,4 +1,4 @@
-//! A prober as a whole, on loopback, where the kernel helps it less than usual.
+//! A whole prober, on loopback, without some of the kernel's support.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ fn without_the_kernel_s_stamps_a_round_trip_is_not_the_wait_until_it_is_read() {
     let mesh = shared.lock();
     let book = mesh.entries().next().unwrap().1.books[Protocol::Udp as usize].as_ref().unwrap();
     assert!(book.replies() > 2 && mesh.tallies.unstamped == book.replies() + book.late(), "{book:?}");
-    // Read as if there were stamps, every answer would have taken 400 ms, whatever the machine. Some may be there all
-    // the same, where others have the processor: that it is half of them takes a stop of 400 ms in every second.
+    // If answers were read as with stamps, every one would have taken 400 ms. On a busy machine some may take that long
+    // anyway, but for half of them this process would have to be stopped for 400 ms in every second.
     assert!(book.latest().quantile(0.5).unwrap() < reads::FIRST, "{book:?}");
 }
 
@@ -42,7 +42,7 @@ fn an_answer_that_has_come_and_is_not_read_yet_is_not_lost() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut prober = Prober::open(&options, shared.clone()).unwrap();
-        // More at once than are read in one go. A round that is late is left out, and another comes.
+        // More probes at once than are read in one batch. A late round is left out, and another one follows.
         let many = (0..400).any(|_| {
             let before = sum(Book::sent);
             prober.tick();
@@ -57,7 +57,7 @@ fn an_answer_that_has_come_and_is_not_read_yet_is_not_lost() {
     assert_eq!((sum(Book::lost_in_all), sum(Book::late)), (0, 0));
 }
 
-/// A thread of its own in a network that has no route to anywhere; `None` where that takes more rights, which is said.
+/// A thread in a network namespace without any route; `None`, with a printed reason, if this process may not make one.
 fn without_routes<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let apart = std::thread::spawn(|| {
         // SAFETY: one system call without pointers, for this thread alone.

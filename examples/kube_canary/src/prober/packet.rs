@@ -1,12 +1,13 @@
-//! What a probe looks like on the wire. In: a probe. Out: bytes; and the other way round, without a panic on any bytes.
+//! The form of a probe on the wire. In: a probe. Out: bytes; and the reverse, without a panic on any bytes.
 //!
 //! ```text
 //! byte  0      4        5      6         7  8      16    20          24        28   32
 //!      | kcan | version | kind | protocol | 0 | nonce | slot | generation | sequence | 0 |
 //! ```
 //!
-//! All numbers are big-endian. The nonce is random and of this process: who has not seen our probes cannot guess it, so an
-//! answer that carries it answers a probe of ours. ICMP has only 16 bits of sequence; the payload carries all 32.
+//! All numbers are big-endian. The nonce is a random number of this process. A sender that has not seen our probes cannot
+//! guess it, so an answer with the nonce answers one of our probes. ICMP has only 16 bits of sequence; the payload carries
+//! all 32.
 
 use crate::mesh::PeerId;
 use crate::protocol::Protocol;
@@ -18,7 +19,7 @@ pub const ICMP_HEADER: usize = 8;
 const MAGIC: [u8; 4] = *b"kcan";
 const VERSION: u8 = 1;
 
-/// Which way a packet goes. Replies are never answered, so that two echo servers cannot loop.
+/// The direction of a packet. Replies are never answered, so two echo servers cannot loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Wants an answer.
@@ -36,7 +37,7 @@ pub struct Probe {
     pub protocol: Protocol,
     /// The random number of the process that asked.
     pub nonce: u64,
-    /// Whom it asked.
+    /// The peer that was probed.
     pub id: PeerId,
     /// The number in that peer's book.
     pub sequence: u32,
@@ -57,7 +58,7 @@ impl Probe {
         bytes
     }
 
-    /// The probe in `bytes`; `None` where they are anything else, be it one byte more.
+    /// The probe in `bytes`; `None` if they are anything else, even one byte more.
     pub fn read(bytes: &[u8]) -> Option<Probe> {
         let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
         let kind = match bytes[5] {
@@ -103,7 +104,7 @@ pub fn echo(v6: bool, bytes: &[u8]) -> Option<(u16, Probe)> {
     ours.then_some((u16::from_be_bytes([header[4], header[5]]), probe))
 }
 
-/// What follows the IPv4 header, which raw sockets of that family give too.
+/// The bytes after the IPv4 header, which raw sockets of this family also return.
 pub fn after_ipv4(bytes: &[u8]) -> Option<&[u8]> {
     let first = *bytes.first()?;
     (first >> 4 == 4).then(|| bytes.get(usize::from(first & 15) * 4..))?
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn fuzz_nothing_panics_whatever_the_bytes() {
         let noise = prop::collection::vec(any::<u8>(), 0..100);
-        // Noise alone would never get past the first bytes.
+        // Purely random bytes would never pass the check of the first bytes.
         let near = (any::<bool>(), prop::collection::vec((0..ICMP_HEADER + LENGTH, any::<u8>()), 0..4));
         let near = near.prop_map(|(v6, changes)| {
             let mut bytes = echo_request(v6, 1, &probe());

@@ -1,17 +1,18 @@
-//! When answers are read. In: probes that go out, reads that were done, the first deadline. Out: the time of the next read.
+//! Decides when answers are read. In: sent probes, finished reads, the first deadline. Out: the time of the next read.
 //!
-//! Nothing wakes the prober for an answer. Where the kernel notes when one came, it is soon enough to read it with others;
-//! elsewhere what passes until then is taken for the network's.
+//! An answer does not wake the prober. If the kernel records arrival times, answers can be read later, several at once.
+//! Without arrival times, the wait until the read would be measured as the network's time.
 
-/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
-/// kernel has noted when they came, and to wake for each would double what few peers cost.
+/// If no other probe comes first, answers are read this long after a probe, then after twice this time, and so on. The
+/// kernel has recorded their arrival times, and waking for each would double the cost of few peers.
 pub const FIRST: u64 = 400_000_000;
-/// The same where the kernel does not note it, or has not shown yet that it does: a round trip is at most twice as long as it
-/// was, and this.
+/// The same if the kernel does not record arrival times, or has not yet been seen to do so. Then a measured round trip is at
+/// most twice the real one plus this time.
 const FIRST_UNSTAMPED: u64 = 250_000;
-/// Then answers are also read so long before a deadline, or one that came after half of the timeout would be read too late.
+/// Without arrival times answers are also read this long before a deadline. Otherwise an answer that came after half of the
+/// timeout would be read too late.
 const LAST: u64 = 2_000_000;
-/// From one read to the next it is no longer than this: the prober's housekeeping reads too.
+/// The longest time from one read to the next: the prober's housekeeping also reads.
 const LONGEST: u64 = 1_000_000_000;
 
 /// The next read.
@@ -27,7 +28,7 @@ impl Reads {
         Reads { at: 0, gap: FIRST_UNSTAMPED }
     }
 
-    /// When it is, where nothing else comes first.
+    /// The time of the next read, if nothing else comes first.
     pub fn next(&self) -> u64 {
         self.at
     }
@@ -44,7 +45,7 @@ impl Reads {
         self.set(now, stamped, deadline);
     }
 
-    /// After the gap, or just before the deadline, where there is one that counts and this is still to come.
+    /// Sets the next read: after the gap, or just before the deadline if this matters and is still in the future.
     fn set(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
         let after = now + self.gap;
         let last = deadline.filter(|_| !stamped).map(|at| at.saturating_sub(LAST)).filter(|last| *last > now);
@@ -75,7 +76,7 @@ mod tests {
     fn without_stamps_an_answer_is_read_before_its_deadline_whenever_it_came() {
         let reads = reads(false);
         assert_eq!((reads[0], reads.last()), (FIRST_UNSTAMPED, Some(&(DEADLINE - LAST))), "{reads:?}");
-        // Every answer's round trip is at most twice as long, and the first gap.
+        // Every measured round trip is at most twice the real one, plus the first gap.
         for pair in reads.windows(2) {
             assert!(pair[1] <= 2 * pair[0] + FIRST_UNSTAMPED, "{reads:?}");
         }

@@ -8,32 +8,33 @@ use std::os::fd::RawFd;
 
 use libc::{c_int, c_void};
 
-/// The longest packet that can be ours is an IPv4 header with options, an ICMP header and a probe; what is longer is
-/// cut, and refused for that.
+/// The longest packet that can be ours is an IPv4 header with options, an ICMP header and a probe. A longer packet is
+/// cut, and therefore refused.
 const BUFFER: usize = 128;
 /// 64-bit words for control messages: receive time, hop limit, destination and an error come to 160 bytes.
 pub const CONTROL: usize = 32;
 
-/// One packet, or one error, as the kernel handed it over.
+/// One packet or one error from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Bytes of it in the buffer.
     pub length: usize,
     /// Whether it was longer than the buffer.
     pub cut: bool,
-    /// Where it is from; for an error, where the packet that failed was sent to.
+    /// Its source; for an error, the destination of the packet that failed.
     pub address: SocketAddr,
-    /// The kernel's receive time: nanoseconds since 1970.
+    /// The kernel's receive time, in nanoseconds since 1970.
     pub wall: Option<u64>,
-    /// Hops that it had left.
+    /// The number of hops that it had left.
     pub hop_limit: Option<u8>,
-    /// Which of our addresses it was sent to.
+    /// The own address to which it was sent.
     pub destination: Option<Pktinfo>,
     /// Whether the error came from the network. The send call has already returned the errors of this host itself.
     pub from_network: bool,
 }
 
-/// Which address and interface a packet was sent to; as it came, so that an answer can leave from there.
+/// The address and interface to which a packet was sent, in the kernel's form, so that an answer can be sent from
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub enum Pktinfo {
     /// From a socket of IPv4.
@@ -59,7 +60,7 @@ impl Receiver {
         &self.bytes[..received.length]
     }
 
-    /// The next packet, or with `errors` the next error; `WouldBlock` where there is none.
+    /// The next packet, or with `errors` the next error; `WouldBlock` if there is none.
     pub fn receive(&mut self, socket: RawFd, errors: bool) -> io::Result<Received> {
         message(socket, errors, &mut self.bytes, &mut self.control)
     }
@@ -122,7 +123,7 @@ fn read_control(message: &libc::msghdr, received: &mut Received) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 received.destination = data(next, &header).map(Pktinfo::V4).or(received.destination);
             }
-            // A socket of both families gives both forms for IPv4; it takes back only this one.
+            // A socket of both families receives both forms for IPv4, but accepts only this one for sending.
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => received.destination = data(next, &header).map(Pktinfo::V6),
             (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
                 let error = data::<libc::sock_extended_err>(next, &header);
@@ -137,7 +138,7 @@ fn read_control(message: &libc::msghdr, received: &mut Received) {
     }
 }
 
-/// The value of a control message, where it is long enough.
+/// The value of a control message, if it is long enough.
 fn data<T: Copy>(at: *const libc::cmsghdr, header: &libc::cmsghdr) -> Option<T> {
     // SAFETY: arithmetic only.
     let wanted = unsafe { libc::CMSG_LEN(size_of::<T>() as u32) } as usize;

@@ -1,10 +1,10 @@
-//! When which peer is probed. In: the peers, the interval, a seed and the time. Out: who is due.
+//! The schedule of probes. In: the peers, the interval, a seed and the time. Out: the peers that are due.
 //!
-//! Pure. Each pair of peer and protocol has a place of its own on a grid of intervals; the places follow the golden ratio,
-//! which spreads any number of them evenly, whoever comes or goes. Around its place a probe is due up to a tenth of the
-//! interval sooner or later, by a seed of this process (and goes up to a tenth sooner still, with others that are due): a
-//! fleet that starts at once does not beat in step, and what happens on the node every second on the second is not met by
-//! the same peer each time.
+//! Pure. Each pair of peer and protocol has its own place on a grid of intervals. The places follow the golden ratio,
+//! which spreads any number of them evenly even if peers come and go. A probe is due up to a tenth of the interval before
+//! or after its place, by a seed of this process. It is sent up to another tenth sooner, together with others that are
+//! due. So canaries that start at the same time do not probe in step, and a regular event on the node does not always meet
+//! the same peer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ const TOGETHER: u64 = 4;
 /// tenth of the interval anyway. With both, a probe is sent between 20 % of an interval before its place and 10 % after
 /// it.
 const MOST_EARLY: u64 = 10;
-/// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
+/// With a thousand peers this is ten packets at a time, which no queue drops, and a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
 /// A timer is not exact below this, in nanoseconds. If the interval is short, half the interval is used instead:
 /// otherwise a probe and the next one to the same peer would be sent together.
@@ -39,18 +39,18 @@ pub struct Schedule {
     seed: u64,
     rng: Rng,
     heap: BinaryHeap<Due>,
-    /// By slot: one more than the generation that is in the heap.
+    /// By slot: the generation that is in the heap, plus one.
     known: Vec<u64>,
 }
 
 impl Schedule {
-    /// Nobody is probed yet. `interval` is in nanoseconds.
+    /// An empty schedule. `interval` is in nanoseconds.
     pub fn new(interval: u64, protocols: Vec<Protocol>, seed: u64) -> Self {
         let interval = interval.max(1);
         Schedule { interval, protocols, seed, rng: Rng::new(seed), heap: BinaryHeap::new(), known: Vec::new() }
     }
 
-    /// These peers are probed from now on, and no others. Who was known keeps its place.
+    /// Only these peers are probed from now on. A known peer keeps its place.
     pub fn update(&mut self, peers: impl Iterator<Item = PeerId>, now: u64) {
         let mut wanted: Vec<u64> = vec![0; self.known.len()];
         for id in peers {
@@ -72,8 +72,7 @@ impl Schedule {
         self.known = wanted;
     }
 
-    /// How much sooner than it is due a probe may go, together with others: the time of some probes, by how many there are in
-    /// an interval.
+    /// How early a probe may be sent, together with others: the mean time of some probes, by their number in an interval.
     pub fn early(&self) -> u64 {
         let together = self.interval * TOGETHER / (self.heap.len() as u64).max(1);
         together.clamp(self.interval / LEAST_EARLY, self.interval / MOST_EARLY).max(GRAIN.min(self.interval / 2))
@@ -94,13 +93,14 @@ impl Schedule {
     /// A probe that is overdue by half an interval is left out until its next time: after a stop of this process, a
     /// thousand probes at once would make some of them get lost.
     pub fn take(&mut self, now: u64, early: u64) -> Option<(PeerId, Protocol)> {
-        // Short intervals are below what a timer keeps.
+        // A timer is not exact enough for short intervals.
         let tolerable = (self.interval / 2).max(20_000_000);
         let due = |protocol: Protocol| if protocol.connects_first() { now } else { now + early };
         while self.heap.peek().is_some_and(|Reverse((at, .., protocol))| *at <= due(*protocol)) {
             let Reverse((at, slot, generation, protocol)) = self.heap.pop()?;
             let overdue = at + tolerable < now;
-            // Half an interval after the place of this probe: the next place is the next of the grid, whatever the jitter.
+            // From half an interval after the place of this probe, the next place is the next one of the grid, whatever
+            // the jitter is.
             self.push(if overdue { now } else { at + self.interval / 2 - self.jitter() }, slot, generation, protocol);
             if !overdue {
                 return Some((PeerId { slot, generation }, protocol));
@@ -138,7 +138,7 @@ mod tests {
         slots.map(|slot| PeerId { slot, generation: 0 })
     }
 
-    /// Runs the schedule as a prober would, who sends to those at once that are due `early` from then, and gives every send.
+    /// Runs the schedule like a prober that sends all probes that are due within `early`, and returns every send.
     fn run(schedule: &mut Schedule, early: u64, from: u64, to: u64) -> Vec<(u64, PeerId, Protocol)> {
         let mut sends = Vec::new();
         while let Some(now) = schedule.next().filter(|now| *now < to) {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_peer_is_probed_once_an_interval_under_every_protocol() {
-        // Alone a tenth sooner or later; with others that are due, up to another tenth sooner.
+        // Alone, a tenth sooner or later; together with others that are due, up to another tenth sooner.
         for (peers, together, gaps) in [(100, false, 8..=12), (4, true, 7..=13), (100, true, 7..=13)] {
             let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp, Protocol::Udp], 7);
             schedule.update(ids(0..peers), 0);

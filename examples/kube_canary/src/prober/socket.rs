@@ -1,5 +1,5 @@
-//! Socket options that neither std nor socket2 has. In: a socket. Out: the same with large buffers, receive times, hop
-//! limits and its queue of errors switched on; and the kernel's count of what it dropped.
+//! Socket options that neither std nor socket2 has. In: a socket. Out: the same socket with large buffers, receive
+//! times, hop limits and its queue of errors; and the kernel's count of dropped packets.
 
 use std::io;
 use std::mem::{size_of, size_of_val};
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use libc::{c_int, c_void};
 use socket2::Socket;
 
-/// Bytes that may wait in a socket: some 5,000 replies as the kernel counts them. Memory is used only for what waits.
+/// Bytes that may wait in a socket: some 5,000 replies by the kernel's count. Only waiting packets use memory.
 const RECEIVE_BUFFER: c_int = 4 << 20;
 /// `linux/sock_diag.h`: the place of the count of dropped packets in what `SO_MEMINFO` gives.
 const MEMINFO_DROPS: usize = 8;
@@ -30,7 +30,7 @@ pub fn set<T: Copy>(socket: RawFd, level: c_int, name: c_int, value: T) -> io::R
 
 /// Non-blocking, with a large buffer, kernel receive times, hop limits and a queue of errors.
 ///
-/// The options are a gain where the kernel has them and no loss where it has not, so their errors are not ours.
+/// The options help if the kernel has them, and are not needed otherwise. So their errors are ignored.
 pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
     let fd = socket.as_raw_fd();
     socket.set_nonblocking(true)?;
@@ -46,7 +46,7 @@ pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel says of what comes when it came, where it can.
+/// Requests receive times from the kernel, if it has them.
 pub fn receive_times(socket: RawFd) {
     let _ = set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32);
 }
@@ -58,8 +58,8 @@ pub fn receive_buffer(socket: RawFd) {
     }
 }
 
-/// A raw socket gives only echo replies from now on, and of those only its own: every raw socket of a host gets every
-/// reply to any of them, and to read them all is what costs others their cores.
+/// Filters a raw socket: from now on it receives only echo replies to its own requests. Without the filter every raw
+/// socket of a host receives the replies to all of them, and reading them costs much processor time.
 pub fn only_own_replies(socket: &Socket, v6: bool, identifier: u16) -> io::Result<()> {
     if v6 {
         let mut blocked = [u32::MAX; 8];
@@ -94,7 +94,7 @@ pub fn drops(socket: RawFd) -> Option<u32> {
     (done == 0 && length as usize >= size_of_val(&words)).then_some(words[MEMINFO_DROPS])
 }
 
-/// What the kernel knows of a TCP connection.
+/// The kernel's data about a TCP connection.
 pub fn tcp_info(socket: RawFd) -> Option<libc::tcp_info> {
     // SAFETY: all zeroes are counters at zero.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
@@ -106,7 +106,7 @@ pub fn tcp_info(socket: RawFd) -> Option<libc::tcp_info> {
     (done == 0).then_some(info)
 }
 
-/// 64 random bits of the kernel's.
+/// 64 random bits from the kernel.
 pub fn random() -> io::Result<u64> {
     let mut bits = 0_u64;
     // SAFETY: the kernel writes eight bytes into a number of eight bytes.

@@ -1,10 +1,11 @@
-//! When a packet came. In: the kernel's receive time, by the wall clock. Out: the same instant by the steady clock.
+//! The arrival time of a packet. In: the kernel's receive time, by the wall clock. Out: the same instant by the steady
+//! clock.
 //!
-//! The kernel stamps a packet as it arrives, so that what this process did meanwhile (or that it was stopped) is no
-//! latency. Probes keep the steady clock's send time; the difference of the two clocks is read anew with every batch of
-//! packets, so that a wall clock that is slewed, or steps between send and receipt, does no harm. A step between the receipt
-//! and the reading shows as a jump of the difference. Of that batch some packets came before the step and some after: each is
-//! timed by the difference, old or new, that puts it between the reading before and this one, since that is when it came.
+//! The kernel stamps a packet when it arrives, so that other work or a stop of this process is not measured as latency.
+//! Probes keep the send time by the steady clock. The difference of the two clocks is read again with every batch of packets,
+//! so a wall clock that is slewed, or that steps between send and receipt, does no harm. A step between the receipt and the
+//! reading is a jump of the difference. Some packets of this batch came before the step, and some after it. For each packet
+//! the old or the new difference is used: the one that puts its arrival between the last reading and this one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,7 +28,7 @@ pub fn both() -> (u64, u64) {
         if gap < best.0 {
             best = (gap, before, wall);
         }
-        // Else something ran between the two readings.
+        // Otherwise something ran between the two readings.
         if gap < EXACT {
             break;
         }
@@ -39,13 +40,13 @@ pub fn both() -> (u64, u64) {
 #[derive(Debug, Default)]
 pub struct Stamps {
     last: Option<(u64, i64)>,
-    /// The reading before, where the wall clock has stepped since.
+    /// The reading before, if the wall clock has stepped since then.
     unstepped: Option<(u64, i64)>,
     now: u64,
 }
 
 impl Stamps {
-    /// Reads both clocks before a batch. True where the wall clock has stepped.
+    /// Reads both clocks before a batch. Returns true if the wall clock has stepped.
     pub fn read(&mut self) -> bool {
         let (steady, wall) = both();
         self.set(steady, wall)
@@ -67,17 +68,19 @@ impl Stamps {
         self.now
     }
 
-    /// When a packet that the kernel stamped with `wall` came, by the steady clock. Without a stamp it is now.
+    /// The arrival time, by the steady clock, of a packet that the kernel stamped with `wall`. Without a stamp it is
+    /// now.
     pub fn steady(&self, wall: Option<u64>) -> u64 {
         let (Some(wall), Some((_, difference))) = (wall, self.last) else { return clock::now() };
-        // A packet may come between the reading and the receipt; what is much later than that is no stamp.
+        // A packet may come between the reading and the receipt; a much later stamp is not valid.
         let latest = self.now + TOLERABLE_NS * 100;
         let (earliest, before) = match self.unstepped {
             Some((then, before)) => (then.saturating_sub(TOLERABLE_NS), Some(before)),
             None => (0, None),
         };
         let readings = [Some(difference), before].into_iter().flatten().map(|by| wall.wrapping_sub(by as u64));
-        // Both may fit where the step is shorter than the time between the readings: then no latency is made up.
+        // Both may fit if the step is shorter than the time between the readings. The earlier one is used, so that no
+        // latency is invented.
         readings.filter(|at| (earliest..=latest).contains(at)).min().unwrap_or_else(clock::now)
     }
 }
@@ -98,7 +101,7 @@ mod tests {
         assert_eq!(stamps.steady(Some(EPOCH + 1_000_504_000)), 1_000_004_000);
         // By a twentieth, which is no step either.
         assert!(!stamps.set(2_000_005_000, EPOCH + 2_050_505_000));
-        // Of the future: this process is not that old.
+        // In the future: this process is not that old.
         let year = 31_536_000_000_000_000;
         assert!(stamps.steady(Some(EPOCH + year)) < year / 2);
     }

@@ -1,5 +1,5 @@
-//! Probes that need a connection: TCP and HTTP. In: whom to probe. Out: marks in books, by one short task for each probe
-//! that is under way, and only so many of those.
+//! Probes that need a connection: TCP and HTTP. In: peers to probe. Out: marks in books. Each probe has one short task,
+//! and the number of tasks is limited.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,8 +16,8 @@ use crate::clock;
 use crate::mesh::{Mesh, PeerId, Shared};
 use crate::protocol::Protocol;
 
-/// The maximum number of connections at a time. With an interval and a timeout of one second, as many peers may be dead
-/// before a probe is skipped. A connection costs some 2 KiB while it lasts.
+/// The maximum number of connections at a time. With an interval and a timeout of one second, this many peers may be
+/// dead before a probe is skipped. A connection costs some 2 KiB while it lasts.
 const AT_ONCE: usize = 128;
 /// If a timer is late by this much, the process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
@@ -36,7 +36,7 @@ impl Streams {
         Streams { permits: Arc::new(Semaphore::new(AT_ONCE)), shared, port, timeout }
     }
 
-    /// Starts one probe, or skips it where too many are under way. `mesh` is the locked mesh.
+    /// Starts one probe, or skips it if too many are in progress. `mesh` is the locked mesh.
     pub fn start(&self, mesh: &mut Mesh, id: PeerId, protocol: Protocol, address: IpAddr) {
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             mesh.tallies.probes_skipped += 1;
@@ -66,8 +66,8 @@ impl Streams {
     }
 }
 
-/// The outcome by the deadline. Where the process was stopped past the deadline, the probe gets its time again, and the
-/// stop is not part of what it took.
+/// The outcome by the deadline. If the process was stopped past the deadline, the probe gets the whole time again, and
+/// the stop is not part of its time.
 async fn within(limit: Duration, probe: impl Future<Output = io::Result<Took>>) -> io::Result<Took> {
     tokio::pin!(probe);
     let deadline = Instant::now() + limit;
@@ -80,7 +80,7 @@ async fn within(limit: Duration, probe: impl Future<Output = io::Result<Took>>) 
         return Err(late());
     }
     let took = timeout(limit, probe).await.map_err(|_| late())??;
-    // What the kernel timed has no stop of this process in it, and what is shorter than the stop neither.
+    // A time that the kernel measured, or that is shorter than the stop, does not contain the stop.
     let has_stop = took.looked && took.whole > limit && took.whole >= stopped;
     let whole = if has_stop { took.whole - stopped } else { took.whole };
     Ok(Took { connect: took.connect.min(whole), whole, ..took })
@@ -95,7 +95,8 @@ mod tests {
     fn a_stop_is_taken_from_what_has_it_and_from_nothing_else() {
         const LIMIT: Duration = Duration::from_millis(10);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // What a probe says that is not ready before its deadline, of a process that is stopped until long after it.
+        // The result of a probe that is not ready before its deadline, in a process that is stopped until long after
+        // it.
         let whole = |whole: Duration, looked| {
             let probe = async {
                 tokio::time::sleep(2 * LIMIT).await;

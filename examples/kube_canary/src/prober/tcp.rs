@@ -11,18 +11,19 @@ use tokio::time::Instant;
 
 use super::socket;
 
-/// What a probe over a connection took.
+/// The times of a probe over a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     /// From SYN to established.
     pub connect: Duration,
     /// From SYN to the answer; for TCP the same.
     pub whole: Duration,
-    /// Some of it is until this process looked, since the kernel did not say: a stop may be in it.
+    /// Whether a part of the time ends when this process looked, because the kernel gave no time: it may contain a
+    /// stop.
     pub looked: bool,
 }
 
-/// Connects, and how long that took. A port that refuses is an error: the host is there, the canary is not.
+/// Connects, and returns how long it took. A refused connection is an error: the host answers, but not the canary.
 pub async fn connect(to: SocketAddr) -> io::Result<(TcpStream, Took)> {
     let begun = Instant::now();
     let stream = TcpStream::from_std(begin(to)?.into())?;
@@ -31,20 +32,21 @@ pub async fn connect(to: SocketAddr) -> io::Result<(TcpStream, Took)> {
         return Err(error);
     }
     let took = begun.elapsed();
-    // Closed by a reset: else every probe would leave a port in TIME_WAIT for a minute, 60,000 of them with 1,000 peers.
+    // The connection is closed by a reset. Otherwise every probe would leave a port in TIME_WAIT for a minute: 60,000 of
+    // them with 1,000 peers.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     let handshake = socket::tcp_info(stream.as_raw_fd()).and_then(|info| handshake(&info));
     let connect = handshake.map_or(took, |handshake| handshake.min(took));
     Ok((stream, Took { connect, whole: connect, looked: handshake.is_none() }))
 }
 
-/// Sends the SYN. Without tokio, whose error does not say whether the network answered it or this host has no route for it.
+/// Sends the SYN. It does not use tokio, whose error does not say whether the network answered or this host has no route.
 fn begin(to: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     match socket.connect(&to.into()) {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(socket),
-        // Not as the network's word: no packet of it was ever there.
+        // Not reported as an error of the network: no packet of this probe was ever in it.
         Err(error) if matches!(error.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) => {
             Err(io::Error::other(format!("no route: {error}")))
         }
@@ -52,13 +54,14 @@ fn begin(to: SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// From SYN to its answer by the kernel's clock, before anything else was sent: that this process had others to serve first,
-/// or was stopped, is not in it. Of a SYN that was sent twice the kernel times the second alone, which would hide the first.
+/// The time from SYN to its answer by the kernel's clock, before anything else was sent. It does not contain other work or a
+/// stop of this process. If a SYN was sent twice, the kernel measures only the second, which would hide the first, so `None`
+/// is returned.
 fn handshake(info: &libc::tcp_info) -> Option<Duration> {
     (info.tcpi_rtt > 0 && info.tcpi_total_retrans == 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
 }
 
-/// One probe: how long it took to connect.
+/// One probe. Returns how long the connection took.
 pub async fn probe(to: SocketAddr) -> io::Result<Took> {
     connect(to).await.map(|(_, took)| took)
 }

@@ -1,7 +1,7 @@
 //! A timer. In: nanoseconds. Out: one wake-up.
 //!
-//! tokio's own wakes this process up to three times for one sleep (its wheel sorts longer sleeps again at every 64 ms, and a
-//! shorter sleep is told to it through an event), which with few peers is most of what a canary does.
+//! tokio's own timer wakes this process up to three times for one sleep: its wheel sorts longer sleeps again every 64 ms,
+//! and learns of a shorter sleep through an event. With few peers this would be most of a canary's work.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -37,12 +37,12 @@ impl Timer {
         let mut time: libc::itimerspec = unsafe { std::mem::zeroed() };
         time.it_value.tv_sec = (nanos / SECOND) as _;
         time.it_value.tv_nsec = (nanos % SECOND) as _;
-        // SAFETY: the time lives through the call, and no old one is asked for.
+        // SAFETY: the time lives through the call, and the old time is not requested.
         let done = unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const time, std::ptr::null_mut()) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Waits until it has expired. Nothing is read from it: to set it again takes the expiry away.
+    /// Waits until it has expired. Nothing is read from it: setting it again clears the expiry.
     pub async fn expired(&self) -> io::Result<()> {
         self.0.readable().await?.clear_ready();
         Ok(())

@@ -50,7 +50,7 @@ impl Exchange {
         let waited = wall.and_then(|wall| read.checked_sub(wall));
         let came = waited.and_then(|waited| now.checked_sub(waited));
         let asked = self.asked.load(Ordering::Relaxed);
-        // The two clocks are not read at one moment quite.
+        // The two clocks are not read at exactly the same moment.
         let came = came.filter(|came| came + stamps::EXACT >= asked).map(|came| came.max(asked));
         self.looked.store(came.is_none(), Ordering::Relaxed);
         self.answered.store(came.unwrap_or(now), Ordering::Relaxed);
@@ -125,7 +125,7 @@ mod tests {
         let before = clock::now();
         exchange.ask();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        // However long this thread was stopped meanwhile.
+        // Valid however long this thread was stopped.
         let most = Duration::from_nanos(clock::now() - before) + Duration::from_millis(5);
         let took = |wall| {
             exchange.answer(wall);

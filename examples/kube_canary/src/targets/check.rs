@@ -1,4 +1,4 @@
-//! One check of a target. In: whom to ask. Out: that it answered, or at which step it went wrong and why.
+//! One check of a target. In: a target. Out: success, or the step that failed and the reason.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,12 +18,12 @@ use crate::prober::tcp;
 use crate::tallies::Outcome;
 
 const AGENT: &str = concat!("kube_canary/", env!("CARGO_PKG_VERSION"));
-/// Addresses of a name that are tried.
+/// The most addresses of a name that are tried.
 const MOST_TRIED: usize = 3;
 
 type Wrong = (Outcome, String);
 
-/// Asks it. An answer to HTTP is one below 500: a target that wants to know who asks is there.
+/// Checks it. For HTTP every status below 500 is an answer: a target that asks for a login is working.
 pub(super) async fn check(target: &Target, resolver: &Result<Resolver, String>) -> Result<(), Wrong> {
     match &target.ask {
         Ask::Dns(name) => resolve(name, resolver).await.map(drop),

@@ -10,7 +10,7 @@ fn server(answer: &'static str) -> u16 {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            // One piece is all that any of these clients sends first, whatever it speaks.
+            // The first message of each of these clients is one piece, whatever its protocol.
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(answer.as_bytes());
         }
@@ -21,7 +21,7 @@ fn server(answer: &'static str) -> u16 {
 fn outcome(target: &str) -> Result<(), Wrong> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let resolver = || {
-        // Nobody answers there: a server that is dead.
+        // No server answers there, as if it were dead.
         let dead = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         Resolver::of_server(dead)
     };

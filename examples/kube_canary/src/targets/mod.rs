@@ -1,8 +1,8 @@
-//! Targets outside of the mesh: the API server, an ingress, a name, a port. In: what the flags name. Out: whether each answers, how
-//! quickly, and what was wrong, in the mesh's tallies.
+//! Targets outside of the mesh: the API server, an ingress, a name, a port. In: the targets of the flags. Out: whether each
+//! answers, how quickly, and the errors, in the mesh's tallies.
 //!
-//! A check begins with the name, as a program of the cluster does: that no name server answers is told apart from a port that
-//! refuses. There are few targets, and each has a task of its own; nothing of a check is kept between two, neither connections nor
+//! A check begins with the look-up of the name, like a program in the cluster, so a failing name server is distinguished from a
+//! refused port. There are few targets, and each has its own task. Nothing is kept between two checks, neither connections nor
 //! certificates.
 
 mod check;
@@ -21,7 +21,7 @@ use crate::discovery::Resolver;
 use crate::mesh::Shared;
 use crate::tallies::{Outcome, TargetTally};
 
-/// A target that takes longer does not answer.
+/// A target that takes longer counts as not answering.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Checks all targets for as long as the runtime that it is called in lives.

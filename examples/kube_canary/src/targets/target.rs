@@ -1,4 +1,4 @@
-//! What a target is. In: a text of the command line. Out: whom to ask, and how.
+//! A target. In: a text of the command line. Out: the host, and how to check it.
 
 use crate::discovery;
 
@@ -9,7 +9,7 @@ pub struct Target {
     pub(super) ask: Ask,
 }
 
-/// How it is asked.
+/// How it is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     /// For its addresses.
@@ -62,13 +62,13 @@ impl Target {
         Ok(Target { name: text.into(), ask })
     }
 
-    /// What it is called in metrics: as it was written.
+    /// Its name in metrics: the text of the flag.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// `HOST[:PORT]`; the address of IPv6 stands in brackets.
+/// `HOST[:PORT]`; an IPv6 address is in brackets.
 fn place_of(text: &str, usual: Option<u16>) -> Result<Place, String> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port.strip_prefix(':')),

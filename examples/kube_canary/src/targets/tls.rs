@@ -1,8 +1,8 @@
-//! TLS to a target. In: a connection and the name that its certificate must have. Out: the connection, encrypted, or what is wrong
-//! with the certificate.
+//! TLS to a target. In: a connection and the name that its certificate must have. Out: the encrypted connection, or the problem of
+//! the certificate.
 //!
-//! Who may sign it: the cluster's CA where the pod has a service account, and whom the system trusts where there is such a list. Read
-//! for each check anew and not kept: the CA is rotated, and a hundred certificates are more memory than all peers.
+//! Trusted authorities are the cluster's CA, if the pod has a service account, and the system's list, if there is one. Both are read
+//! again for each check and not kept: the CA is rotated, and a hundred certificates use more memory than all peers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::error::causes;
 
-/// Both are taken where they are there.
+/// Both files are used if they exist.
 const AUTHORITIES: [&str; 2] =
     ["/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "/etc/ssl/certs/ca-certificates.crt"];
 

@@ -1,4 +1,4 @@
-//! One canary's row of the mesh. In: `/peers?brief` of that canary, or the own mesh. Out: for each peer a cell.
+//! One canary's row of the mesh. In: `/peers?brief` of that canary, or the own mesh. Out: a cell for each peer.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ use crate::mesh::{Entry, Mesh};
 /// What one canary sees of one peer: four bytes for the picture of a mesh of 200 times 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sight {
-    /// Of the latest decided probes.
+    /// The loss of the latest decided probes.
     pub(super) loss_permille: u16,
-    /// The median round trip of the latest replies; `None` where there never was one.
+    /// The median round trip of the latest replies; `None` if there was never one.
     pub(super) p50_us: Option<u32>,
 }
 
 impl Sight {
-    /// By the first protocol that had an answer lately, else the first that has decided a probe: where ICMP is refused, UDP
-    /// may still tell.
+    /// From the first protocol with a recent answer, else from the first with a decided probe: if ICMP is refused, UDP may
+    /// still work.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let decided = || entry.books.iter().flatten().filter_map(|book| Some((book, book.recent_loss()?)));
         let (book, loss) = decided().find(|(_, loss)| *loss < 1.0).or_else(|| decided().next())?;
@@ -27,7 +27,7 @@ impl Sight {
     }
 }
 
-/// A row as it comes from another canary.
+/// A row that another canary sent.
 #[derive(Debug, Deserialize)]
 pub(super) struct Brief<'a> {
     /// The node of the canary that answers.
@@ -39,7 +39,7 @@ pub(super) struct Brief<'a> {
 }
 
 impl Brief<'_> {
-    /// The cells, by whom they are of.
+    /// The cells, with the address and node of each peer.
     pub(super) fn cells(&self) -> impl Iterator<Item = (IpAddr, &str, Sight)> {
         self.peers.iter().map(|(address, node, loss, p50_us)| {
             (*address, &**node, Sight { loss_permille: (*loss).min(1000), p50_us: *p50_us })

@@ -1,5 +1,5 @@
-//! How much memory pages may have together. In: pages that grow. Out: whether one may, counted from its first byte on, so that
-//! it holds for pages that are written at the same time as well.
+//! The limit for the memory of all pages together. In: pages that grow. Out: whether a page may grow. Every byte counts from
+//! the first one on, so the limit also holds for pages that are written at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ impl Share {
         grown
     }
 
-    /// Whether `bytes` are more than the whole budget.
+    /// Whether `bytes` exceed the whole budget.
     pub(super) fn can_never_be(&self, bytes: usize) -> bool {
         bytes > self.budget.most
     }

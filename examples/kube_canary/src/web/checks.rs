@@ -1,5 +1,5 @@
-//! What a canary finds wrong with itself, in words. In: its sources of peers and its own counters. Out: lines for the page, `/peers`
-//! and `/readyz`: loss that it made itself, and peers that are those of yesterday, must not look like the network's.
+//! The canary's own problems, in words. In: its sources of peers and its own counters. Out: lines for the page, `/peers` and
+//! `/readyz`. Loss that the canary itself caused, and an outdated list of peers, must not look like faults of the network.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,9 +12,9 @@ use crate::tallies::Tallies;
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
-    /// Whether all is well with it.
+    /// Whether there is no problem.
     pub(super) ok: bool,
-    /// Of what, and what is wrong.
+    /// The checked part, and its problem.
     pub(super) says: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn checks(mesh: &Mesh) -> Vec<Check> {
     checks
 }
 
-/// Each source of peers, with what it fails with.
+/// Each source of peers, with its error.
 pub(super) fn sources(tallies: &Tallies) -> Vec<Check> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let line = |(name, tally): (&&str, &crate::tallies::SourceTally)| match (&tally.problem, tally.last_success) {

@@ -1,4 +1,4 @@
-//! Asks another canary. In: its address. Out: what it answered, within bounds of time and size.
+//! Sends a request to another canary. In: its address. Out: its answer, within limits of time and size.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio::net::TcpStream;
 
 use crate::error::causes;
 
-/// A canary that takes longer is not waited for.
+/// The longest wait for a canary.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// More than a thousand peers' cells need.
+/// More than the cells of a thousand peers need.
 const MOST_BYTES: usize = 256 * 1024;
 
 /// GETs `path` there. The error is a line for people.
@@ -45,7 +45,7 @@ async fn exchange(address: SocketAddr, path: &'static str) -> Result<Bytes, Stri
         body.map(|body| body.to_bytes()).map_err(|error| causes(&*error))
     };
     tokio::pin!(answer, connection);
-    // The connection may end before its last answer was read, but not the other way round.
+    // The connection may end before its last answer is read; the answer must not be waited for after that.
     tokio::select! {
         biased;
         answer = &mut answer => answer,

@@ -1,4 +1,4 @@
-//! One client's connection. In: a socket. Out: the same, with an end to a client that does not take its answer.
+//! One client's connection. In: a socket. Out: the same socket, which is closed if the client does not read its answer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// An answer is given up if the client has not taken it this long after the socket was first full. Prometheus itself
+/// An answer is dropped if the client has not read it this long after the socket was first full. Prometheus itself
 /// waits ten seconds for a whole scrape by default.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ impl Wire {
         if written.is_pending() && self.deadline.is_none() {
             self.deadline = Some(Box::pin(sleep(PATIENCE)));
         }
-        // A client that takes a byte a second makes the socket ready now and then: the clock runs on.
+        // A client that reads a byte a second makes the socket ready from time to time; the deadline is not extended.
         match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             _ => written,

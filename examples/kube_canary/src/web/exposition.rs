@@ -1,8 +1,8 @@
 //! The formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, Prometheus' older text
 //! format, or its messages, which the press takes.
 //!
-//! The two of text differ in the lines that begin with `#` only: the older format declares a counter under its whole name, with
-//! `_total`, and knows neither units nor an end.
+//! The two text formats differ only in the lines that begin with `#`. The older format declares a counter under its whole name,
+//! with `_total`, and has neither units nor an end mark.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(super) enum Format {
     Classic,
     /// OpenMetrics 1.0.0.
     OpenMetrics,
-    /// Messages, which alone have native histograms.
+    /// Protobuf messages, the only format with native histograms.
     Protobuf,
 }
 
@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-/// Takes what the encoder writes.
+/// Receives the output of the encoder.
 pub(super) struct Exposition<'a> {
     press: &'a mut Press,
     format: Format,
@@ -45,7 +45,7 @@ pub(super) struct Exposition<'a> {
     line: String,
     /// The help line, which comes before the type that decides its name.
     help: String,
-    /// What is collected of a family, for messages.
+    /// The collected lines of a family, for messages.
     family: Family,
     message: Vec<u8>,
 }
@@ -58,7 +58,7 @@ impl<'a> Exposition<'a> {
         Exposition { press, format, fresh: true, comment: false, line, help, family, message }
     }
 
-    /// The end of the page, where the format has one.
+    /// Writes the end of the page, if the format has one.
     pub(super) fn finish(mut self) {
         match self.format {
             Format::Classic => {}
@@ -130,7 +130,7 @@ impl fmt::Write for Exposition<'_> {
             self.comment = true;
             self.line.clear();
         }
-        // The encoder writes a line's end by itself, and no text of ours has one within.
+        // The encoder writes the end of a line as a separate piece, and no other text contains one.
         self.fresh = *last == b'\n';
         if !self.comment && self.format == Format::Protobuf {
             self.line.push_str(text);

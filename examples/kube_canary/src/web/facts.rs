@@ -1,4 +1,4 @@
-//! What the web server says of the program that it is in. In: the build. Out: the labels of `build_info`.
+//! The facts about this program. In: the build. Out: the labels of `build_info`.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Facts {
     /// The version of the canary.
     pub version: &'static str,
-    /// The installed allocator; `unknown` where none was installed through allocanary.
+    /// The installed allocator; `unknown` if none was installed through allocanary.
     pub allocator: &'static str,
     /// The processor that it was built for.
     pub architecture: &'static str,

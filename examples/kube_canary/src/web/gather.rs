@@ -1,7 +1,8 @@
-//! The picture of the whole mesh. In: each peer's row, asked for when somebody looks. Out: who sees whom, and how well.
+//! The picture of the whole mesh. In: each peer's row, requested when a person opens the page. Out: which node reaches
+//! which, and how well.
 //!
-//! Asked for once however many look, shown for a few seconds, then thrown away and its memory given back: nobody looks at
-//! a canary for most of its life.
+//! It is requested once for all viewers and shown for a few seconds. Then it is dropped and its memory given back,
+//! because most of the time nobody opens the page.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,44 +19,45 @@ use super::client;
 use super::verdict::{self, Edge, Health, Well};
 use crate::mesh::Shared;
 
-/// Rows and columns of a picture: more cannot be read. Of a larger mesh those are shown that have most trouble.
+/// The most rows and columns of a picture, because more cannot be read. Of a larger mesh the nodes with most trouble
+/// are shown.
 const MOST_SHOWN: usize = 200;
-/// Canaries that are asked what they see.
+/// The most canaries that are asked for their rows.
 const MOST_NODES: usize = 2000;
-/// Pairs that are remembered while a picture is made: all of as many nodes as are asked, if each probes 32 others as in the manifests.
-/// Of more only those are remembered that have trouble, up to twice as many; the others are counted.
+/// Pairs that are stored while a picture is made. This is enough for all pairs if each asked node probes 32 others, as in the
+/// manifests. Of more pairs only those with trouble are stored, up to twice as many; the others are counted.
 const MOST_EDGES: usize = MOST_NODES * 32;
 /// Canaries that are asked at the same time.
 const AT_ONCE: usize = 16;
-/// A look takes no longer, however many do not answer.
+/// The longest time to make a picture, however many canaries do not answer.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// A picture is shown for so long.
+/// A picture is shown for this time.
 const FRESH: Duration = Duration::from_secs(4);
 
-/// Who sees whom.
+/// The picture: which node reaches which.
 #[derive(Debug, Serialize)]
 pub(super) struct Picture {
-    /// In the order of rows (who probes) and of columns (who is probed).
+    /// In the order of rows (the probing nodes) and of columns (the probed nodes).
     nodes: Vec<Node>,
-    /// Row after row: thousandths lost and median microseconds, or nothing known.
+    /// Row by row: loss in thousandths and the median in microseconds; `None` if nothing is known.
     cells: Vec<Option<Sight>>,
-    /// Nodes that there was no room for: of a large mesh, those without trouble.
+    /// The number of nodes that are not shown: in a large mesh, nodes without trouble.
     left_out: usize,
-    /// What all names end with.
+    /// The common ending of all names.
     ending: String,
-    /// Canaries that told what they see.
+    /// The number of canaries that answered.
     told: usize,
-    /// Canaries that did not tell, and why, at most [`MOST_SILENT`] of them.
+    /// Canaries that did not answer, and the reasons; at most [`MOST_SILENT`] of them.
     silent: Vec<String>,
     /// In words.
     verdict: Health,
 }
 
-/// Canaries that did not tell are named up to so many.
+/// The most canaries without an answer that are named.
 const MOST_SILENT: usize = 5;
 
 impl Picture {
-    /// Whether nothing is wrong with the mesh; or that, and what is.
+    /// The state of the mesh, with its faults.
     pub(super) fn verdict(&self) -> &Health {
         &self.verdict
     }
@@ -71,7 +73,7 @@ struct Node {
     own: bool,
     /// Why its row is empty.
     problem: Option<String>,
-    /// Its row has no more than what is bad: a pair that is not there is not remembered, or is not probed.
+    /// Whether its row has only bad pairs: a missing pair is not stored, or is not probed.
     only_bad: bool,
 }
 
@@ -81,7 +83,7 @@ impl Serialize for Sight {
     }
 }
 
-/// Asks, and remembers for a few seconds.
+/// Requests the rows, and keeps the picture for a few seconds.
 #[derive(Debug)]
 pub(super) struct Gatherer {
     mesh: Shared,
@@ -97,7 +99,7 @@ impl Gatherer {
         Gatherer { mesh, node, own_addresses, port, latest: Mutex::new(None) }
     }
 
-    /// The picture. Whoever comes while it is made waits for the same one.
+    /// The picture. Requests that come while it is made wait for the same one.
     pub(super) async fn picture(self: &Arc<Self>) -> Arc<Picture> {
         let mut latest = self.latest.lock().await;
         if let Some(picture) = &*latest {
@@ -156,12 +158,12 @@ impl Gatherer {
                 }
             }
         };
-        // What was read by then is shown.
+        // The rows that were read by then are shown.
         let _ = tokio::time::timeout(DEADLINE, all).await;
         Picture::of(nodes, edges, unasked)
     }
 
-    /// All nodes by their names, this canary's own first where there are more than are asked.
+    /// All nodes by their names. This canary's own node comes first if there are more nodes than are asked.
     fn nodes(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = Vec::new();
         {
@@ -179,7 +181,7 @@ impl Gatherer {
                 });
             }
         }
-        // Which address is the own one is not always known; the name is.
+        // The own address is not always known, but the own name is.
         if !nodes.iter().any(|node| node.own) {
             match nodes.iter_mut().find(|node| node.name == self.node) {
                 Some(node) => node.own = true,
@@ -202,7 +204,7 @@ impl Gatherer {
 }
 
 impl Picture {
-    /// Of all nodes, and all pairs that are known.
+    /// The picture of all nodes and all known pairs.
     fn of(mut nodes: Vec<Node>, edges: Edges, unasked: usize) -> Picture {
         let Edges { all: edges, well, more_bad } = edges;
         nodes.iter_mut().zip(&well).for_each(|(node, well)| node.only_bad = well.from > 0);
@@ -216,7 +218,7 @@ impl Picture {
         let told = nodes.len() - silent.len();
         let silent = silent.iter().take(MOST_SILENT).map(|(at, why)| format!("{}: {why}", names[*at])).collect();
         let verdict = verdict::verdict(&names, &edges, &well, more_bad);
-        // Those that are shown, by their new places.
+        // The shown nodes, by their new places.
         let mut trouble: Vec<(u32, usize)> = (0..nodes.len()).map(|at| (0, at)).collect();
         for edge in edges.iter().filter(|edge| edge.is_bad()) {
             trouble[usize::from(edge.from)].0 += 1;
@@ -251,7 +253,7 @@ impl Node {
     }
 }
 
-/// The pairs that are remembered: all of them, or in a large mesh some of them.
+/// The stored pairs: all of them or, in a large mesh, some of them.
 struct Edges {
     all: Vec<Edge>,
     /// For each node, the number of good pairs that are not in `all`.
@@ -266,7 +268,7 @@ impl Edges {
         Edges { all: Vec::new(), well: vec![Well::default(); nodes], more_bad: 0 }
     }
 
-    /// Takes what one canary sees.
+    /// Adds the row of one canary.
     fn add<'a>(&mut self, row: usize, columns: &Columns, seen: impl Iterator<Item = (IpAddr, &'a str, Sight)>) {
         for (address, name, cell) in seen {
             let Some(column) = columns.by_address.get(&address).or_else(|| columns.by_name.get(name)) else { continue };
@@ -313,7 +315,7 @@ mod tests {
         }
     }
 
-    /// A thousand nodes that each probe 32 others: the one that loses is shown, and told.
+    /// A thousand nodes each probe 32 others: the node with losses is shown and named.
     #[test]
     fn of_a_large_mesh_those_with_trouble_are_shown() {
         let edge = |from: usize, step: usize| {
@@ -333,7 +335,7 @@ mod tests {
         assert_eq!(picture.cells.iter().flatten().filter(|cell| cell.loss_permille > 0).count(), 32);
     }
 
-    /// Five hundred that all probe each other are more pairs than are remembered.
+    /// Five hundred nodes that all probe each other have more pairs than are stored.
     #[test]
     fn a_node_whose_good_pairs_are_not_remembered_is_not_cut_off() {
         let nodes: Vec<Node> = (0..500).map(node).collect();
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(pairs.filter(|cell| cell.loss_permille > 0).count(), 200, "199 of node 300, and one");
     }
 
-    /// Five hundred of which none reaches any other: more bad pairs than are remembered, and none of them is well.
+    /// Five hundred nodes, of which none reaches any other: more bad pairs than are stored, and no node is well.
     #[test]
     fn bad_pairs_that_are_not_remembered_are_counted_as_bad() {
         let nodes: Vec<Node> = (0..500).map(node).collect();

@@ -1,4 +1,4 @@
-//! What this canary knows of its peers. In: the mesh. Out: JSON, at `/peers` for people and programs, at `/peers?brief` for
+//! This canary's data about its peers. In: the mesh. Out: JSON, at `/peers` for people and programs, at `/peers?brief` for
 //! other canaries.
 
 use std::io::Write;
@@ -34,7 +34,7 @@ struct Page<'a> {
     ready: bool,
     /// Why it is not ready.
     problem: Option<String>,
-    /// The sources of peers and what the canary counts of itself, in words.
+    /// The sources of peers and the canary's own problems, in words.
     checks: Vec<Check>,
     sources: Sources<'a>,
     peers: Peers<'a>,

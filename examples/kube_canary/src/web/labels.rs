@@ -1,11 +1,11 @@
-//! The labels of series of peers. In: the mesh. Out: for each book one piece of text, `{peer_node="a",proto="icmp"`, that each of
-//! its series begins with.
+//! The labels of the series of peers. In: the mesh. Out: a text for each book, `{peer_node="a",proto="icmp"`, with which the
+//! labels of each of its series begin.
 //!
-//! Addresses change with each rollout, and a series that changes its labels is a new one in Prometheus. So a peer is told by its
-//! node, and by its family where that is IPv6. While a pod is replaced its node has two addresses for a while: the one that
-//! is gone gives its series to the other. Where two that are there have one name, addresses are labels.
+//! Addresses change with each rollout, and a series that changes its labels is a new one in Prometheus. So the labels of a peer
+//! are its node, and its family if that is IPv6. While a pod is replaced, its node has two addresses for a while: the series go
+//! from the old address to the new one. If two present peers have the same name, addresses are labels.
 //!
-//! Written anew for each series, the labels took most of a scrape's time, formatting addresses above all.
+//! When the labels were formatted for each series, they took most of a scrape's time, mainly for addresses.
 
 use std::fmt::Write;
 
@@ -13,14 +13,14 @@ use crate::book::Book;
 use crate::mesh::{Entry, Mesh};
 use crate::protocol::Protocol;
 
-/// The labels of all books, in one text that is used again by the next scrape.
+/// The labels of all books, in one text, whose buffer the next scrape uses again.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     text: String,
     ends: Vec<u32>,
-    /// By the place of a peer among [`shown`]: whether it has series, and with its address.
+    /// By the index of a peer in [`shown`]: whether it has series, and whether with its address.
     told: Vec<Told>,
-    /// Of those the places, by name.
+    /// The indices, sorted by name.
     by_name: Vec<u32>,
     with_addresses: bool,
 }
@@ -29,17 +29,17 @@ pub(super) struct Labels {
 enum Told {
     ByName,
     ByAddress,
-    /// Its node's series are another's now.
+    /// No series: another peer now has its node's series.
     Not,
 }
 
 impl Labels {
-    /// With an address in each, or only where it is needed.
+    /// With an address in each label, or only if it is needed.
     pub(super) fn new(with_addresses: bool) -> Self {
         Labels { with_addresses, ..Labels::default() }
     }
 
-    /// Of those peers that have series now.
+    /// Reads the labels of the peers that have series now.
     pub(super) fn read(&mut self, mesh: &Mesh) {
         self.text.clear();
         self.ends.clear();
@@ -47,7 +47,7 @@ impl Labels {
         let told = std::mem::take(&mut self.told);
         for (entry, told, protocol, _) in books(mesh, &told) {
             self.text.push('{');
-            // Until a peer's node is known it is called by its address: an alert must be able to name it.
+            // Until its node is known, a peer's label is its address, so that an alert can name it.
             match &*entry.peer.node {
                 "" => drop(write!(self.text, "peer_node=\"{}\",", entry.peer.address)),
                 node => self.label("peer_node", node),
@@ -65,7 +65,7 @@ impl Labels {
         self.told = told;
     }
 
-    /// Who has series by which labels.
+    /// Decides which peers have series, and by which labels.
     fn tell(&mut self, mesh: &Mesh) {
         self.told.clear();
         self.told.extend(shown(mesh).map(|_| if self.with_addresses { Told::ByAddress } else { Told::ByName }));
@@ -82,7 +82,7 @@ impl Labels {
         self.by_name.sort_unstable_by(|one, other| key(*one).cmp(&key(*other)));
         for same in self.by_name.chunk_by(|one, other| key(*one) == key(*other)).filter(|same| same.len() > 1) {
             let here = same.iter().filter(|place| peers[**place as usize].gone_since.is_none()).count();
-            // Where all are gone the last to go has them.
+            // If all are gone, the last one that went has the series.
             let last = same
                 .iter()
                 .max_by_key(|place| (peers[**place as usize].gone_since, peers[**place as usize].peer.address));
@@ -109,7 +109,7 @@ impl Labels {
                 '\\' => self.text.push_str("\\\\"),
                 '"' => self.text.push_str("\\\""),
                 '\n' => self.text.push_str("\\n"),
-                // No name of a node has these, and not every reader of the page bears them.
+                // No name of a node has control characters, and not every reader of the page accepts them.
                 _ if character.is_control() => self.text.push('\u{fffd}'),
                 _ => self.text.push(character),
             }
@@ -126,7 +126,8 @@ impl Labels {
     }
 }
 
-/// A peer that this canary leaves to others has no series; one that went away keeps them for its time of grace.
+/// The peers with series. A peer that only other canaries probe has none; a peer that went away keeps them for the
+/// grace period.
 fn shown(mesh: &Mesh) -> impl Iterator<Item = &Entry> {
     mesh.entries().map(|(_, entry)| entry).filter(|entry| entry.chosen || entry.gone_since.is_some())
 }

@@ -1,8 +1,8 @@
-//! Where connections wait until they have asked for something. In: connections, of whomever. Out: those that have sent a whole
-//! request, in the order in which they did.
+//! The place where connections wait until they have sent a request. In: connections of any client. Out: those that have sent a
+//! whole request, in this order.
 //!
-//! Only these get one of the server's places: a client that sends its request a byte at a time keeps nobody waiting. Nothing is read
-//! here, so that a connection that waits has no buffer: the kernel is asked what has come, and keeps it.
+//! Only these get one of the server's places, so a client that sends its request a byte at a time does not delay others. Nothing is
+//! read here, so a waiting connection needs no buffer: the bytes are only peeked at, and stay in the kernel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,40 +17,40 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// Connections that wait here; whoever has asked for nothing goes, the oldest first, when there are more.
+/// The most connections that wait here. If there are more, the oldest one without a request is closed.
 const MOST_WAITING: usize = 512;
-/// Connections that have asked, and wait for a place.
+/// The most connections that have sent a request and wait for a place.
 pub(super) const MOST_ASKED: usize = 256;
-/// If the head of a request does not end within this many bytes, it is served before it is complete: its sender had to
-/// send as many bytes for that.
+/// If the head of a request does not end within this many bytes, the connection gets a place before the head is
+/// complete: sending so many bytes has a cost for the client.
 const MOST_PEEKED: usize = 2048;
 /// How long to wait before the next look for room, if all connections here have sent a request.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// One who waits. Its task holds the other end of `end`.
+/// A waiting connection. Its task has the other end of `end`.
 #[derive(Debug)]
 struct Waiting {
     end: oneshot::Sender<()>,
     asked: Arc<AtomicBool>,
 }
 
-/// Those who wait.
+/// The waiting connections.
 #[derive(Debug)]
 pub(super) struct Lobby {
     waiting: VecDeque<Waiting>,
-    /// Where those go who have asked.
+    /// Receives the connections that have sent a request.
     door: mpsc::Sender<TcpStream>,
-    /// For a whole head.
+    /// The longest wait for a whole head.
     patience: Duration,
 }
 
 impl Lobby {
-    /// Empty. Gives those who have asked to `door`.
+    /// An empty lobby. It sends connections with a request to `door`.
     pub(super) fn new(door: mpsc::Sender<TcpStream>, patience: Duration) -> Self {
         Lobby { waiting: VecDeque::new(), door, patience }
     }
 
-    /// Room for one more. Says how many had to go for it.
+    /// Makes room for one more connection. Returns how many were closed for this.
     pub(super) async fn make_room(&mut self) -> u64 {
         let mut cut = 0;
         loop {
@@ -65,7 +65,7 @@ impl Lobby {
         }
     }
 
-    /// Ends the connection that has waited longest of those that have not asked; false where all have.
+    /// Closes the connection that has waited longest without a request. Returns false if all have sent one.
     pub(super) fn cut_oldest(&mut self) -> bool {
         while let Some(at) = self.waiting.iter().position(|waiting| !waiting.asked.load(Ordering::Relaxed)) {
             if self.waiting.remove(at).is_some_and(|waiting| waiting.end.send(()).is_ok()) {
@@ -75,7 +75,7 @@ impl Lobby {
         false
     }
 
-    /// One more waits.
+    /// Adds a connection.
     pub(super) fn enter(&mut self, stream: TcpStream) {
         let (end, ended) = oneshot::channel();
         let asked = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,7 @@ impl Lobby {
             let pass = async {
                 if let Ok(Ok(true)) = timeout(patience, has_asked(&stream)).await {
                     asked.store(true, Ordering::Relaxed);
-                    // It fails where the server ends, which is this connection's end, too.
+                    // It fails only when the server ends, which also ends this connection.
                     let _ = door.send(stream).await;
                 }
             };
@@ -98,13 +98,14 @@ impl Lobby {
     }
 }
 
-/// Waits until there is a whole head, or what must be answered without; false where the client is gone.
+/// Waits until there is a whole head, or so many bytes that it must be answered without. Returns false if the client
+/// has closed.
 async fn has_asked(stream: &TcpStream) -> io::Result<bool> {
     loop {
-        // Before the look: what comes after it makes it ready again.
+        // Cleared before the peek: bytes that come later make the socket ready again.
         let ready = stream.ready(Interest::READABLE).await?;
         let look = || match peek(stream)? {
-            // No more will come: whoever reads it finds out.
+            // No more bytes will come; the server notices this when it reads.
             None if ready.is_read_closed() => Ok(true),
             None => Err(io::ErrorKind::WouldBlock.into()),
             Some(asked) => Ok(asked),
@@ -116,7 +117,7 @@ async fn has_asked(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// True with a whole head, false where the other side has closed without one, none where more is to come.
+/// True with a whole head; false if the other side has closed without one; `None` if more must come.
 fn peek(stream: &TcpStream) -> io::Result<Option<bool>> {
     let mut bytes = [MaybeUninit::<u8>::uninit(); MOST_PEEKED];
     let length = SockRef::from(stream).peek(&mut bytes)?;
@@ -137,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a client that does this has asked; none is "not yet".
+    /// Whether a client that does this has sent a request; `None` means not yet.
     fn asked(client: impl FnOnce(&mut std::net::TcpStream)) -> Option<bool> {
         asked_within(Duration::from_secs(60), client)
     }

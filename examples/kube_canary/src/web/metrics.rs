@@ -1,4 +1,4 @@
-//! The canary's metrics of itself. In: the mesh, read anew at each scrape. Out: series, through an encoder of
+//! The canary's metrics about itself. In: the mesh, read anew at each scrape. Out: series, through an encoder of
 //! prometheus-client. Those of its peers are in [`super::series`].
 
 use std::fmt;
@@ -41,7 +41,7 @@ impl MeshCollector {
         for (state, peers) in [("known", here().count()), ("probed", probed().count()), ("up", up)] {
             gauge(&mut family, &[("state", state)], peers as f64)?;
         }
-        // Those that take new pods have no series: there may be a thousand of them.
+        // Peers on nodes that take new pods have no series here, because there may be a thousand of them.
         let help = "Peers on nodes that take no new pods: that they go away is no alarm";
         let mut family = encoder.encode_descriptor("kube_canary_peer_cordoned", help, None, Gauge)?;
         let mut nodes: Vec<&str> = here().filter(|entry| entry.peer.cordoned).map(|entry| &*entry.peer.node).collect();
@@ -131,7 +131,7 @@ impl MeshCollector {
         Ok(())
     }
 
-    /// Those that the flags name.
+    /// The targets of the flags.
     fn targets(tallies: &Tallies, encoder: &mut DescriptorEncoder) -> fmt::Result {
         if tallies.targets.is_empty() {
             return Ok(());

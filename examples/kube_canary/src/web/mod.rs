@@ -2,8 +2,8 @@
 //! health, JSON and a page.
 //!
 //! Memory is bounded by design. The number of connections is limited, and each has a small buffer. Pages have a budget,
-//! and a page takes from it what it grows by. A slow reader's page answers other requests for a while; a client that
-//! reads too slowly is dropped.
+//! and a page takes from it what it grows by. For a while, the page of a slow reader is also sent to other requests. A
+//! client that reads too slowly is dropped.
 
 mod brief;
 mod budget;

@@ -1,12 +1,12 @@
-//! What a client can read. In: its `Accept` and `Accept-Encoding`. Out: a format, and whether to gzip.
+//! The formats that a client accepts. In: its `Accept` and `Accept-Encoding`. Out: a format, and whether to gzip.
 
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
 
 use super::exposition::Format;
 
-/// OpenMetrics where the client likes it at least as much as plain text; a client that says nothing gets plain text. Messages for who
-/// likes them best, where there are native histograms.
+/// OpenMetrics if the client prefers it to plain text or ranks both equally. A client without a preference gets plain text. Protobuf
+/// messages if the client prefers them and there are native histograms.
 pub(super) fn format(headers: &HeaderMap, native: bool) -> Format {
     let (mut open, mut classic, mut messages) = (0.0_f32, 0.0_f32, 0.0_f32);
     for (name, quality) in offers(headers, &ACCEPT) {

@@ -1,8 +1,8 @@
 //! The page at `/`. In: nothing. Out: HTML whose script fetches `/peers` and `/mesh`, and what a browser may do with it.
 
-/// Everything in one: no asset is fetched from anywhere.
+/// Everything is in one file: no other file is fetched.
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// Only the page's own style and script run; names of nodes come from other canaries, and are shown as text.
+/// Only the page's own style and script are allowed. Names of nodes come from other canaries, and are shown as text.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                                  img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

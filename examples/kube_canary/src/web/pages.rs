@@ -1,5 +1,5 @@
-//! The pages that are read. In: something that writes a page. Out: bytes that many clients can hold at once, and whose buffer
-//! comes back when the last of them is done; or why there are none, where pages that are still read leave no room.
+//! The pages that clients read. In: a function that writes a page. Out: bytes that many clients can share, and whose buffer
+//! is returned when the last client is done. If pages that are still read leave no room, the result is a refusal.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -10,31 +10,33 @@ use super::budget::{Budget, Share};
 use super::exposition::Format;
 use super::press::{Press, Refusal};
 
-/// A buffer up to this size is kept for the next page; a larger one goes back to the system, since whoever wants a large
-/// mesh ungzipped is rather a person, once, than Prometheus, every minute.
+/// A buffer up to this size is kept for the next page. A larger one goes back to the system: a request for a large page
+/// without gzip comes once from a person, and not every minute from Prometheus.
 const KEPT: usize = 256 * 1024;
 
 /// The number of buffers that are kept.
 const SPARE: usize = 2;
 
-/// A page that is still being sent also answers other requests until it is this old: requests that come together share
-/// one.
+/// A page that is still being sent is also used for other requests until it is this old, so that simultaneous requests
+/// share one page.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// The same where memory is scarce. Not longer: a scraper that gets old counters sees neither loss nor an error.
+/// The same if memory is scarce. It is not longer, because a scraper that gets old counters sees neither loss nor an
+/// error.
 const STALE: Duration = Duration::from_secs(3);
 
 /// The most bytes of plain metrics: a thousand peers by one protocol are 3 MB, by four 9 MB and more, as long as their names are.
 ///
-/// The three budgets, what 64 sockets keep and what a thousand peers need are together less than the limit in
+/// The three budgets, the memory of 64 sockets and that of a thousand peers are together less than the limit in
 /// `deploy/base/daemonset.yaml`, which `tests/it/hardship.rs` measures.
 const PLAIN: usize = 10 << 20;
-/// Of plain JSON: a thousand peers by four protocols are 2 MB.
+/// The most bytes of plain JSON: a thousand peers by four protocols are 2 MB.
 const JSON: usize = 3 << 20;
-/// Of all that is gzipped: those who read plain pages slowly must not keep Prometheus out.
+/// The most bytes of gzipped pages. They have a separate budget, so that slow readers of plain pages do not block
+/// Prometheus.
 const GZIPPED: usize = 2 << 20;
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Metrics(Format),
@@ -44,10 +46,10 @@ pub(super) enum Kind {
     Health,
 }
 
-/// Makes pages, and knows which are still read.
+/// Makes pages, and tracks which are still read.
 #[derive(Debug)]
 pub(super) struct Pages {
-    /// One for each thread that serves, so that none waits for another's compressor.
+    /// A press for each serving thread, so that no thread waits for another one's compressor.
     presses: Box<[Mutex<Press>]>,
     shelf: Arc<Mutex<Shelf>>,
     plain: Arc<Budget>,
@@ -74,7 +76,7 @@ struct Live {
 struct Page {
     text: Vec<u8>,
     shelf: Arc<Mutex<Shelf>>,
-    /// Given back when the text is gone.
+    /// Returned to the budget after the text is freed.
     _share: Option<Share>,
 }
 
@@ -92,7 +94,7 @@ impl Drop for Page {
         let text = std::mem::take(&mut self.text);
         if text.capacity() > KEPT {
             drop(text);
-            // glibc keeps what was freed at the end of its heap, up to twice the largest block that it ever gave back.
+            // glibc keeps freed memory at the end of its heap, up to twice the largest block that it ever gave back.
             let _ = allocanary::tuning::purge();
             return;
         }
@@ -104,14 +106,15 @@ impl Drop for Page {
 }
 
 impl Pages {
-    /// For so many threads.
+    /// For this number of threads.
     pub(super) fn new(threads: usize) -> Self {
         let presses = (0..threads.max(1)).map(|_| Mutex::new(Press::new())).collect();
         let budget = Budget::new;
         Pages { presses, shelf: Arc::default(), plain: budget(PLAIN), json: budget(JSON), gzipped: budget(GZIPPED) }
     }
 
-    /// A page of that kind: one that somebody else still reads and that is fresh enough, or a new one that `write` writes.
+    /// A page of this kind: one that another client still reads and that is fresh enough, or a new one that `write`
+    /// writes.
     pub(super) fn get(&self, kind: Kind, gzip: bool, write: impl FnOnce(&mut Press)) -> Result<Bytes, Refusal> {
         let budget = match (gzip, kind) {
             (true, _) => &self.gzipped,
@@ -155,7 +158,7 @@ impl Shelf {
     }
 }
 
-/// A page that panicked half-way is begun anew by the next.
+/// After a panic in the middle of a page, the next page begins again.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -176,7 +179,7 @@ mod tests {
         })
     }
 
-    /// Why; a test that fails shows no page.
+    /// The refusal alone, so that a failing test does not print a page.
     fn refusal(page: Result<Bytes, Refusal>) -> Option<Refusal> {
         page.err()
     }

@@ -1,4 +1,4 @@
-//! Where a page is made. In: pieces of text, thousands of them. Out: one buffer, as it is or gzipped.
+//! Makes a page. In: thousands of pieces of text. Out: one buffer, plain or gzipped.
 //!
 //! A gzipped page is compressed as it is written, so that the whole text, ten to twenty times as large, is never in memory.
 
@@ -8,7 +8,7 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::budget::{Budget, Share};
 
-/// Text waits here until there is enough of it to be worth a call of the compressor.
+/// Text is collected up to this size before a call of the compressor.
 const STAGING: usize = 16 * 1024;
 
 /// The compressor looks back so far: 2 to the power of this, in bytes. Lines repeat the lines just before them, and the
@@ -21,25 +21,26 @@ pub(super) struct Press {
     staging: Vec<u8>,
     out: Vec<u8>,
     gzip: bool,
-    /// What this page has of the memory of all; none between pages.
+    /// This page's share of the budget; `None` between pages.
     share: Option<Share>,
-    /// The bytes that it would have, had there been room for all.
+    /// The size that the page would have with enough room.
     length: usize,
-    /// There was not.
+    /// Whether there was not enough room.
     over: bool,
 }
 
-/// A page that there was no room for.
+/// The reason why there was no room for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Others have the room, for now.
+    /// Other pages have the room at the moment.
     Crowded,
-    /// It is larger than all the room that there is.
+    /// It is larger than the whole budget.
     TooLarge,
 }
 
 impl Press {
-    /// All memory that it will ever need is taken and touched now: a first scrape must not look like a leak.
+    /// All memory that it will ever need is allocated and touched now, so that a first scrape does not look like a
+    /// leak.
     pub(super) fn new() -> Self {
         let mut press = Press {
             // 1 is the fastest level: a page shrinks to a tenth at any.
@@ -60,7 +61,7 @@ impl Press {
         press
     }
 
-    /// A page begins, in that buffer; it may grow as far as its share of a budget can.
+    /// Begins a page in this buffer. It may grow as far as its share of the budget can.
     pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>, share: Share) {
         (self.gzip, self.share, self.length, self.over) = (gzip, Some(share), 0, false);
         self.out = out;
@@ -92,7 +93,7 @@ impl Press {
         }
     }
 
-    /// The page is done: its buffer and what it holds of the budget, or why there is none.
+    /// Ends the page. Returns its buffer and its share of the budget, or the reason why there is none.
     pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Option<Share>), Refusal> {
         let staging = std::mem::take(&mut self.staging);
         self.pass(&staging, FlushCompress::Finish);
@@ -102,7 +103,7 @@ impl Press {
             return Ok((out, share));
         }
         drop(out);
-        // What the page had is free again for the system before it is for other pages.
+        // The page's memory goes back to the system before other pages may use its share.
         let _ = allocanary::tuning::purge();
         match share {
             Some(share) if share.can_never_be(self.length) => Err(Refusal::TooLarge),
@@ -132,7 +133,7 @@ impl Press {
                 self.out.reserve(STAGING / 2);
             }
             let (before, length) = (self.compress.total_in(), self.out.len());
-            // The stream is valid from `reset` on and there is room: the compressor has nothing to complain of.
+            // The stream is valid after `reset` and there is room, so the compressor returns no error.
             let status = self.compress.compress_vec(text, &mut self.out, flush).unwrap_or(Status::StreamEnd);
             text = &text[(self.compress.total_in() - before) as usize..];
             self.length += self.out.len() - length;
@@ -141,7 +142,8 @@ impl Press {
                 _ => text.is_empty() && self.out.len() < self.out.capacity(),
             };
             if !self.may_have(self.length) {
-                // To the end, for nobody: a compressor that is reset within a block begins the next page within it.
+                // The stream is finished although nobody reads it: a compressor that is reset within a block would
+                // begin the next page within it.
                 self.out.clear();
             }
             if done {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        // The same values each time: a test that fails by a draw would stop a change that is not at fault.
+        // The same values each time, so that a random draw does not stop an unrelated change.
         #![proptest_config(ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
         #[test]
         fn what_goes_in_comes_out(pieces in prop::collection::vec((any::<u64>(), 0..40_000usize), 0..12)) {
@@ -195,7 +197,7 @@ mod tests {
                 press.start(gzip, Vec::new(), Budget::new(usize::MAX).share());
                 for (seed, length) in &pieces {
                     let mut rng = allocanary_kernel::rng::Rng::new(*seed);
-                    // Half of it noise, half of it the same line again.
+                    // Half random bytes, half a repeated line.
                     let piece: Vec<u8> = (0..*length).map(|at| if at % 97 < 48 { rng.next() as u8 } else { at as u8 }).collect();
                     press.put(&piece);
                     wanted.extend_from_slice(&piece);

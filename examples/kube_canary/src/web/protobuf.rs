@@ -1,8 +1,8 @@
-//! Prometheus' protobuf format, which alone has native histograms. In: a family of metrics as lines of text. Out: one message of the
-//! type `io.prometheus.client.MetricFamily`, with its length before it.
+//! Prometheus' protobuf format, the only one with native histograms. In: a family of metrics as lines of text. Out: one message of
+//! the type `io.prometheus.client.MetricFamily`, with its length before it.
 //!
-//! Everything else writes text, and goes on to do so: a family is collected, and written anew when the next begins. The messages are small
-//! and their fields few, so that a generator of code and its library would be more than what stands here.
+//! All other code writes text. The lines of a family are collected here, and converted when the next family begins. The messages are small
+//! and have few fields, so a code generator and its library would be more than this code.
 
 use crate::native::{Native, SCHEMA};
 
@@ -14,7 +14,7 @@ pub(super) struct Family {
     kind: String,
     /// Whole metrics, encoded.
     metrics: Vec<u8>,
-    /// The metric of which lines come, and its labels as they stand in the text.
+    /// The present metric, and its labels as in the text.
     open: Option<(String, Parts)>,
 }
 
@@ -117,7 +117,7 @@ impl Family {
         bytes(&mut self.metrics, 4, &metric);
     }
 
-    /// The message, with its length before it; nothing where there is no metric.
+    /// Writes the message, with its length before it; nothing if there is no metric.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.close();
         out.clear();
@@ -142,7 +142,7 @@ impl Family {
     }
 }
 
-/// Labels without the bound or the quantile, and that.
+/// Splits labels into the bound or the quantile, and the other labels.
 fn step(labels: &str) -> (Option<f64>, String) {
     for key in ["le=\"", "quantile=\""] {
         let begin = if labels.starts_with(key) { Some(0) } else { labels.rfind(&format!(",{key}")).map(|at| at + 1) };

@@ -1,8 +1,7 @@
-//! The web server's threads, when nobody asks any more. In: requests. Out: each thread gives back the memory that it keeps, once,
-//! until there is work again.
+//! Idle threads of the web server. In: requests. Out: after the last request each thread gives its unused memory back, once.
 //!
-//! A thread keeps freed memory in its cache and its arena, and pages of its stack: no call of another thread returns them. It does
-//! so itself, in a task that it runs while it would wait.
+//! A thread keeps freed memory in its cache and its arena, and pages of its stack. Another thread cannot return these. So each
+//! thread does this itself, in a task that it runs instead of waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,12 +10,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Without a request for so long the threads are idle. Scrapes come seconds apart, and those of one crowd follow each other.
+/// After this time without a request the threads count as idle. Scrapes come seconds apart, and those of one crowd follow
+/// each other.
 const QUIET: Duration = Duration::from_millis(200);
-/// The longest that a thread waits for the others, so that each gets one of the tasks. A request that comes then waits too.
+/// The longest time for which a thread waits for the others, so that each thread gets one of the tasks. A request that
+/// comes during this time waits too.
 const MEETING: Duration = Duration::from_millis(20);
 
-/// Tells requests from none.
+/// Notices whether there are requests.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     requests: AtomicU64,
@@ -24,17 +25,18 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// There is work.
+    /// Notes a request.
     pub(super) fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.came.notify_one();
     }
 
-    /// Has each of the runtime's threads call `give_back` when requests have come and come no more. Never ends.
+    /// Lets each of the runtime's threads call `give_back` when there were requests and no more come. Never ends.
     pub(super) async fn follow(&self, threads: usize, give_back: fn()) {
         let mut done = 0;
         loop {
-            // No timer runs while nobody asks: a canary sleeps for most of its life. A notice may be of requests that are done.
+            // No timer runs without requests, because a canary sleeps most of the time. A notification may be for requests that
+            // are already handled.
             while self.requests.load(Ordering::Relaxed) == done {
                 self.came.notified().await;
             }
@@ -58,7 +60,7 @@ impl Quiet {
     }
 }
 
-/// Waits until all threads are here: one that waits takes no second task.
+/// Waits until all threads are here: a waiting thread cannot take a second task.
 fn meet((here, came): &(Mutex<usize>, Condvar), threads: usize) {
     let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
     *here += 1;

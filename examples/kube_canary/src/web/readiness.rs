@@ -1,4 +1,4 @@
-//! Whether the canary is ready. In: the mesh and the time since its start. Out: yes, or why not.
+//! Whether the canary is ready. In: the mesh and the time since its start. Out: ready, or the reason why not.
 
 use std::time::Duration;
 

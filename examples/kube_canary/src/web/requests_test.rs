@@ -1,4 +1,4 @@
-//! Requests as nobody would write them: noise, and good ones in pieces.
+//! Unusual requests: random bytes, and valid requests in pieces.
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,7 +8,7 @@ use crate::histogram::Bounds;
 use crate::mesh::Mesh;
 use allocanary_testing::fuzz::holds;
 
-/// What a server answers on one connection to what comes in pieces, after which nothing comes.
+/// The server's answer on one connection to these pieces, after which the client sends nothing.
 fn exchange() -> impl Fn(&[&[u8]]) -> Vec<u8> {
     let options = Options { listen: "127.0.0.1:0".parse().unwrap(), ..Options::default() };
     let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));

@@ -1,4 +1,4 @@
-//! What is where. In: a request. Out: its answer.
+//! The routes of the web server. In: a request. Out: its answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ const HERE: &str = "There is:\n  /         the mesh, to look at\n  /metrics  for
 const TOO_LARGE: &str = "This page is larger than the memory set aside for pages. Ask for gzip (curl --compressed), or have fewer \
                          series: --series basic, one --protocol, or --peers-max.\n";
 
-/// All that the answers are made from.
+/// The data for the answers.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) mesh: Shared,
@@ -52,9 +52,9 @@ pub(super) struct Site {
     /// Whether peers have native histograms.
     pub(super) native: bool,
     pub(super) labels: Mutex<Labels>,
-    /// Whether it was said that the series of all peers are too many.
+    /// Whether the message that the series of all peers are too many was written.
     pub(super) said_too_large: AtomicBool,
-    /// Who waits for the end of requests.
+    /// Notified of requests, for the task that waits for idle threads.
     pub(super) quiet: Quiet,
     /// By the canary's clock.
     pub(super) started_ns: u64,
@@ -63,7 +63,7 @@ pub(super) struct Site {
 type Answer = Response<Full<Bytes>>;
 
 impl Site {
-    /// Answers a request of which the head was read.
+    /// Answers a request whose head was read.
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Answer {
         self.quiet.request();
         let headers = request.headers();
@@ -87,7 +87,7 @@ impl Site {
                 answer
             }
             ("/readyz", _) => match self.ready() {
-                // A source that fails is no reason to leave a service whose peers are known; it is one to say so.
+                // If a source fails and the peers are known, the canary stays ready, but reports the failure.
                 Ok(()) => {
                     let checks = sources(&self.mesh.lock().tallies);
                     let failing = checks.into_iter().filter(|check| !check.ok).map(|check| check.says + "\n");
@@ -137,8 +137,8 @@ impl Site {
         let (format, gzip) = (negotiation::format(headers, self.native), negotiation::gzip(headers));
         let mut page = self.metrics_page(format, gzip, true);
         if matches!(page, Err(Refusal::TooLarge)) && gzip {
-            // Who asks without gzip can ask with it. Who does so already gets what there is room for: that peers are
-            // too many is better known than an error for ever.
+            // A client without gzip can repeat the request with gzip. A client with gzip gets the page without the
+            // series of peers: the information that there are too many is better than a permanent error.
             let known = {
                 let mut mesh = self.mesh.lock();
                 mesh.tallies.pages_without_peers += 1;
@@ -159,7 +159,7 @@ impl Site {
         self.pages.get(Kind::Metrics(format), gzip, |press| {
             let mut exposition = Exposition::new(press, format);
             if with_peers {
-                // One lock for all peers: what adds up does so in every scrape.
+                // One lock for all peers, so that the sums agree in every scrape.
                 let (mesh, mut labels) = (self.mesh.lock(), self.labels.lock().unwrap_or_else(PoisonError::into_inner));
                 labels.read(&mesh);
                 series::write(&mut exposition, &mesh, &labels, self.series);
@@ -193,7 +193,7 @@ impl Site {
                 let why =
                     "other pages are still being read and there is no room for one more; come again, or ask for gzip\n";
                 let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, why);
-                // By then those that read so slowly now are dropped; others may have come.
+                // By then the present slow readers are dropped, although others may have come.
                 answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(PATIENCE.as_secs()));
                 answer
             }
@@ -201,7 +201,7 @@ impl Site {
         }
     }
 
-    /// Renders metrics once, so that what a scrape allocates is there before the first.
+    /// Renders metrics once, so that the memory of a scrape is allocated before the first one.
     pub(super) fn warm(&self) {
         for format in [Format::Classic, Format::OpenMetrics] {
             let mut headers = HeaderMap::new();

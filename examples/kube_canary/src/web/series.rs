@@ -1,12 +1,13 @@
-//! The series of peers. In: the books. Out: lines of text. Of the basic ones a peer has 5 under each protocol, and two quantiles
-//! under the first. Of all there are 25 under a protocol: 12 buckets, sum and count of its round trips, and 11 more; 16 with
-//! quantiles in place of buckets. Where a connection is the beginning of a probe, sum and count of those are two more.
+//! The series of peers. In: the books. Out: lines of text. With basic series a peer has 5 for each protocol, and two quantiles
+//! for the first one. With all series there are 25 for a protocol: 12 buckets, sum and count of the round trips, and 11 more; 16
+//! with quantiles instead of buckets. If a probe begins with a connection, sum and count of the connection times are two more.
 //!
-//! All that counts is there from the first probe on, at 0: Prometheus' `rate` does not see a counter's step from "absent"
-//! to 1, and a first lost packet is what a canary is for. What may be absent is said so below.
+//! All counters are present from the first probe on, at 0: Prometheus' `rate` does not see the step of a counter from
+//! "absent" to 1, and a canary must show the first lost packet. The series that may be absent are named below.
 //!
-//! These lines are not written by prometheus-client, as all others are: it writes each in some twenty pieces, of which six
-//! suffice, and a thousand peers' 25,000 lines took it 9 ms. Names, help and types still pass through [`Exposition`].
+//! These lines are written here and not by prometheus-client, which writes all others. It writes each line in some twenty
+//! pieces, where six are enough, and took 9 ms for the 25,000 lines of a thousand peers. Names, help and types still pass
+//! through [`Exposition`].
 
 use std::fmt::Write;
 
@@ -47,8 +48,8 @@ const COUNTS: [Count; 4] = [
     ("kube_canary_duplicates", "Answers to probes that were answered already", Book::duplicates),
 ];
 
-/// Those that are absent where nobody knows: up before the first probe is decided and of a peer that went away, the rest
-/// before the first reply or where the socket does not say.
+/// The gauges that are absent if they are not known. `up` is absent before the first probe is decided, and for a peer
+/// that went away. The others are absent before the first reply, or if the socket does not give the value.
 const LEVELS: [Level; 4] = [
     ("kube_canary_in_flight", "Probes neither answered nor lost yet", "", |_, book| Some(book.in_flight().into())),
     (UP, "Whether the latest decided probe was answered", "", |entry, book| {
@@ -147,7 +148,8 @@ fn latest_round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
     }
 }
 
-/// Every reply had one connection, where its protocol begins with one. A TCP probe's is its round trip already.
+/// Every reply has one connection time, if its protocol begins with a connection. For a TCP probe the connection is
+/// already the round trip.
 fn connections(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
     let mut books = labels.of(mesh).filter(|(_, protocol, ..)| protocol.connects_first()).peekable();
     if books.peek().is_none() {

@@ -1,5 +1,5 @@
-//! Listens and serves. In: connections, of whomever. Out: at most [`MOST_OPEN`] of them at a time that have sent a whole request, each
-//! bounded in time.
+//! Listens and serves. In: connections of any client. Out: answers, for at most [`MOST_OPEN`] connections at a time that have sent a
+//! whole request, each with a limit of time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -37,22 +37,23 @@ use crate::options::Options;
 
 /// Connections served at a time; more wait in the [`Lobby`], and then in the kernel's queue.
 const MOST_OPEN: usize = 64;
-/// Once all are taken the oldest has to go, if it had this long. Where more have asked than there are places it is less, so that
-/// nobody waits for much longer than this: a crowd that reads slowly must not keep Prometheus out.
+/// When all places are taken, the oldest connection is closed once it had this time. If more connections wait than there are
+/// places, it gets less time, so that no client waits for much longer than this: a crowd of slow readers must not block
+/// Prometheus.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
-/// Up to this many connections are no crowd: Prometheus, its twin, and a person who looks. The memory that a crowd
-/// needed is given back when it has gone.
+/// Up to this many connections are not a crowd: Prometheus, its replica, and a person. The memory that a crowd needed
+/// is given back when the crowd has gone.
 const FEW: usize = 3;
-/// Connections that the kernel completes and keeps for us.
+/// The connections that wait in the kernel's queue.
 const BACKLOG: i32 = 1024;
-/// What the kernel keeps of an answer for a client that has not taken it, half of what it counts: it is charged to the
-/// container's memory, and left to itself is megabytes for each connection.
+/// The size of a connection's send buffer; the kernel counts twice this size. The buffer is charged to the container's
+/// memory, and without a limit it grows to megabytes for each connection.
 const SEND_BUFFER: usize = 64 * 1024;
-/// For the head of a request, and for the next one on a connection that is kept.
+/// The time for the head of a request, and for the next request on a kept connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The most bytes of a head. hyper answers 431 to more, and takes no smaller buffer.
 const MOST_HEAD: usize = 8192;
-/// After the system refused a connection for want of file descriptors or memory.
+/// The pause after the system refused a connection for lack of file descriptors or memory.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// A web server that has its port.
@@ -61,7 +62,7 @@ pub struct Server {
     listener: StdListener,
     site: Arc<Site>,
     threads: usize,
-    /// Threads that wait give back their memory.
+    /// Whether waiting threads give their memory back.
     give_back: bool,
 }
 
@@ -73,7 +74,8 @@ impl Server {
         let peer_port = options.port_of_peers(listener.local_addr().map_err(port)?.port());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone(), &options.node)));
-        // By the scrape itself: one arena is added up in microseconds, and a thread would be a tenth of our memory.
+        // The scrape itself adds up the statistics: one arena takes microseconds, and a thread would need a tenth of
+        // our memory.
         let allocator = allocanary::metrics::AllocatorCollector::new().with_refresh(Duration::ZERO);
         registry.register_collector(Box::new(allocator));
         let node = options.node.clone();
@@ -101,12 +103,12 @@ impl Server {
         Ok(Server { listener, site: Arc::new(site), threads, give_back })
     }
 
-    /// Where it listens: where port 0 was asked for, the port that the system chose.
+    /// The address at which it listens, with the port that the system chose if the option is 0.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until it is dropped; ends only where the system takes the listening socket away.
+    /// Serves until it is dropped. Ends only if the listening socket fails.
     pub async fn run(self) -> Result<()> {
         let Server { listener, site, threads, give_back } = self;
         if threads == 0 {
@@ -137,7 +139,7 @@ fn joined(outcome: std::result::Result<Result<()>, JoinError>) -> Result<()> {
     match outcome.map_err(JoinError::try_into_panic) {
         Ok(outcome) => outcome,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // Nobody else has the runtime that could end it.
+        // Only this server has the runtime, so nothing else can end it.
         Err(Err(cancelled)) => Err(Error::System { what: "serving HTTP", error: cancelled.into() }),
     }
 }
@@ -153,7 +155,7 @@ impl Drop for Threads {
     }
 }
 
-/// A host without IPv6 has no `[::]`, which is the default: there it is all of IPv4.
+/// The default is `[::]`. A host without IPv6 does not have it; then the server listens on all IPv4 addresses.
 fn listen(address: SocketAddr) -> std::io::Result<StdListener> {
     let no_ipv6 =
         |error: &std::io::Error| matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
@@ -172,14 +174,14 @@ fn listen_at(address: SocketAddr) -> std::io::Result<StdListener> {
         // `[::]` takes IPv4 as well, whatever the node's default is.
         socket.set_only_v6(false)?;
     }
-    // Connections have what the socket had that they came by.
+    // Connections inherit the buffer size of the listening socket.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// An open connection: since when, and how to end it. Closed from the other side once the connection is over.
+/// An open connection: its start, and a handle to end it. The handle is closed once the connection has ended.
 struct Open {
     since: Instant,
     end: oneshot::Sender<()>,
@@ -199,7 +201,7 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
 /// Accepts connections for ever. Each waits in the lobby until it has sent a request. If the system has no descriptor
 /// for one more, the oldest connection without a request is closed; if all have sent one, `crowded` is notified.
 async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: &Site) -> Infallible {
-    // Since the last connection that was accepted one was cut for want of descriptors.
+    // Whether a connection was closed for lack of descriptors since the last one was accepted.
     let mut has_cut = false;
     loop {
         let cut = lobby.make_room().await;
@@ -210,13 +212,14 @@ async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: 
             Ok((stream, _)) => {
                 has_cut = false;
                 lobby.enter(stream);
-                // Its task looks, and one that is cut closes, before the next is accepted: there may be thousands.
+                // Lets the tasks of new and of closed connections run before the next one is accepted: there may be
+                // thousands.
                 tokio::task::yield_now().await;
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(_) => {
-                // One that is cut is one descriptor: where that is no help, as where the whole system has none, the next would be
-                // none either.
+                // Closing a connection frees one descriptor. If this does not help, because the whole system has none left,
+                // closing another one would not help either.
                 if !std::mem::replace(&mut has_cut, true) {
                     match lobby.cut_oldest() {
                         true => site.mesh.lock().tallies.connections_refused += 1,
@@ -229,7 +232,7 @@ async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: 
     }
 }
 
-/// Gives those who have asked a place each, for as long as there are some to come.
+/// Gives a place to each connection that has sent a request.
 async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Arc<Site>) {
     let room = Arc::new(Semaphore::new(MOST_OPEN));
     let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
@@ -260,7 +263,8 @@ async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Ar
                 _ = ended => {}
             }
             drop(permit);
-            // Each of the last few to go gives back what it had, and the last but one ends it: one that stays is Prometheus'.
+            // When only a few connections are left, memory is given back after each that ends. The crowd has ended when one
+            // is left, which is Prometheus'.
             let open = MOST_OPEN - room.available_permits();
             if open <= FEW && crowd.fetch_and(open > 1, Ordering::Relaxed) {
                 let _ = allocanary::tuning::purge();
@@ -292,20 +296,20 @@ async fn cut_oldest(open: &mut VecDeque<Open>, site: &Site) {
     }
 }
 
-/// The client went away before it was accepted; the next may be well.
+/// The client closed before it was accepted; the next connection may be fine.
 fn is_of_one_connection(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
 async fn connection(stream: TcpStream, site: Arc<Site>) {
-    // A page is written whole: nothing is gained by waiting for more.
+    // A page is written as a whole, so waiting for more data gains nothing.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let site = site.clone();
         async move { Ok::<_, Infallible>(site.answer(request).await) }
     });
-    // What goes wrong with one client is that client's own.
+    // An error of one client's connection concerns only this client.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)

@@ -1,8 +1,8 @@
-//! What the picture of the mesh says, in words. In: what each canary sees of its peers. Out: sentences, the worst first.
+//! The verdict on the mesh, in words. In: each canary's view of its peers. Out: sentences, the worst first.
 //!
-//! The rule is the one of `deploy/monitoring/rules.yaml`: a node that more than half of its probers (and at least two) find bad is a bad
-//! peer, one that finds more than half of its peers bad is a bad source, and what neither explains is a bad pair. A node is not blamed
-//! by those that find everybody bad, nor a source by peers that everybody finds bad.
+//! The rule is that of `deploy/monitoring/rules.yaml`. A node that more than half of its probers (and at least two) find bad is a bad
+//! peer. A node that finds more than half of its peers bad is a bad source. A pair that neither explains is a bad pair. Canaries that
+//! find all peers bad do not count against a peer, and peers that all canaries find bad do not count against a source.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde::Serialize;
 
 use super::brief::Sight;
 
-/// One of 64 probes that is lost is no fault, two are.
+/// One lost probe of 64 is not a fault, two are.
 const BAD_PERMILLE: u16 = 20;
 const SLOW_US: u32 = 100_000;
-/// Sentences. More are counted.
+/// The most sentences. Further ones are only counted.
 const MOST_SAID: usize = 8;
-/// The most bad pairs without a bad node that get sentences of their own. Instead of more, one sentence counts all bad
+/// The most bad pairs without a bad node that get separate sentences. If there are more, one sentence counts all bad
 /// paths.
 const MOST_PAIRS: usize = 20;
 
-/// What one sees of another, by their places among the nodes.
+/// One node's view of another, by their indices among the nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) from: u16,
@@ -45,7 +45,7 @@ impl Edge {
         }
     }
 
-    /// Whether an alert could be of it.
+    /// Whether it could raise an alert.
     pub(super) fn is_bad(&self) -> bool {
         self.fault().is_some()
     }
@@ -60,7 +60,7 @@ pub(super) struct Health {
     pub(super) says: Vec<String>,
 }
 
-/// Bad ones of all, of one side of a node.
+/// The bad pairs and all pairs, as one side of a node.
 #[derive(Clone, Copy, Default)]
 struct Side {
     all: u32,
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// Pairs of a node that are well and that nobody remembers: as the one that probes, and as the one that is probed.
+/// The number of a node's good pairs that are not stored: as the probing node, and as the probed node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Well {
     pub(super) from: u32,
@@ -121,7 +121,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: u
 }
 
 fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], findings: &mut Vec<(Fault, u32, String)>) {
-    // What is down is not lossy or slow as well, but it is one of all.
+    // A pair that is down does not count as lossy or slow, but it counts among all pairs.
     let is_bad = |edge: &&Edge| edge.fault() == Some(fault);
     if !edges.iter().any(|edge| is_bad(&edge)) {
         return;
@@ -179,7 +179,7 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], finding
     }
 }
 
-/// One node has it: as the one that probes, as the one that is probed, or both.
+/// A fault of one node: as the probing node, as the probed node, or both.
 fn node(fault: Fault, name: &str, (source, peer): (bool, bool), (out, into): (&Side, &Side)) -> String {
     let loss = |side: &Side| share(side.permille.into(), side.bad.into());
     let slow = |side: &Side| time(side.slowest_us);
@@ -212,7 +212,7 @@ fn reached(side: &Side) -> String {
     }
 }
 
-/// A link has it, one way or both.
+/// A fault of a link, in one direction or both.
 fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> String {
     let (from, to) = if ways[0].is_some() { (one, other) } else { (other, one) };
     let both = ways[0].is_some() && ways[1].is_some();
@@ -244,7 +244,7 @@ fn capital(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// What all names end with, from a dot on: the domain of a cloud's nodes.
+/// The common ending of all names, from a dot on, such as the domain of a cloud's nodes.
 pub(super) fn ending<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first().filter(|(_, rest)| !rest.is_empty()) else { return "" };
     if first.parse::<std::net::IpAddr>().is_ok() {
@@ -261,8 +261,8 @@ mod tests {
 
     const NAMES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
 
-    /// The verdict on a mesh of `nodes` nodes that all probe each other. `cell` gives what one sees of another:
-    /// thousandths lost, and microseconds.
+    /// The verdict on a mesh of `nodes` nodes that all probe each other. `cell` returns one node's view of another:
+    /// loss in thousandths, and microseconds.
     fn says(nodes: usize, cell: impl Fn(usize, usize) -> (u16, u32)) -> Vec<String> {
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
         let edges: Vec<Edge> = pairs
@@ -273,7 +273,7 @@ mod tests {
             })
             .collect();
         let told = verdict(&NAMES[..nodes], &edges, &[], 0);
-        // The same where only the bad ones are remembered.
+        // The same if only bad pairs are stored.
         let (bad, rest): (Vec<Edge>, Vec<Edge>) = edges.iter().copied().partition(Edge::is_bad);
         let mut well = vec![Well::default(); nodes];
         for edge in rest {

@@ -1,7 +1,7 @@
-//! The canary as a workload of `allocanary study canary`. In: a cell. Out: what the real service holds while it probes, is
-//! scraped, rests and has ended.
+//! The canary as a workload of `allocanary study canary`. In: a cell. Out: the memory of the real service while it probes,
+//! is scraped, is idle and has ended.
 //!
-//! The cell is the canary: its threads, its sockets, its pages. Only the scrapes come from a process of their own, so that
+//! The cell is the canary: its threads, its sockets, its pages. Only the scrapes come from a separate process, so that
 //! Prometheus' memory is not counted as the canary's.
 
 mod scrape;

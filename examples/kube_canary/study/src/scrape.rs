@@ -1,5 +1,5 @@
 //! Scrapes a canary as Prometheus does: gzipped, over connections that are kept. In: an address, how many scrapes, over how
-//! many connections. Out: how long each took, in nanoseconds, a line each; an error where a page is not what it should be.
+//! many connections. Out: how long each took, in nanoseconds, a line each; an error if a page is wrong.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-/// The verb of the cell that means this.
+/// The cell's verb for this.
 pub const VERB: &str = "scrape";
 
 /// The command.
@@ -35,7 +35,7 @@ fn scrape_all(arguments: &[String]) -> Result<Vec<u64>, String> {
     };
     let number = |text: &String| text.parse::<usize>().map_err(|_| format!("wanted a number, found `{text}`"));
     let (scrapes, connections) = (number(scrapes)?, number(connections)?);
-    // The server has a bound on open connections; a scraper more would only wait.
+    // The server limits its open connections; further scrapers would only wait.
     let connections = connections.clamp(1, 32.min(scrapes.max(1)));
     std::thread::scope(|scope| {
         let share = |at: usize| scrapes / connections + usize::from(at < scrapes % connections);
@@ -48,7 +48,7 @@ fn scrape_all(arguments: &[String]) -> Result<Vec<u64>, String> {
     })
 }
 
-/// So many scrapes over one connection.
+/// Makes `count` scrapes over one connection.
 fn scrape(address: &str, count: usize) -> Result<Vec<u64>, String> {
     let said = |error: std::io::Error| format!("scraping {address}: {error}");
     let stream = TcpStream::connect(address).map_err(said)?;
@@ -88,7 +88,7 @@ fn body(reader: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// A page is whole, and what was sent is what was answered, lost or is under way.
+/// Checks that a page is complete, and that sent probes equal replies, losses and probes in flight.
 fn check(body: &[u8]) -> Result<(), String> {
     let mut page = String::new();
     GzDecoder::new(body).read_to_string(&mut page).map_err(|error| format!("a page that is not gzip: {error}"))?;

@@ -60,7 +60,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         http_threads: servers,
         idle_threads_give_back: setup.word("idle_threads")? == "give_back",
         peers: loopback(peers),
-        // As it was when the table of the README was measured.
+        // The option with which the README's table was measured.
         all_series: true,
         label_addresses: true,
         ..Options::default()
@@ -104,7 +104,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     Ok(Outcome { operations: scrapes, active, timed_every: 1, verified: scrapes })
 }
 
-/// So many addresses of this host that nothing but the kernel's own echo listens at.
+/// `count` addresses of this host at which only the kernel's echo answers.
 fn loopback(count: usize) -> Vec<Peer> {
     let address = |number: u32| Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + number);
     (0..count as u32).map(|number| Peer::on(address(number).into(), &format!("node-{number}"))).collect()
@@ -116,7 +116,7 @@ fn free_port() -> Result<u16, String> {
     socket.map(|address| address.port()).map_err(|error| format!("a free UDP port: {error}"))
 }
 
-/// Has the canary scraped by another process; gives how long each scrape took, in nanoseconds.
+/// Lets another process scrape the canary. Returns the time of each scrape in nanoseconds.
 fn scraped(address: SocketAddr, scrapes: usize, connections: usize) -> Result<Vec<u64>, String> {
     let program = std::env::current_exe().map_err(|error| format!("finding the cell's own program: {error}"))?;
     let child = Command::new(program)
