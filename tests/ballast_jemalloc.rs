@@ -11,11 +11,11 @@ use allocanary::tuning::{Pages, decay, set_decay};
 use allocanary_kernel::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
-// Decay at once, so that what is kept is kept by the guard.
-// More arenas than these tests ever have threads, so that one more can be made.
+// Decay at once, so that only the guard keeps memory. There are more arenas than these tests have threads, so that one
+// more can be made.
 allocanary::install!(jemalloc, narenas = 32, dirty_decay_ms = 0, muzzy_decay_ms = 0);
 
-/// One after the other in one thread: an arena that another thread is just making may have the decay time from before.
+/// The steps run in one thread: an arena that another thread is just making may still have the old decay time.
 #[test]
 fn memory_is_kept_by_jemalloc_inside_the_guard_only() {
     let _alone = alone();
@@ -61,8 +61,8 @@ fn times() -> Vec<isize> {
     (0..arenas as usize).filter_map(time).collect()
 }
 
-/// A thread that has an arena and lives on until this is dropped. An arena that is there and has no thread, since another
-/// test's has ended, comes before one that is made.
+/// A thread that has an arena and lives until this is dropped. It gets an existing arena without a thread, if a thread of
+/// another test has ended, before a new one is made.
 fn thread_with_an_arena() -> mpsc::Sender<()> {
     let (live_on, until) = mpsc::channel();
     let (ready, is_ready) = mpsc::channel();
@@ -80,7 +80,7 @@ fn each_arena_gets_its_own_time_back() {
     let before = times();
     assert!(before.iter().all(|time| *time == 1234), "{before:?}");
     let kept = Ballast::keep(Bytes(1)).unwrap();
-    // An arena that is made while the guard is in force gets what it would have had without.
+    // After the guard, an arena that was made during it has the decay time that it would have had without the guard.
     let mut living = Vec::new();
     while times().len() == before.len() {
         assert!(living.len() < 8, "8 threads and no arena more: {before:?}");
@@ -89,7 +89,7 @@ fn each_arena_gets_its_own_time_back() {
     drop(kept);
     let after = times();
     assert!(after.len() > before.len() && after.iter().all(|time| *time == 1234), "{before:?}, then {after:?}");
-    // And one that is made after the last look at the arenas is not passed over.
+    // An arena that is made after the last reading of the arenas is not forgotten.
     living.extend((0..=after.len()).map(|_| thread_with_an_arena()));
     set_decay(Pages::Dirty, Some(Duration::ZERO)).unwrap();
     let last = times();

@@ -10,7 +10,7 @@ use allocanary::tuning::{Error, Pages, decay};
 use allocanary_kernel::units::Bytes;
 use ballast::{BURST, alone, through_a_burst};
 
-// Pages of 4 KiB, so that faults count bytes, and a purge at once, so that what is kept is kept by the guard.
+// Pages of 4 KiB, so that faults count bytes, and an immediate purge, so that only the guard keeps memory.
 allocanary::install!(mimalloc, allow_thp = 0, purge_delay = 0);
 
 #[test]

@@ -11,8 +11,8 @@ use allocanary::tuning::{Error, purge};
 use allocanary_kernel::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
-// More than there are threads: what the harness allocates would lie above a burst in an arena that both share, and keep it
-// from going back.
+// More arenas than threads: in a shared arena, blocks of the test harness would be above a burst, and its memory could not
+// go back.
 allocanary::install!(system, arena_max = 16);
 
 /// A burst below a guard, which keeps its memory; then the resident bytes before and after `end`.
@@ -29,7 +29,7 @@ fn the_guards_end_and_a_purge_give_back_each_by_itself() {
     let _alone = alone();
     let (kept, after) = kept_and_after(drop);
     assert!(after + BURST / 2 < kept, "the guard's end: {after} resident after it, {kept} before");
-    // The guard is still there: it is the purge that gives the top of this thread's arena back.
+    // The guard still exists: the purge gives the top of this thread's arena back.
     let (kept, after) = kept_and_after(|kept| {
         purge().unwrap();
         kept
@@ -64,7 +64,8 @@ fn what_glibc_cannot_count_is_an_error() {
 fn reserved_addresses_cost_no_memory_until_they_are_touched() {
     let _alone = alone();
     purge().unwrap();
-    // The arenas of threads that start and end meanwhile are addresses too: up to 128 MiB each, of six threads at most.
+    // The arenas of threads that start and end at the same time also use addresses: up to 128 MiB each, for at most six
+    // threads.
     const SIZE: u64 = 4 << 30;
     let (addresses, resident) = (status("VmSize:"), status("VmRSS:"));
     let mut reserved = Ballast::reserve(Bytes(SIZE)).unwrap();

@@ -1,4 +1,4 @@
-//! What building a blob's tree asks of the allocator, exactly. A binary of its own, because its global allocator counts.
+//! The exact allocations of building a blob's tree. This is a separate binary, because its global allocator counts.
 
 use std::convert::Infallible;
 
@@ -28,7 +28,7 @@ fn a_warm_builder_asks_for_nothing() {
     build(&mut kept, &data(10_000_000));
     for size in SIZES {
         let data = data(size);
-        // One that has seen a value of this size, and one that has seen a larger one.
+        // A builder that has built a value of this size, and one that has built a larger one.
         let mut tree = BlobTree::new();
         let (first, cold) = count(|| build(&mut tree, &data));
         assert_eq!(cold.allocations > 0, size > 0, "the allocator counts: {cold:?}");

@@ -12,7 +12,7 @@ use allocanary::counting::{self, Counts};
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);
 
-/// Totals are the process's, so whoever reads them must be alone; what a thread counts is its own.
+/// Totals are of the whole process, so a test that reads them must run alone. The counts of a thread are its own.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn is_alone() -> std::sync::MutexGuard<'static, ()> {
@@ -142,13 +142,13 @@ fn threads_count_apart_and_the_total_has_them_all() {
     });
     let after = counting::total();
     let allocations = after.allocations - before.allocations;
-    // The harness's own threads, and what a thread itself takes, are in the total as well.
+    // The total also contains the allocations of the harness's threads, and those that each thread needs itself.
     assert!((THREADS * PAIRS..THREADS * PAIRS + 10_000).contains(&allocations), "{allocations}");
     let bytes = after.bytes - before.bytes;
     assert!((64 * THREADS * PAIRS..64 * THREADS * PAIRS + (10 << 20)).contains(&bytes), "{bytes}");
 }
 
-/// Allocates while its thread takes its thread-local values down.
+/// Allocates while its thread destroys its thread-local values.
 struct Late(&'static Mutex<Option<Counts>>);
 
 impl Drop for Late {

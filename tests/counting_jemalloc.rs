@@ -1,5 +1,5 @@
 //! `Counting` and `Leaks` around jemalloc, one in the other, as the global allocator. A binary of its own, because its
-//! allocator counts. In: blocks. Out: what both say is what jemalloc says.
+//! allocator counts. In: blocks. Out: both counts equal jemalloc's own.
 #![cfg(all(feature = "jemalloc", feature = "leaks"))]
 
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static GLOBAL: Leaks<Counting<Jemalloc>> = Leaks::new(Counting::new(Jemalloc));
 
-/// Bytes that jemalloc says the current thread has allocated and freed in the call: whole size classes.
+/// The bytes that the current thread has allocated and freed in the call, by jemalloc's own count: whole size classes.
 fn of_jemalloc<T>(call: impl FnOnce() -> T) -> (T, u64, u64) {
     let (allocated, freed) = (allocatedp::read().unwrap(), deallocatedp::read().unwrap());
     let before = (allocated.get(), freed.get());
@@ -22,7 +22,7 @@ fn of_jemalloc<T>(call: impl FnOnce() -> T) -> (T, u64, u64) {
 
 #[test]
 fn jemalloc_and_the_counter_agree() {
-    // All of it in whole size classes, so that what is asked for is what jemalloc counts.
+    // All sizes are whole size classes, so that jemalloc counts the requested sizes.
     let work = || {
         let mut kept = vec![1_u8; 4096];
         drop(black_box(vec![0_u8; 512]));
@@ -32,7 +32,7 @@ fn jemalloc_and_the_counter_agree() {
     let ((kept, counts), allocated, freed) = of_jemalloc(|| counting::count(work));
     assert_eq!((counts.allocations, counts.frees, counts.reallocations), (2, 1, 1));
     assert_eq!((counts.bytes, counts.freed, counts.live), (8192 + 512, 512, 8192));
-    // jemalloc counts a reallocation that moves as a block more and a block less.
+    // jemalloc counts a reallocation that moves as an allocation and a free.
     assert_eq!(allocated - freed, counts.live as u64);
     assert!(allocated >= counts.bytes, "{allocated}");
     let (_, _, freed) = of_jemalloc(|| drop(kept));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_testing::skipped::skipped;
 
-/// The command, with no variable of an allocator but those given.
+/// The command, with only the given variables of allocators.
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.contains("MALLOC") || name == "GLIBC_TUNABLES") {
@@ -38,7 +38,7 @@ fn this_host_is_described_in_80_columns_without_colours() {
             && text.contains("- name: _RJEM_MALLOC_CONF"),
         "{text}"
     );
-    // A program that does not run yet may have a jemalloc of either name.
+    // A program that does not run yet may have a jemalloc with either name.
     for form in ["    _RJEM_MALLOC_CONF=", "    MALLOC_CONF=", "    ENV MALLOC_CONF=", "    - name: MALLOC_CONF\n"] {
         assert!(text.contains(form), "{form}: {text}");
     }
@@ -57,7 +57,7 @@ fn an_affinity_mask_counts() {
     assert!(text.contains("affinity 1 of them") && text.contains("up to 1 arena: the affinity mask has 1"), "{text}");
 }
 
-/// A control group with half a processor, in cgroup v1 or v2; none where one cannot be made.
+/// A control group with half a processor, in cgroup v1 or v2; `None` if it cannot be made.
 struct Half(PathBuf);
 
 impl Half {
@@ -176,7 +176,7 @@ impl Drop for Cell {
     }
 }
 
-/// Each cell that there is, with the allocator that it has.
+/// Each cell, with its allocator.
 fn cells() -> Vec<(&'static str, &'static Path)> {
     let mut cells = vec![("glibc's malloc", Path::new(env!("CARGO_BIN_EXE_cell-system")))];
     #[cfg(feature = "jemalloc")]
@@ -254,7 +254,8 @@ fn each_cell_is_recognised_when_it_is_stripped() {
             }
         }
         let text = flat(&Cell::start(&stripped, &[]).doctor());
-        // That nothing but the C library is there is sure either way; strings alone are not.
+        // That there is only the C library is certain with and without symbols. An allocator that is recognised by
+        // texts only is not certain.
         let sure = if allocator == "glibc's malloc" { "sure" } else { "likely" };
         assert!(text.contains(&format!("allocator {allocator} ({sure}: ")), "{allocator}\n{text}");
         if allocator == "jemalloc" {
@@ -356,12 +357,12 @@ fn an_environment_that_was_overwritten_is_unknown_and_threads_tell() {
     assert!(text.contains("overwritten unknown: the program has written over its environment"), "{text}");
     assert!(!text.contains("no variable that configures an allocator was set"), "{text}");
     assert!(text.contains("1 of its threads are jemalloc's: background_thread is on"), "{text}");
-    // What it has already is not advised, and neither are arenas for its one thread; nothing is left.
+    // It does not advise settings that the process already has, nor arenas for its one thread. No advice is left.
     assert!(!text.contains("background_thread:true") && !text.contains("narenas:"), "{text}");
     assert!(!text.contains("install!"), "{text}");
 }
 
-/// A program of the distribution, as soon as `is` holds; `None` where it is not installed.
+/// A program of the distribution, as soon as `is` returns true; `None` if it is not installed.
 fn started(words: &[&str], variables: &[(&str, &str)], is: impl Fn(u32) -> bool) -> Option<Cell> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).env_clear().envs(variables.iter().copied()).env("PATH", "/usr/bin:/bin");
@@ -478,7 +479,7 @@ fn help_has_examples() {
 #[cfg(feature = "jemalloc")]
 #[test]
 fn a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it() {
-    // A copy of /etc in a mount namespace of its own, so that the host's stays as it is.
+    // A copy of /etc in a separate mount namespace, so that the host's does not change.
     let folder = tempfile::tempdir().unwrap();
     let in_namespace = |command: &str, variables: &[(&str, &str)]| {
         let etc = folder.path().display();
@@ -502,7 +503,7 @@ fn a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it() {
     let text = in_namespace(doctor, &set).unwrap();
     assert!(text.contains("narenas 3 is overruled by _RJEM_MALLOC_CONF, which says 5"), "{text}");
 
-    // What the doctor says is what jemalloc does: the cell has an install! of its own.
+    // The doctor's answer agrees with jemalloc's behaviour: the cell has its own `install!`.
     let cell = concat!(env!("CARGO_BIN_EXE_cell-jemalloc"), " describe");
     for (variables, narenas) in [(&[][..], 3), (&[("MALLOC_CONF", "narenas:4")], 3), (&set, 5)] {
         let text = in_namespace(cell, variables).unwrap();

@@ -1,4 +1,4 @@
-//! `install!(system, budget = ...)` in a process of its own: each test is a child, because a budget is one for the process.
+//! `install!(system, budget = ...)` in a separate process: each test is a child, because a process has only one budget.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use allocanary::tuning::{self, Level};
 
 allocanary::install!(system, budget = "100GiB");
 
-/// What a child prints, and what it says.
+/// A child's standard output and standard error.
 fn child(name: &str, budget: Option<&str>) -> (String, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]).env_remove("ALLOCANARY_BUDGET");
@@ -18,7 +18,7 @@ fn child(name: &str, budget: Option<&str>) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Allocates 64 MiB, and touches them: what is not touched is not told of.
+/// Allocates 64 MiB, and touches them: untouched memory is not reported.
 fn allocate() -> Vec<u8> {
     std::hint::black_box(vec![1; 64 << 20])
 }

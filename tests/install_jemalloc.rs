@@ -23,7 +23,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the ignored test `report` of this binary in a process of its own and gives what it printed.
+/// Runs the ignored test `report` of this binary in a separate process and returns its output.
 fn report(variables: &[(&str, &str)], wrapper: &[&str]) -> String {
     let this = std::env::current_exe().unwrap();
     let words: Vec<&str> = wrapper.iter().copied().chain([this.to_str().unwrap()]).collect();
@@ -140,7 +140,7 @@ fn arenas_follow_the_quota_of_a_real_control_group() {
     }
 }
 
-/// A quota that nobody can read, in namespaces of the child's own: a folder where the file should be.
+/// An unreadable quota, in namespaces of the child: there is a folder in place of the file.
 #[test]
 fn a_quota_that_cannot_be_read_is_told_and_the_affinity_counts() {
     let groups = tempfile::NamedTempFile::new().unwrap();
@@ -208,7 +208,7 @@ fn decay_purge_and_statistics_agree() {
     assert!(resident(before) > resident(after) + bytes / 2, "{before:?} {after:?}");
     assert!(after.fragmentation.unwrap() >= 1.0 && after.counters.arenas.unwrap() >= 1);
 
-    // Zero must reach arenas that live already: without a purge nothing stays.
+    // Zero must reach existing arenas: then nothing stays, even without a purge.
     tuning::set_decay(Pages::Dirty, Some(Duration::ZERO)).unwrap();
     tuning::set_decay(Pages::Muzzy, Some(Duration::ZERO)).unwrap();
     held();
@@ -223,7 +223,7 @@ fn calls_from_many_threads_at_once_and_from_threads_that_exit() {
     struct AtExit;
     impl Drop for AtExit {
         fn drop(&mut self) {
-            // The thread's cache may be gone by now; the calls must still come back.
+            // The thread's cache may already be destroyed; the calls must still return.
             let _ = tuning::flush_thread_cache();
             let _ = tuning::statistics().unwrap();
         }

@@ -1,4 +1,4 @@
-//! A binary without `install!` and without an allocator that counts: every call says so.
+//! A binary without `install!` and without an allocator that counts: every call returns an error that says so.
 
 use allocanary::counting;
 use allocanary::tuning::{self, Error};

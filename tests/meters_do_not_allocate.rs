@@ -1,5 +1,5 @@
-//! A meter that allocated while it reads would measure itself. A binary of its own, because the allocator counts,
-//! and without the test harness: C's own counters are of the whole process, and the harness allocates at any time.
+//! A meter that allocates while it reads would measure itself. This is a separate binary, because the allocator counts.
+//! It has no test harness, because C's own counters are of the whole process, and the harness may allocate at any time.
 
 use std::alloc::System;
 
@@ -12,10 +12,10 @@ use allocanary_cell::meters;
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);
 
-/// What the meters ask of the allocator.
+/// The allocations of the meters.
 type Made = [Counts; meters::ALL.len()];
 
-/// Reads every meter; the calls that each made.
+/// Reads every meter, and counts the calls of each.
 fn read_all(slots: &mut [Option<u64>], made: &mut Made) {
     let mut rest = slots;
     for (meter, made) in meters::ALL.iter().zip(made) {
@@ -38,7 +38,7 @@ fn reading_allocates_nothing_after_the_first_time() {
     let mut made = [Counts::default(); meters::ALL.len()];
     read_all(&mut slots, &mut made); // a stream that is kept is made here
     for _ in 0..3 {
-        // C's malloc is not counted by us, but what it leaves behind is by the C library itself.
+        // Calls of C's malloc are not counted here, but the C library itself counts the bytes in use.
         let held = TheSystem.counters().allocated;
         slots.fill(None);
         read_all(&mut slots, &mut made);

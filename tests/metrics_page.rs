@@ -15,7 +15,7 @@ use allocanary_testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = 3);
 
-/// One test at a time: jemalloc's sums are of one moment only where nobody else allocates.
+/// One test at a time: jemalloc's sums agree only if no other test allocates.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,7 +48,7 @@ fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
     assert!(gauge("allocator_metadata_bytes") > 0.0);
     assert!(gauge("allocator_retained_bytes") >= 0.0);
     assert_eq!(gauge("allocator_arenas_limit"), 3.0);
-    // Huge blocks have an arena of their own beside those for threads.
+    // Huge blocks have a separate arena, in addition to those for threads.
     assert!((1.0..=4.0).contains(&gauge("allocator_arenas")));
     assert!(gauge("allocator_fragmentation_ratio") >= 1.0);
     assert!(gauge("process_resident_bytes") >= held.len() as f64);
@@ -60,7 +60,7 @@ fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
     let part = |part: &str| {
         samples[format!("allocanary_allocator_part_bytes{{allocator=\"jemalloc\",part=\"{part}\"}}").as_str()]
     };
-    // They are of the same reading as the sums.
+    // The parts are of the same reading as the sums.
     assert!(part("held") >= held.len() as f64);
     assert_eq!(part("held") + part("cached"), gauge("allocator_allocated_bytes"));
     assert_eq!(part("inside"), gauge("allocator_active_bytes") - gauge("allocator_allocated_bytes"));
@@ -189,8 +189,8 @@ fn promtool_finds_nothing_to_complain_of() {
     assert!(output.status.success() && said.is_empty(), "{}\n{text}", String::from_utf8_lossy(&said));
 }
 
-/// The page in Prometheus' older text format, the only one that promtool reads: there the whole name of a counter is
-/// declared, while OpenMetrics leaves `_total` out. A server that scrapes is told the format by the content type.
+/// The page in Prometheus' older text format, the only one that promtool reads: it declares the whole name of a
+/// counter, while OpenMetrics leaves out `_total`. The content type tells a scraping server the format.
 fn prometheus_text(page: &str) -> String {
     let counters: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

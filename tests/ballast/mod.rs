@@ -1,4 +1,4 @@
-//! What the tests of the three guards share: bursts, and what they cost this process. Counts, never times.
+//! Shared by the tests of the three guards: bursts, and their cost for this process. Counts, never times.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +34,7 @@ pub fn status(key: &str) -> u64 {
 /// Bursts outside, inside and after a guard; the guard is made by `keep` and given to `look` while memory is kept.
 pub fn through_a_burst<G>(keep: impl FnOnce() -> G, look: impl FnOnce(&G)) {
     const BURSTS: u32 = 4;
-    faults(1); // what is allocated once for all
+    faults(1); // one-time allocations
     let (outside, start) = (faults(BURSTS), status("VmRSS:"));
     let pages = u64::from(BURSTS) * BURST / sys::page_bytes();
     assert!(outside > pages / 2, "without a guard every burst faults anew: {outside} faults for {pages} pages");

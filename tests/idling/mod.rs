@@ -1,6 +1,6 @@
 //! Threads that wait, in a process with the allocator that the including test installs. In: threads that come, go, fork
-//! and wait. Out: no block is lost, every call comes back, and memory falls. Each test's work is a process of its own,
-//! which an alarm ends if it hangs. Counts and sizes, never times.
+//! and wait. Out: no block is lost, every call comes back, and memory falls. Each test's work runs in a separate
+//! process, which an alarm ends if it hangs. Counts and sizes, never times.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,8 +46,9 @@ fn threads_that_wait_give_their_memory_back() {
         let mut numbers = said.split(' ').map(|number| number.parse::<u64>().unwrap());
         (numbers.next().unwrap(), numbers.next().unwrap())
     };
-    // What each of the 32 threads keeps is 1 MiB of blocks, too long for the thread caches of glibc, which no call empties.
-    // On a busy machine mimalloc's own delay passes before memory is read: nothing may go by time here.
+    // Each of the 32 threads keeps 1 MiB of blocks that are too large for the thread caches of glibc, which no call
+    // empties. On a busy machine mimalloc's own delay may pass before memory is read, so nothing may be given back by time
+    // here.
     const NOT_BY_TIME: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "100000");
     let (before, after) = read(child("memory", &[NOT_BY_TIME]));
     assert!(before > 20 << 10, "{before} KiB are kept before anything is given back");
@@ -59,8 +60,8 @@ fn threads_that_wait_give_their_memory_back() {
 #[test]
 fn threads_that_come_go_fork_and_wait_lose_nothing() {
     let said = child("torture", &[]);
-    // mimalloc takes a lock when it reserves an arena, and has no handler for forks: a child that is forked meanwhile hangs in
-    // malloc. That is one of some six hundred here, and two of eight would be another fault.
+    // mimalloc takes a lock when it reserves an arena, and has no handler for forks: a child that is forked at this time hangs
+    // in malloc. This happens to about one child of six hundred here. Two of eight would be another fault.
     let may_hang = tuning::allocator() == Ok("mimalloc");
     let is_fine = said == "24 threads 8 children" || may_hang && said == "24 threads 7 children";
     assert!(is_fine, "{said}");
@@ -80,7 +81,7 @@ fn the_environment_has_the_last_word_on_idle_threads() {
     ));
 }
 
-/// More than any allocator counts as enough.
+/// Allocates more than the amount from which an allocator gives memory back.
 fn traffic() {
     std::hint::black_box(vec![1_u8; 100_000]);
 }
@@ -165,7 +166,8 @@ fn torture() -> String {
             let taken = shared.lock().unwrap().pop();
             assert!(taken.is_none_or(|one| is_whole(&one)), "a block of another thread was lost");
             tuning::thread_idle().unwrap();
-            // Nothing comes at first, so this one gives back whatever the time; or twice, and then works without a cache.
+            // At first no work comes, so this wait gives memory back; after a second such wait the thread works without a
+            // cache.
             let (mut waits, last) = (0, 2 + rng.below(2));
             let came = tuning::wait(Duration::ZERO, |timeout| {
                 waits += 1;

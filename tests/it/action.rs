@@ -11,7 +11,7 @@ use super::support::{Ran, script, words};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A stand-in that writes down what it is told; `compare` ends with an exit code.
+/// A stand-in that writes down its arguments; its `compare` ends with this exit code.
 fn run(code: u32, variables: &[(&str, &str)]) -> (Ran, String, String) {
     let folder = tempdir().unwrap();
     let text = format!(
@@ -51,7 +51,7 @@ fn both_programs_are_measured_alike_and_compared() {
         ran.out.contains("gate said") && told == "results=allocanary-gate\n",
         "`compare` writes the summary: {told}"
     );
-    // Another CI shows what is printed, as it is.
+    // Another CI shows the output unchanged.
     let (ran, calls, _) = run(0, &[&given[..], &[("GITHUB_STEP_SUMMARY", "")]].concat());
     assert!(ran.code == Some(0) && calls.trim_end().ends_with("<--format><table>"), "{calls}");
 }

@@ -1,5 +1,5 @@
-//! Where the memory is: every candidate of the default study has the parts of its resident memory, a replay too, and a program,
-//! whose heap is divided from outside. Whether they add up to what the kernel counts is a measured check.
+//! The parts of resident memory: every candidate of the default study has them, a replay too, and a program, whose heap is
+//! divided from outside. Whether they add up to the kernel's count is a measured check.
 
 use std::process::Command;
 
@@ -95,8 +95,8 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
         let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         (table, allocanary(folder.path(), words("report out --format markdown")).out)
     };
-    // The same two processes all the while: the second one sleeps before the line is written, for on a busy machine it is
-    // small for a long time.
+    // The same two processes the whole time. The second one already sleeps when the line is written, because on a busy
+    // machine it is small for a long time.
     let service = "trap 'kill $!; exit 0' TERM; sleep 600 & \
         until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
     let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);

@@ -1,4 +1,4 @@
-//! The thing measured is a program with one allocator linked: the binaries themselves are read.
+//! A measured program has exactly one allocator linked. The test reads the binaries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn symbols(binary: &[u8], beginnings: &[&str]) -> BTreeSet<String> {
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {
-    // The first byte first: a whole comparison at every offset of ten megabytes takes seconds.
+    // Compares the first byte first: a whole comparison at every offset of ten megabytes takes seconds.
     let first = text.as_bytes()[0];
     (0..bytes.len()).any(|at| bytes[at] == first && bytes[at..].starts_with(text.as_bytes()))
 }
@@ -42,7 +42,7 @@ fn a_cell_holds_the_symbols_of_its_own_allocator_only() {
         for (allocator, beginnings) in SYMBOLS {
             let found = symbols(&binary, beginnings);
             if cell == *allocator {
-                // What is looked for is there where it must be, so the search below can find it.
+                // The symbols are found where they must be, so the search below works.
                 assert!(found.len() > 50, "cell-{cell}: {found:?}");
             } else {
                 assert!(found.is_empty(), "cell-{cell} is linked with {allocator}: {found:?}");
@@ -95,8 +95,8 @@ fn what_is_searched_without_strip_finds_the_same() {
     }
 }
 
-/// A library that a preload needs is loaded into every program: the unwinder of Rust's standard library as a library of
-/// its own (`libgcc_s`) costs 100 KiB of resident memory. On x86-64 it is linked in: crates/preload/src/exported.rs.
+/// A library that a preload needs is loaded into every program. The unwinder of Rust's standard library costs 100 KiB
+/// of resident memory as a separate library (`libgcc_s`). On x86-64 it is linked in: crates/preload/src/exported.rs.
 #[test]
 fn a_preload_needs_the_c_library_alone() {
     for allocator in ours() {

@@ -1,4 +1,5 @@
-//! A process of a test that does not end fails it, and is ended with all that it has started. In: a command or a child. Out: what it did.
+//! If a test's process does not end, the test fails, and the process is killed with all processes that it has started. In: a command or a
+//! child. Out: its status and output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,12 +10,12 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// More than any process of a test takes on a busy machine.
+/// Longer than any process of a test takes on a busy machine.
 const MOST: Duration = Duration::from_secs(600);
 
-/// What is run to its end, which comes in time or fails the test.
+/// A process that is run to its end. The test fails if this takes too long.
 pub trait Bounded {
-    /// Its end, and what it wrote where that is piped.
+    /// Waits for its end. Returns its status and its piped output.
     fn finish(self) -> Result<Output>;
 }
 
@@ -24,7 +25,7 @@ impl Bounded for Child {
     }
 }
 
-/// As `output` of a command whose output goes nowhere else.
+/// Like `output`, for a command whose output is not redirected.
 impl Bounded for &mut Command {
     fn finish(self) -> Result<Output> {
         self.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?.finish()
@@ -43,7 +44,7 @@ pub fn end_of(child: &mut Child) -> ExitStatus {
             }
         });
         let status = child.wait().unwrap();
-        // Who was late has hung up.
+        // A process that was too late has closed its end.
         assert!(end.send(()).is_ok(), "process {pid} did not end within {MOST:?}: it was killed");
         status
     })
@@ -72,7 +73,8 @@ fn pipes_of(child: &Child) -> BTreeSet<PathBuf> {
     files.into_iter().flatten().filter_map(|file| fs::read_link(format!("/proc/self/fd/{file}")).ok()).collect()
 }
 
-/// Kills a process, those below it, and those that hold its pipes: one whose parent has died before is below it no more.
+/// Kills a process, its descendants, and processes that have its pipes open. A process whose parent has died is no
+/// longer a descendant.
 fn end_all(pid: u32, pipes: &BTreeSet<PathBuf>) {
     let parent_of = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -92,7 +94,7 @@ fn end_all(pid: u32, pipes: &BTreeSet<PathBuf>) {
         .collect();
     let is_below =
         |other: u32| std::iter::successors(Some(other), |pid| parent_of(*pid)).take(64).any(|above| above == pid);
-    // Chosen before any is killed: then their parents are other ones.
+    // Chosen before any is killed, because a kill changes the parents.
     let chosen: Vec<u32> = all.into_iter().filter(|other| is_below(*other) || holds(*other)).collect();
     for pid in chosen {
         // SAFETY: sends a signal; a process that is gone is an error that changes nothing.
@@ -102,7 +104,7 @@ fn end_all(pid: u32, pipes: &BTreeSet<PathBuf>) {
 
 #[test]
 fn a_process_that_does_not_end_is_killed_with_what_it_has_started() {
-    // The shell ends, and what it has started holds the pipe.
+    // The shell ends, and a process that it has started has the pipe open.
     for line in ["sleep 601 & echo $!", "sh -c 'sleep 601; true' & echo $!; wait"] {
         let mut command = Command::new("sh");
         command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,5 @@
-//! `allocanary build` as a user runs it: a real build of the version that this workspace links itself, whose crate is there.
+//! `allocanary build` as a user runs it: a real build of the version that this workspace itself links, whose crate is
+//! already downloaded.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +33,7 @@ fn a_version_is_built_once_tried_and_removed() {
     assert!(out.contains("it reports version 3.3.2"), "{out}");
     assert!(err.contains("1 of 1: building mimalloc@3.3.2 from the crate libmimalloc-sys 0.1.49"), "{err}");
 
-    // It is there: nothing is built.
+    // The library exists, so nothing is built.
     let (code, again, err) = build(&["mimalloc"]);
     assert_eq!((code, again, err.as_str()), (Some(0), out, ""));
     let folder = cache.path().join("allocanary/builds/mimalloc@3.3.2");
@@ -67,7 +68,7 @@ fn a_version_is_built_once_tried_and_removed() {
     assert!(!folder.exists(), "a wrong name is told before anything is built");
 }
 
-/// A registry that has nothing: the folder of vendored crates is empty.
+/// There is no crate: the folder of vendored crates is empty.
 #[test]
 fn a_build_that_fails_tells_the_last_lines_and_keeps_nothing() {
     let cache = tempdir().unwrap();

@@ -77,7 +77,7 @@ fn addresses_cost_nothing_until_they_are_touched() {
             reading(&answer, name, Idle) - reading(&answer, name, Start)
         };
         assert!(grown(0, "vsz_bytes") >= SIZE, "{allocator}");
-        // Huge pages, threads and the workload's own need some.
+        // Huge pages, threads and the workload itself need some memory.
         for touched in [0, 50, 100] {
             let (resident, wanted) = (grown(touched, "rss_bytes"), SIZE * touched / 100);
             assert!((wanted..wanted + (16 << 20)).contains(&resident), "{allocator}, {touched} %: {resident}");

@@ -11,7 +11,7 @@ use tempfile::tempdir;
 
 use super::support::{allocanary, samples, script, study, words};
 
-/// How the fake can answer, the failure that the row must name, and what it must say of it.
+/// How the fake can answer, the failure that the row must name, and a text that it must contain.
 const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
     ("good", None),
     ("garbage", Some((Garbage, "\"no JSON at all"))),
@@ -124,7 +124,7 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     assert_eq!(ran.out.matches("3 failed").count(), MODES.len() - 1, "{}", ran.out);
 }
 
-/// In a study of its own: a short deadline would end the others too where the machine is busy.
+/// In a separate study: on a busy machine a short deadline would end the other cells too.
 #[test]
 fn a_cell_that_does_not_end_is_killed_at_its_deadline() {
     let folder = folder();
@@ -137,7 +137,7 @@ fn a_cell_that_does_not_end_is_killed_at_its_deadline() {
     assert!(error.text.contains("killed at its deadline of 0.2 s (--deadline)"), "{error:?}");
 }
 
-/// An estimate that no time follows from is the cell's fault, and neither the plan's end nor the other cells'.
+/// If no time can be computed from an estimate, only this cell fails, and not the plan or the other cells.
 #[test]
 fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {
     let folder = folder();

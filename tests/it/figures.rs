@@ -1,4 +1,4 @@
-//! A gate on a figure that the user named. What reports make of such rows is tested with the reports.
+//! A gate on a figure that the user named. Reports of such rows are tested with the reports.
 
 use std::collections::BTreeMap;
 use std::fs;

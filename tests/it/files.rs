@@ -35,7 +35,8 @@ fn a_folder_that_takes_no_file_is_refused() {
 
 #[test]
 fn few_records_are_in_a_file_too() {
-    // Fewer records than threads: some have none, and no file. The workload itself looks whether it is mapped.
+    // Fewer records than threads: some threads have no record and no file. The workload itself checks that the file is
+    // mapped.
     for records in [1, 2, 100] {
         assert_eq!(answer(&cell("system", &sort(Path::new("/var/tmp"), records), 3)).operations, records);
     }
@@ -51,7 +52,7 @@ fn a_disk_that_is_read_only_or_full_or_fills_is_an_error() {
     };
     let said = refusal(read_only.path(), 1000);
     assert!(said.starts_with("parameter `folder`: ") && said.contains("Read-only"), "{said}");
-    // 4.6 MiB of records; and 0.9 MiB, beside which no thread has room for the third of it that it sorts into.
+    // 4.6 MiB of records; and 0.9 MiB, next to which no thread has room for the copy of its third that sorting needs.
     let place = tiny.path();
     let said = refusal(place, 300_000);
     assert!(said.starts_with("record ") && said.contains(&format!("{}: no room", place.display())), "{said}");

@@ -1,5 +1,5 @@
-//! `compare`: its exit codes and what it says of gates; when they hold is tested with the judgement. And what a study's flags
-//! and surroundings must not change.
+//! `compare`: its exit codes and texts about gates; the rules of gates are tested with the judgement. And properties that
+//! flags and surroundings of a study must not change.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ fn gate_with(flags: &str, change: impl Fn(&mut Sample) -> bool) -> Ran {
     allocanary(folder.path(), words("compare old.jsonl new.jsonl").into_iter().chain(words(flags)))
 }
 
-/// Resident memory of a row times so much.
+/// Multiplies the resident memory of a row.
 fn grow(sample: &mut Sample, times: f64) {
     let readings = &mut sample.answer.as_mut().unwrap().readings;
     let grown = readings.get_mut("rss_bytes").unwrap().iter_mut().flatten();
@@ -111,7 +111,7 @@ fn a_job_gets_annotations_and_a_summary() {
     assert!(plain.out.ends_with(&job.out), "{}", plain.out);
 }
 
-/// Two results of other candidates: what each has is said.
+/// Two results without a common candidate: the candidates of each are listed.
 #[test]
 fn sides_without_anything_in_common_are_both_listed() {
     let ran = gate_with("", |sample| {

@@ -56,7 +56,8 @@ fn a_forecast_a_call_and_a_line_of_the_log() {
     assert_eq!(running.counts()["ended"], 0);
 }
 
-/// A program with blocks of its own in mapped memory: what would come back is not known, and that is no success.
+/// A program with its own blocks in mapped memory: the command does not know what would be given back, and this is not
+/// a success.
 #[test]
 fn an_allocator_that_is_not_known_is_not_nothing() {
     let folder = tempdir().unwrap();
@@ -101,7 +102,7 @@ fn tcmalloc_gives_back_what_is_not_known_before() {
 fn what_cannot_be_called_is_refused_and_left_as_it_is() {
     let Some((mut running, folder)) = start(&["-static", "-s"]) else { return };
     let pid = running.pid();
-    // A dry run tells what the call would.
+    // A dry run prints the same as the call.
     let dry = give_back(&format!("{pid} --dry-run"));
     assert_eq!(dry.code, Some(1));
     assert!(dry.out.contains("refused: ") && dry.out.contains("found it in no symbol table"), "{}", dry.out);

@@ -53,7 +53,7 @@ fn go_is_studied_beside_our_cells_where_go_is() {
             assert!(ours.readings.contains_key(reading), "{reading}");
         }
         assert_eq!(row.provenance.build.package, "cell-go");
-        // Rows of hosts with unlike cores are never in one table.
+        // Rows of hosts with different cores are never in one table.
         let (host, our_host) = (&row.provenance.host, &system.provenance.host);
         assert_eq!(Host { parallelism: our_host.parallelism, ..host.clone() }, *our_host);
     }

@@ -8,7 +8,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::support::{TINY, allocanary, samples, words};
 
-/// One that has two sizes, of which one cannot fit, and a third that fits with other threads.
+/// A study with two sizes, of which one cannot fit, and a third that fits with other threads.
 const SIZES: &str = "name = 'small'\nquestion = 'Which size?'\ncandidates = ['system']\nmetrics = ['per_op']\nrepeats = 1\n\
                      [[published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n\
                      [[full]]\nmemory = '2MiB'\nworkloads = ['small:live=128,operations=1000']\nthreads = [1, 2]\n\
@@ -72,7 +72,7 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
     let alone = run(folder.path(), "report alone/rows.jsonl").out;
     assert!(alone.starts_with("one\n\n") && alone.contains("\nsmall\n\n"), "no file says what they ask: {alone}");
 
-    // A study is one with its rows: the other study's cells of the same name do not stand for them.
+    // Rows belong to their study: cells of the same name in the other study do not replace them.
     let kept: Vec<&str> = text.lines().filter(|line| !line.contains("\"study\":\"one\"")).collect();
     fs::write(folder.path().join("out/samples.jsonl"), kept.join("\n") + "\n").unwrap();
     let resumed = run(folder.path(), "study --resume --out out");
@@ -125,7 +125,7 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
         assert_eq!(ran.out.matches(text).count(), 1, "{text}: {}", ran.out);
     }
 
-    // The folder alone says what is left, and what it all asks.
+    // The folder alone determines the remaining cells and the questions of the studies.
     let path = folder.path().join("out/samples.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     let kept: Vec<&str> =
@@ -136,7 +136,7 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
     assert_eq!((resumed.code, samples(&folder.path().join("out")).len()), (Some(0), 4), "{resumed:?}");
     assert_eq!(resumed.out.matches("Somebody, 1999").count(), 1, "{}", resumed.out);
 
-    // Which of two sizes a row is of could not be told where they had a cell in common.
+    // If two sizes had a common cell, the size of its row would not be known.
     fs::write(folder.path().join("same.toml"), SIZES.replace("live=128", "live=64")).unwrap();
     let ran = run(folder.path(), "plan same.toml --full");
     assert_eq!(ran.code, Some(2));

@@ -1,4 +1,4 @@
-//! Text from rows, studies and paths never steers the terminal, and breaks no table, page or file.
+//! Text from rows, studies and paths never controls the terminal, and breaks no table, page or file.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn run(folder: &Path, line: &str) -> Ran {
     allocanary(folder, words(line))
 }
 
-/// No character of a text steers, but line feeds end lines.
+/// No character of a text controls the terminal, except line feeds, which end lines.
 fn assert_harmless(what: &str, text: &str) {
     let wrong: Vec<char> = text.chars().filter(|c| *c != '\n' && steers(*c)).collect();
     assert!(wrong.is_empty(), "{what}: {wrong:?} in {text:?}");
@@ -75,7 +75,7 @@ fn no_report_passes_on_what_a_terminal_obeys() {
         assert_harmless(format, &ran.err);
         assert!(ran.out.contains("study\u{fffd}[2J"), "{format}: it is shown, and does nothing: {}", ran.out);
     }
-    // Each table has as many columns as that of tame rows.
+    // Each table has the same number of columns as with harmless rows.
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
     let columns = |text: &str| -> Vec<usize> { text.lines().filter(|line| line.starts_with('|')).map(bars).collect() };
     let markdown = run(folder.path(), "report wild.jsonl --format markdown").out;
@@ -94,7 +94,7 @@ fn no_report_passes_on_what_a_terminal_obeys() {
     assert!(csv.lines().next().unwrap().ends_with(",unproven") && csv.contains("\"narenas\u{fffd}[2J"), "{csv}");
 }
 
-/// Every tag of the rows stands between backticks.
+/// Every tag of the rows is between backticks.
 fn in_code(markdown: &str) -> bool {
     let outside: String = markdown.split('`').step_by(2).collect();
     !outside.contains("<b>")
@@ -173,7 +173,7 @@ fn a_study_with_a_wild_question_and_a_wild_folder_is_run_and_shown() {
         assert_harmless(arguments[0], &ran.err);
         assert!(ran.out.contains("What\u{fffd}[2J does\u{fffd} it"), "{ran:?}");
     }
-    // The file keeps what was measured, and steers nobody who prints it.
+    // The file has the measured text, in a form that is safe to print.
     let text = fs::read_to_string(folder.path().join(out).join("samples.jsonl")).unwrap();
     assert!(text.contains("x\\u009b"), "{text}");
     assert_harmless("rows", &text);

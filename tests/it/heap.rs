@@ -96,7 +96,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     let shown = allocanary(folder.path(), words("heap show a.json"));
     assert!(shown.out.contains("all that is resident"), "{shown:?}");
     let tree = heap(&format!("{} --tree", process.pid()));
-    // Once, if this is root: nobody else is told how many processes have a page.
+    // A page counts once if this is root: only root can learn how many processes have a page.
     assert!(tree.out.contains(" in 1 processes, shared pages counted "), "{tree:?}");
     let doctor = allocanary(folder.path(), words(&format!("doctor --pid {}", process.pid())));
     assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);

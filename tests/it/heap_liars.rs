@@ -1,4 +1,5 @@
-//! `allocanary heap` of processes that look like what they are not: whatever one holds, it costs a time, an amount of memory, and one line.
+//! `allocanary heap` of processes whose memory looks like something else. Whatever a process contains, reading it costs limited time and
+//! memory, and gives one line.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +25,7 @@ fn start(name: &str, flags: &[&str], argument: Option<&str>) -> Option<(TempDir,
     }
 }
 
-/// A page that never comes, and a thread that counts.
+/// A program with a page that can never be read, and a thread that counts.
 fn never() -> Option<(TempDir, Running)> {
     start("never", &[], None)
 }
@@ -33,7 +34,7 @@ fn heap(line: &str) -> Ran {
     allocanary(Path::new("/"), words(&format!("heap {line}")))
 }
 
-/// What is not in memory is never copied from a process, so that nobody waits for such a page.
+/// Only pages in memory are copied from a process, so the command never waits for such a page.
 #[test]
 fn a_page_that_never_comes_is_not_waited_for() {
     let Some((_folder, process)) = never() else { return };
@@ -69,7 +70,7 @@ fn leaves_that_lie_in_one_another_are_no_tree() {
     assert!(ran.out.contains("found a tree whose leaves lie in one another"), "{ran:?}");
 }
 
-/// What of all processes are lines: those that cost too much, and all others.
+/// With `--all`, processes that cost too much have a line, and so do all others.
 #[test]
 fn among_all_processes_a_liar_is_a_line_and_the_others_are_told() {
     let (Some((_first, never)), Some((_second, overlap))) = (never(), start("overlap", &["-no-pie"], None)) else {
@@ -95,7 +96,7 @@ fn what_needs_more_memory_than_it_may_have_is_a_line() {
         assert!(ran.out.contains(&wanted), "{ran:?}");
     };
     told(&format!("{} --json --memory 64MiB", process.pid()), "64 MiB");
-    // Of several workers none has all of it: such a process is read again at the end.
+    // Each of several workers has only a part of the memory, so such a process is read again at the end.
     told("--all --json --memory 64MiB --deadline 5s", "64 MiB");
     let ran = heap("1 --memory 1MiB");
     assert!(

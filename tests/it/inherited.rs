@@ -1,5 +1,5 @@
-//! What the user's environment says to the allocator that `allocanary` alone measures: it is read back as a candidate's
-//! settings are, and what the title shows is in force.
+//! Settings of the user's environment, with `allocanary` without a verb: they are read back like a candidate's
+//! settings, and the settings in the title are in force.
 
 use std::fs;
 
@@ -116,7 +116,7 @@ fn settings_without_an_effect_are_unproven_in_row_and_report() {
     assert!(ran.out.contains("os_tag was taken, but tags are for macOS"), "{}", ran.out);
 }
 
-/// Which of them have none follows from the kernel's mode of transparent huge pages.
+/// The settings without effect depend on the kernel's mode of transparent huge pages.
 #[test]
 fn settings_of_threads_caches_and_huge_pages_are_unproven_where_they_have_no_effect() {
     let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();

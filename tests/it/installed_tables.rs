@@ -1,4 +1,4 @@
-//! The tables of other allocators' settings are what each library does: every setting of every library that is here, of the host or
+//! The tables of other allocators' settings agree with the libraries: every setting of every available library, of the host or
 //! built, is set in a process and read back.
 
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use tempfile::tempdir;
 
 const PROVER: &str = env!("CARGO_BIN_EXE_preload-prove");
 
-/// What cannot be read back: the reader, the setting, and what is read in place of a value; `None` where the library has no function
-/// for it. Should one begin to work, the test fails and its line goes.
+/// Settings that cannot be read back: the reader, the setting, and the text that is read in place of the value; `None` if the
+/// library has no function for it. If one begins to work, the test fails, and its line must be removed.
 const CANNOT: &[(&str, &str, Option<&str>)] = &[
     ("tcmalloc", "transfer_num_obj", None),
     // Takes effect only in builds that found process_madvise(2).
     ("jemalloc", "process_madvise_max_batch", Some("0")),
 ];
 
-/// Values of which one at least is not the default.
+/// Values, at least one of which is not the default.
 fn values(setting: &Setting) -> Vec<String> {
     match &setting.kind {
         Kind::Flag => vec!["true".into(), "false".into()],

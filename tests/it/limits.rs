@@ -29,7 +29,7 @@ pub fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
     shell.env("PATH", std::env::var_os("PATH").unwrap_or_default()).finish().unwrap().into()
 }
 
-/// Enough for the command itself, and not for what it is asked to hold.
+/// Enough for the command itself, but not for the data that it must load.
 const MEMORY: &str = "ulimit -v 2000000";
 
 #[test]
@@ -63,7 +63,7 @@ fn an_endless_stream_of_bad_lines_ends() {
     report.args(["report", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut report = report.spawn().unwrap();
     let mut input = report.stdin.take().unwrap();
-    // Until nobody reads any more.
+    // Until the reader has ended.
     while input.write_all(b"what\n\n").is_ok() {}
     let ran: Ran = report.finish().unwrap().into();
     refused(&ran, &["standard input: not a file of rows: 1000 of 1000 lines are none: standard input:1: "]);
@@ -115,7 +115,7 @@ fn tiny(out: &str) -> String {
     format!("study --candidates system --threads 1 --repeats 1 --workloads {TINY} --out {out}")
 }
 
-/// Whether the path of the cell stands before a limit that was reached.
+/// Whether the text has the path of the cell before the limit that was reached.
 fn names_the_cell(said: &str) -> bool {
     let ways = ["/cell-system: could not start: ", "/cell-system could not be started: "];
     said.lines().any(|line| ways.iter().any(|way| line.contains(way)) && line.contains("is reached"))
@@ -147,8 +147,8 @@ fn a_limit_of_processes_is_named() {
     for file in [Path::new(env!("CARGO_BIN_EXE_allocanary")), &program("system")] {
         copy_program(file, folder.path());
     }
-    // The limit counts all processes of a user, those of the run before too while the kernel ends them: each run has a user of its
-    // own, also if this test runs twice at one time.
+    // The limit counts all processes of a user, including those of the last run that the kernel is still ending. So each run has
+    // its own user, even if this test runs twice at the same time.
     let run = |user: u32, limit: &str, arguments: &str| -> Ran {
         let user = 1_000_000 + std::process::id() * 8 + user;
         let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
@@ -164,7 +164,7 @@ fn a_limit_of_processes_is_named() {
     if able.code != Some(0) {
         return skipped(able.err);
     }
-    // One for the command; then one for the cell; and the threads that read its pipes.
+    // One process for the command, one for the cell, and the threads that read its pipes.
     for limit in 1..=4 {
         let ran = run(limit, &limit.to_string(), &tiny(&format!("out{limit}")));
         assert!(matches!(ran.code, Some(1 | 2)), "{limit}: {ran:?}");
@@ -199,7 +199,7 @@ fn a_cell_that_is_removed_is_named() {
 #[test]
 fn a_budget_that_is_used_up_is_told() {
     let folder = fake::folder();
-    // Less than any machine runs one process in. What a budget ends, and when, the session's own tests show.
+    // Shorter than a process takes on any machine. The tests of the session show which cells a budget ends, and when.
     let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --budget 1us --out out";
     let ran = allocanary(folder.path(), words(line));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 6), "{ran:?}");

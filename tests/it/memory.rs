@@ -1,4 +1,5 @@
-//! A cell that the kernel kills for memory is a row like any other, and so is one that refuses to be. In a real control group with a real limit.
+//! A cell that the kernel kills for memory is a row like any other, and so is a cell that refuses to run. The tests use a real control
+//! group with a real limit.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +20,8 @@ const LIMIT: u64 = 96 << 20;
 struct Group(PathBuf);
 
 impl Group {
-    /// Version 1 below our own group; version 2 beside it, since a group with processes has no groups with limits.
+    /// For version 1 below our own group; for version 2 next to it, since a group with processes cannot have groups
+    /// with limits.
     fn make(name: &str) -> Result<Group, String> {
         let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let groups: Vec<(&str, &str)> = groups
@@ -42,7 +44,7 @@ impl Group {
         match v1 {
             Some(_) => {
                 group.set("memory.limit_in_bytes", &limit)?;
-                // Without swap accounting there is no such file, and then swap is kept away by the next.
+                // Without swap accounting this file does not exist; then the next setting prevents swap.
                 let _ = group.set("memory.memsw.limit_in_bytes", &limit);
                 let _ = group.set("memory.swappiness", "0");
             }
@@ -83,7 +85,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The kernel lets go of dead processes in its own time.
+        // The kernel may take a moment to release dead processes.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -99,7 +101,7 @@ fn file_system(folder: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// Our own cells ask before they take; the fake takes until it is stopped.
+/// Our own cells check the memory first; the fake allocates until it is stopped.
 #[test]
 fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     let group = match Group::make("killed") {
@@ -158,7 +160,7 @@ fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
 /// More than the group has: each is refused before it takes anything.
 const CAREFUL: &[&str] = &[
     "server:bursts=0,idle=1,live=512MiB,requests=1",
-    // The page alone, while it grows; and the bodies of a burst.
+    // Only the page, while it grows; and the bodies of a burst.
     "server:bursts=0,burst=4KiB,idle=1,page=48MiB,requests=2",
     "server:burst=96MiB,idle=1,requests=2",
     "small:idle=1,live=700000,operations=1",
@@ -166,7 +168,7 @@ const CAREFUL: &[&str] = &[
     "handoff:idle=1,operations=1,queued=100000",
     "blob:blobs=1,idle=1,size=128MiB",
     "churn:cycles=1,high=512MiB,idle=1",
-    // Would fit, but for the chunk that may go beyond the mark.
+    // It would fit without the chunk that may exceed the mark.
     "churn:chunk=20MiB,cycles=1,high=64MiB,idle=1,low=1MiB",
     // Blocks of 48 and of 8 bytes: 65 MiB under glibc.
     "churn:chunk=1,cycles=1,high=40MiB,idle=1,low=1MiB",
@@ -178,7 +180,7 @@ const CAREFUL: &[&str] = &[
     "wakes:bytes=64MiB,idle=1,lasts=1",
 ];
 
-/// A new workload has a form in the list above. A replay needs what its trace needs, and does not ask.
+/// A new workload must be in the list above. A replay needs the memory of its trace, and does not check.
 #[test]
 fn every_workload_but_the_replay_is_tried_with_too_little_memory() {
     for workload in allocanary_cell::workloads::ALL {

@@ -1,4 +1,4 @@
-//! The preloads in programs as people run them: the same output as without, the proof, and what they are made of.
+//! The preloads in usual programs: the same output as without a preload, the proof, and the libraries' own properties.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,7 +45,7 @@ pub fn proof(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Those of a load or of an exit.
+/// The lines of a load or of an exit.
 pub fn at<'a>(lines: &'a [Value], moment: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["at"] == moment).collect()
 }
@@ -158,7 +158,8 @@ fn the_proof_says_who_and_what_and_with_which_settings() {
             assert_eq!(line["build"], Build::this().id);
             assert_eq!(line["settings"][setting.0], setting.1, "{variable}={value}: {line}");
             assert!(line.get("problem").is_none(), "{line}");
-            // All settings that a cell reads back, in the same spelling; but this one and the number of cores' own.
+            // All settings that a cell reads back, in the same spelling, except this setting and those that follow from
+            // the number of cores.
             for (name, value) in &description.effective {
                 let ours = line["settings"][name].as_str().unwrap_or_else(|| panic!("{allocator}: no {name}"));
                 assert_eq!(ours.parse::<i64>().is_ok(), value.parse::<i64>().is_ok(), "{name}: {ours}, {value}");
@@ -224,7 +225,8 @@ fn the_proof_outlives_a_kill_and_counts_each_way_to_end() {
     if !is_here("python3") {
         return;
     }
-    // exit() has counters; _exit() may run in a signal handler, and says only that it came. A fork's child is a process.
+    // The line of exit() has counters. _exit() may run in a signal handler, so its line has none. A fork's child has its
+    // own line.
     for (code, exits, counted) in [
         ("import sys; sys.exit(0)", 1, 1),
         ("import os; os._exit(0)", 1, 0),

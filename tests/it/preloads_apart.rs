@@ -1,5 +1,5 @@
-//! Preloads in programs that keep memory in unusual places: sets of descriptors at a page's end, stacks of coroutines,
-//! libraries with their own view of C's functions. In: programs in C. Out: the same answers as without a preload.
+//! Preloads in programs with memory in unusual places: sets of descriptors at a page's end, stacks of coroutines,
+//! libraries that find C's functions in another order. In: programs in C. Out: the same answers as without a preload.
 
 use std::path::Path;
 use std::process::Output;

@@ -17,7 +17,7 @@ fn compiled_first(folder: &Path, name: &str) -> Option<PathBuf> {
     compiled(folder, name, &["-rdynamic"])
 }
 
-/// The number of locks that a program has had its turn with.
+/// The number of locks that the program has tried.
 fn locks(output: &Output) -> u32 {
     let said = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
@@ -48,7 +48,7 @@ fn a_signal_handler_that_calls_exit_ends_the_program() {
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let (counted, bare): (Vec<Value>, Vec<Value>) =
             lines.filter(|line| line["at"] == "exit").partition(|line| line["resident"].is_u64());
-        // A child for each lock, one that no signal came to, and the parent.
+        // A child for each lock, one child without a signal, and the parent.
         assert_eq!((bare.len(), counted.len()), (found as usize, 2), "{allocator} {settings}: {counted:?}");
     }
 }

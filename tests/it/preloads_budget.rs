@@ -1,5 +1,5 @@
 //! Preloads with a memory budget. In: a program in C that allocates more than the budget, or far less. Out: counts in the proof,
-//! and one line. What it saves is shown by `examples/budget`, in a control group.
+//! and one line. `examples/budget` shows, in a control group, which programs it saves.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use tempfile::tempdir;
 use super::preloads::{at, clean, compiled, proof, ran, text};
 use super::support::ours;
 
-/// The program's lines at its end, and what it said on standard error.
+/// The program's lines of the proof at its end, and its standard error.
 struct Ended {
     lines: Vec<Value>,
     said: String,
@@ -97,7 +97,7 @@ fn a_fork_s_child_has_the_budget_and_counts_of_its_own() {
 #[test]
 fn each_thread_gives_back_once_at_an_allocation_after_all_were_asked() {
     each(&["threads"], "budget=128MiB", |allocator, ended| {
-        // Each of the eight threads begins with the first level that is not calm.
+        // Each of the eight threads gives memory back at the first level that is not calm.
         assert_eq!(ended.count("threads"), 8, "{allocator}");
     });
 }

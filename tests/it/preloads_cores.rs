@@ -7,7 +7,7 @@ use tempfile::tempdir;
 use super::preloads::{clean, compiled, ran, text};
 use super::support::ours;
 
-/// The largest number of a processor that this host can ever have: the end of `0-3`.
+/// The largest processor number that this host can ever have: the end of `0-3`.
 fn last_processor() -> usize {
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
     possible.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap()

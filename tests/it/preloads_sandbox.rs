@@ -1,4 +1,4 @@
-//! A program that gives itself a filter of system calls: a preload must not make calls that the program would not make.
+//! A program that sets a filter of system calls: a preload must not make calls that the program would not make.
 
 use tempfile::tempdir;
 
@@ -25,7 +25,7 @@ fn a_program_in_a_sandbox_answers_as_without() {
     }
 }
 
-/// A question whether there are filters is not a filter.
+/// Asking whether filters are supported is not a filter.
 #[test]
 fn a_program_without_a_sandbox_has_both_lines_of_its_proof() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The page on paper: a real browser prints it, and what lies on each sheet is read back.
+//! The printed page: a real browser prints it, and the text of each sheet is read back.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::support::{allocanary, samples, words};
 const STUDY: &str = "study --threads 1,2,3,4 --repeats 5 --out out \
                      --workloads server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
 
-/// Where one of these programs is.
+/// The name of an installed program of this list.
 fn found(names: &[&'static str]) -> Option<&'static str> {
     let is_there =
         |name: &&str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     names.iter().copied().find(is_there)
 }
 
-/// What the browser puts on each sheet, in lines as they lie there.
+/// The text of each sheet, in lines as printed.
 fn sheets(browser: &str, folder: &Path, page: &str) -> Vec<String> {
     let pdf = folder.join("page.pdf");
     let printed = Command::new(browser)

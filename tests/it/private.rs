@@ -1,4 +1,5 @@
-//! Who can read what the command writes: traces, prepared traces, and what programs wrote are the user's alone.
+//! The modes of files that the command writes: only the user can read traces, prepared traces, and the output of
+//! programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ use super::bounded::Bounded;
 use super::record::traces;
 use super::support::{Ran, allocanary, command, samples};
 
-/// What is below a folder, and the folder itself, with their modes.
+/// A folder and everything below it, with their modes.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let meta = fs::symlink_metadata(folder).unwrap();
     let mut found = vec![(folder.to_path_buf(), meta.permissions().mode() & 0o777)];
@@ -22,7 +23,7 @@ fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// Everything below a folder is the user's alone.
+/// Fails if another user can read something below the folder.
 fn assert_private(folder: &Path) {
     for (path, mode) in modes(folder) {
         let wanted = if path.is_dir() { 0o700 } else { 0o600 };
@@ -37,7 +38,7 @@ fn recorded(folder: &Path) -> PathBuf {
     traces(&folder.join("traces"))[0].clone()
 }
 
-/// One replay, with the user's folders in the place of a home.
+/// One replay, with this folder as the user's home.
 fn replayed(folder: &Path, trace: &Path, out: &str) -> Ran {
     let mut command = command(folder);
     command.env("HOME", folder.join("home")).env("TMPDIR", folder.join("tmp"));
@@ -57,7 +58,7 @@ fn what_record_and_replay_write_is_the_users_alone() {
     let ran = replayed(folder.path(), &trace, "out");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(prepared_next_to(&trace).len(), 1);
-    // What root starts may change its user, and passes through the folder.
+    // A program that root starts may change its user, and must be able to pass through the folder.
     let traces = folder.path().join("traces");
     assert_eq!(modes(&traces)[0].1, private::passage_mode());
     fs::read_dir(&traces).unwrap().for_each(|entry| assert_private(&entry.unwrap().path()));
@@ -68,7 +69,7 @@ fn what_record_and_replay_write_is_the_users_alone() {
 fn what_a_program_writes_is_the_users_alone() {
     let folder = tempdir().unwrap();
     let flags = "run --candidates own system --repeats 1 --out out -- sh -c";
-    // It says what the mode of its own folder and of the proof is, which are gone afterwards.
+    // The script prints the modes of its folder and of the proof, which are removed afterwards.
     let script =
         "echo out; echo err >&2; exec stat -c '%a %n' \"$(dirname \"$0\")\" \"$0\" ${ALLOCANARY_PROOF:-\"$0\"} >&2";
     let ran = allocanary(folder.path(), flags.split(' ').chain([script, "{dir}"]));
@@ -82,7 +83,7 @@ fn what_a_program_writes_is_the_users_alone() {
             let (mode, path) = line.split_once(' ').unwrap();
             let is_proof = path.ends_with("/proof");
             proofs += u32::from(is_proof);
-            // Root's services change their user: they may pass through to what they know.
+            // Services of root may change their user: they can open files that they know by name.
             let wanted: &[&str] = if is_proof { &["600"] } else { &["700", "711"] };
             assert!(wanted.contains(&mode), "{said}");
         }
@@ -107,8 +108,8 @@ fn rows_that_a_user_names_are_a_file_as_any_other() {
     assert_eq!(modes(&folder.path().join("rows.jsonl"))[0].1, 0o644);
 }
 
-/// Something that cannot be replaced stands at the name next to the trace: the command and its cells use one form, in
-/// the user's own folder.
+/// The name next to the trace is taken by something that cannot be replaced. The command and its cells use the same
+/// form, in the user's own folder.
 #[test]
 fn a_trace_whose_folder_takes_no_form_is_prepared_in_the_users_own() {
     let folder = tempdir().unwrap();
@@ -131,7 +132,7 @@ fn a_trace_whose_folder_takes_no_form_is_prepared_in_the_users_own() {
     assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
 }
 
-/// The process's number can be foretold, and everybody may write to the folder for temporary files.
+/// The process's number can be predicted, and every user may write to the folder for temporary files.
 #[test]
 fn a_link_that_was_planted_among_temporary_files_is_not_followed() {
     let folder = tempdir().unwrap();
@@ -151,7 +152,7 @@ fn a_link_that_was_planted_among_temporary_files_is_not_followed() {
     let outputs: Vec<String> = outputs.map(|path| fs::read_to_string(path).unwrap()).collect();
     let wanted = format!("{}/allocanary-", at("tmp").canonicalize().unwrap().display());
     assert!(outputs.len() == 1 && outputs[0].starts_with(&wanted), "{outputs:?}");
-    // What the command made there is gone, and the link is as it was.
+    // The command's files there are removed, and the link is unchanged.
     let left = modes(&at("tmp")).into_iter().skip(1).map(|(path, _)| path.is_symlink());
     assert_eq!((left.collect::<Vec<_>>(), modes(&at("theirs")).len()), (vec![true], 1));
 }

@@ -1,4 +1,4 @@
-//! From an answer to production: the files of `--lines`, each tried where it is for.
+//! From an answer to production: the files of `--lines`, each tried in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -55,7 +55,7 @@ fn a_layer_brings_a_stripped_library_that_takes_effect() {
     if !Command::new("chroot").args(["/", "true"]).finish().is_ok_and(|ran| ran.status.success()) {
         return skipped("it needs root, for chroot");
     }
-    // What the Dockerfile says, done by hand: COPY and ENV over the smallest image that has glibc.
+    // The steps of the Dockerfile, by hand: COPY and ENV, in the smallest root folder with glibc.
     let text = fs::read_to_string(out.join("Dockerfile")).unwrap();
     let image = folder.path().join("image");
     for program in ["/bin/true", "/usr/bin/env"] {

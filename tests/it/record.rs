@@ -13,15 +13,16 @@ use tempfile::{TempDir, tempdir};
 use super::bounded::Bounded;
 use super::support::{Ran, allocanary, answer, cell, command, reading, samples};
 
-/// What `tests/record/threads.c` hands over: 207 threads, 2947 blocks each, and a block of each that its key frees.
+/// The blocks that `tests/record/threads.c` passes to other threads: 207 threads with 2947 blocks each, and one block
+/// of each that its key frees.
 const HANDED_OVER: u64 = 207 * 2947;
 
-/// The C program; None where there is no compiler.
+/// The C program; `None` if there is no compiler.
 fn threads_program(folder: &Path) -> Option<PathBuf> {
     compiled(folder, "threads")
 }
 
-/// A C program of `tests/record`; None where there is no compiler.
+/// A C program of `tests/record`; `None` if there is no compiler.
 pub fn compiled(folder: &Path, name: &str) -> Option<PathBuf> {
     compiled_as(folder, name, name, &[])
 }
@@ -106,11 +107,11 @@ fn a_killed_program_leaves_its_whole_trace() {
     assert_eq!(ran.code, Some(128 + 9));
     assert_eq!((infos[0].crossing, infos[0].merged.strays, infos[0].merged.damage.len()), (HANDED_OVER, 0, 0));
     assert_eq!(infos[0].header.state, State::Recording);
-    // What is written is cut to what is used.
+    // The file is cut to its used length.
     assert!(traces(&folder.path().join("traces"))[0].metadata().unwrap().len() < 64 << 20);
 }
 
-/// A recorder in front of another preload, as in a comparison of candidates.
+/// The recorder together with another preload, as in a comparison of candidates.
 #[test]
 fn the_recorder_stands_in_front_of_another_preload() {
     let folder = tempdir().unwrap();
@@ -133,7 +134,7 @@ fn the_recorder_stands_in_front_of_another_preload() {
     }
 }
 
-/// A repository with some commits; where there is no git, a folder.
+/// A repository with some commits; without git, a folder.
 fn a_repository(folder: &Path) -> String {
     let repository = folder.join("repository");
     std::fs::create_dir(&repository).unwrap();
@@ -214,10 +215,10 @@ fn a_window_keeps_the_end_of_a_long_run() {
     let window = &infos[0];
     assert!(whole[0].merged.nanos > 2_000_000_000, "{}", whole[0].merged.nanos);
     assert!(window.merged.nanos <= 401_000_000 && window.merged.events > 0, "{:?}", window.merged);
-    // Where threads hand over blocks, single frees at the window's begin are taken for those of later blocks.
+    // If threads pass blocks to each other, some frees at the window's begin are taken for those of later blocks.
     assert!(window.merged.strays <= 5, "{:?}", window.merged);
     assert_eq!((window.merged.lost_frees, window.merged.damage.len()), (0, 0));
-    // Blocks of before that the window frees: at most what lived.
+    // Older blocks that are freed in the window: at most the blocks that were live at its begin.
     assert!((100..=2200).contains(&window.merged.before), "{}", window.merged.before);
     assert!(window.bytes < whole[0].bytes / 3, "{} of {}", window.bytes, whole[0].bytes);
     assert_eq!((window.header.version, window.header.state), (2, State::Exited));
@@ -243,14 +244,14 @@ fn a_window_keeps_the_end_of_a_long_run() {
     assert!(infos[0].header.lost > 1000 && infos[0].merged.damage.is_empty(), "{}", infos[0].header.lost);
     let Some(threads) = threads_program(folder.path()) else { return };
     let (_, infos) = record(folder.path(), &["--window", "100ms"], &[threads.to_str().unwrap(), "die"]);
-    // Where most blocks cross, some frees at the window's begin are taken for those of later blocks.
+    // If most blocks are freed by another thread, some frees at the window's begin are taken for those of later blocks.
     assert!(infos[0].merged.strays <= 100 && infos[0].merged.damage.is_empty(), "{:?}", infos[0].merged);
     assert!(infos[0].merged.events > 1000 && infos[0].merged.lost_frees == 0, "{:?}", infos[0].merged);
     let wrong = allocanary(folder.path(), ["record", "--window", "soon", "--", "true"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("--window: wanted a time"), "{}", wrong.err);
 }
 
-/// Whether its memory is like the program's is a measured check.
+/// A measured check compares its memory with the program's.
 #[test]
 fn a_replay_ends_and_has_all_that_lived_at_the_peak() {
     let folder = tempdir().unwrap();

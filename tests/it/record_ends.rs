@@ -44,7 +44,8 @@ fn catches(pid: u32, signal: i32) -> bool {
     u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
 }
 
-/// The recorder reads the process's memory each 100 ms, by calls at which a thread may be cancelled: not there.
+/// The recorder reads the process's memory every 100 ms, by calls that are cancellation points. A thread must not be
+/// cancelled in them.
 #[test]
 fn a_thread_that_shall_be_cancelled_is_so_where_it_asks() {
     let folder = tempdir().unwrap();
@@ -56,7 +57,7 @@ fn a_thread_that_shall_be_cancelled_is_so_where_it_asks() {
     assert!(info.merged.strays == 0 && info.allocations > 1000 && info.most_resident > 0, "{:?}", info.merged);
 }
 
-/// A signal to the recorder alone is passed on to the program, which decides.
+/// A signal that is sent only to `record` is passed on to the program, which decides.
 #[test]
 fn sigterm_and_sighup_reach_the_program() {
     for signal in ["TERM", "HUP"] {
@@ -95,7 +96,8 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
 #[test]
 fn a_failed_service_keeps_its_trace() {
     let folder = tempdir().unwrap();
-    // The service starts nothing after its line: a process that is killed while its recorder starts has no trace.
+    // The service starts no process after its line, because a process that is killed while its recorder starts has no
+    // trace.
     let flags = ["record", "-o", "traces", "--ready", "line:up", "--load", "sleep 0.5; exit 3", "--", "sh", "-c"];
     let ran = allocanary(folder.path(), flags.iter().chain(&["mkfifo hold; echo up; : <hold"]));
     assert!(ran.code == Some(2) && ran.err.contains("--load `sleep 0.5; exit 3` ended with exit code 3"), "{ran:?}");
@@ -119,7 +121,7 @@ fn ctrl_c_keeps_the_trace_of_a_service_and_runs_the_command_after_it() {
     assert!(folder.path().join("cleaned").exists(), "--after was cut off");
 }
 
-/// What a file asks of the run counts where the program is only recorded.
+/// The check in a study file is also made if the program is only recorded.
 #[test]
 fn the_check_of_a_file_counts() {
     let folder = tempdir().unwrap();

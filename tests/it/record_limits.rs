@@ -1,5 +1,6 @@
-//! A recorded program is never hurt: under a limit on the length of files (`ulimit -f`), with no reader of its standard error,
-//! and where a signal's handler forks in the middle of the recorder. The other preloads write their proof under the same limit.
+//! The recorder never harms the program: under a limit on the length of files (`ulimit -f`), without a reader of its standard
+//! error, and if a signal handler forks in the middle of the recorder. The other preloads write their proof under the same
+//! limit.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -147,7 +148,7 @@ fn the_command_itself_survives_the_limit() {
     assert!(ran.code == Some(2) && ran.err.contains("File too large") && ran.err.contains("out/study.toml"), "{ran:?}");
     let ran = shell(r#"ulimit -f 0; exec "$1" record -o traces -- sh -c 'echo ran'"#);
     assert!(ran.code == Some(2) && ran.out == "ran\n" && ran.err.contains("nothing was recorded"), "{ran:?}");
-    // The program has the disposition that the command was started with: none of ours.
+    // The program has the signal actions with which the command was started, and none of the command's own.
     let bits = |out: &str| -> Vec<u64> {
         let hex = out.lines().filter_map(|line| line.split_whitespace().nth(1));
         hex.map(|hex| u64::from_str_radix(hex, 16).unwrap() >> (libc::SIGXFSZ - 1) & 1).collect()
@@ -165,7 +166,8 @@ fn the_command_itself_survives_the_limit() {
     }
 }
 
-/// The child returns into the call that was interrupted, at each instruction of the recorder that a signal can interrupt.
+/// The child returns into the interrupted call. This is tried at each instruction of the recorder that a signal can
+/// interrupt.
 #[test]
 fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
     let folder = tempdir().unwrap();
@@ -207,7 +209,7 @@ fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
         for child in children {
             assert!(child.merged.damage.is_empty(), "{:?}", child.merged.damage);
             assert_eq!(child.header.state, State::Exited);
-            // Two threads with 49 blocks, each of which grows once; what its parent had made it may free.
+            // Two threads with 49 blocks, each of which grows once. The child may also free blocks of its parent.
             assert!(child.allocations >= 98 && child.resizes >= 98, "{child:?}");
             assert!(child.merged.strays <= 20, "{:?}", child.merged);
         }

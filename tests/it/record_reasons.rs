@@ -1,4 +1,4 @@
-//! What `record` says where there is nothing to record, or it may not: the reason is the true one.
+//! If there is nothing to record, or `record` may not record it, the printed reason is the true one.
 
 use std::fs;
 use std::path::Path;

@@ -139,7 +139,7 @@ fn memory_is_read_while_blocks_are_handed_over() {
     let ran = record(folder.path(), &["--ready", "line:ready", "--stop", "SIGKILL"], &program);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let info = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();
-    // An address that went round threads may cost single frees: see docs/traces.md.
+    // An address that several threads used in turn may lose a few frees: see docs/traces.md.
     assert!(info.merged.strays < 5 && info.merged.damage.is_empty(), "{:?}", info.merged);
     assert!(
         info.crossing > 1000 && info.most_resident > info.peak_live / 2,
@@ -149,7 +149,7 @@ fn memory_is_read_while_blocks_are_handed_over() {
     );
 }
 
-/// Its child and the program that it begins may not make files where it made its own.
+/// Its child and the program that the child executes may not make files in the folder of its own trace.
 #[test]
 fn a_service_that_changes_its_user_is_recorded_in_each_of_its_processes() {
     if allocanary_kernel::private::user() != 0 {
@@ -160,7 +160,7 @@ fn a_service_that_changes_its_user_is_recorded_in_each_of_its_processes() {
     if !preload.ancestors().all(is_open) {
         return skipped(format_args!("other users cannot read {}", preload.display()));
     }
-    // Others can pass through it: the folder of a test is of its user alone.
+    // Lets other users pass through, because only its user can enter the folder of a test.
     let folder = tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
     let Some(program) = compiled(folder.path(), "changes_user") else { return };
@@ -177,7 +177,8 @@ fn a_service_that_changes_its_user_is_recorded_in_each_of_its_processes() {
     assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o711);
 }
 
-/// What is not written has no pages in memory: a disk's read-ahead brings in megabytes of zeros for each process.
+/// Parts that are not written have no pages in memory. With the disk's read-ahead each process would have megabytes of
+/// zeros.
 #[test]
 fn the_begin_of_a_trace_brings_in_no_more_of_its_file_than_is_written() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `record --verify`: what is compared, what is refused before anything is recorded, and what is said beside the table.
+//! `record --verify`: the comparison, the refusals before anything is recorded, and the texts around the table.
 
 use std::fs;
 use std::path::Path;

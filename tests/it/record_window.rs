@@ -1,4 +1,4 @@
-//! Stacks of the last seconds of a program: all that the window has, whatever was overwritten before; and what `who` says of a service whose
+//! Stacks in a window: all stacks of its blocks are there, whatever was overwritten before. And the answer of `who` about a service whose
 //! older blocks are not known.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use super::record::{compiled, traces};
 use super::record_ends::{kill, wait_for};
 use super::support::{Ran, allocanary, command};
 
-/// Seven places, of which tables may have three. The window ends where the places do, and no time counts.
+/// Seven places, of which tables may have three. The number of places limits the window, and not the time.
 const BOUNDS: [&str; 7] = ["record", "-o", "traces", "--window", "60s", "--max-size", "256KiB"];
 
 /// A folder with the program.
@@ -81,8 +81,8 @@ fn each_allocation_of_a_window_has_its_stack_also_behind_a_kill_and_a_fork() {
         );
         let merged = merge(&trace, &mut Nothing).unwrap();
         assert_eq!((merged.lost_frees, &merged.damage[..]), (0, &[][..]));
-        // Where the window begins, a thread has at most 16 events without a stamp: their allocations are left out and their frees are not. An
-        // address that is freed there for the second time is a stray.
+        // At the begin of the window a thread has at most 16 events without a stamp. Allocations among these are left out, frees are not. A
+        // second free of an address there is a stray.
         assert!(merged.strays <= 16, "{merged:?}");
         let found = by_size(&trace);
         for size in [104, 208, 312] {
@@ -99,7 +99,7 @@ fn each_allocation_of_a_window_has_its_stack_also_behind_a_kill_and_a_fork() {
     }
 }
 
-/// A stack that has no room is not there, and no part of it is taken for another.
+/// A stack without room is missing, and no part of it is taken for another stack.
 #[test]
 fn stacks_that_have_no_room_are_counted_and_said_and_the_others_are_whole() {
     let Some((folder, program)) = program() else { return };
@@ -112,7 +112,7 @@ fn stacks_that_have_no_room_are_counted_and_said_and_the_others_are_whole() {
     assert_eq!((trace.header.state, trace.damage()), (State::Exited, None));
     assert!(trace.header.no_room > 10_000, "{}", trace.header.no_room);
     let (stacks, count) = &by_size(&trace)[&104];
-    // The hundred that came first had room, and are at the end.
+    // The first hundred had room, and are still there at the end.
     assert!(*count > 1000 && stacks.len() > 90, "{count} blocks, {} stacks", stacks.len());
     let lengths: BTreeSet<usize> = stacks.iter().map(Vec::len).collect();
     let lengths: Vec<usize> = lengths.into_iter().collect();
@@ -156,7 +156,8 @@ fn who(folder: &Path, ran: &Ran) -> (Value, String) {
     (serde_json::from_str(&said.out).unwrap(), text)
 }
 
-/// 512 blocks of a page are older than the window. 1,024 survivors of it keep the pages of blocks of short life.
+/// 512 blocks of one page each are older than the window. 1,024 survivors of the window keep the pages of short-lived
+/// blocks.
 fn assert_found((value, text): (Value, String)) {
     let (answer, site) = (&value["answers"][0], &value["sites"][0]);
     let number = |key: &str| answer[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}"));
@@ -173,7 +174,7 @@ fn assert_found((value, text): (Value, String)) {
     }
 }
 
-/// The terminal's Ctrl-C does not reach the program by itself here: first its pages are read.
+/// The terminal's Ctrl-C does not reach the program directly here: its pages are read first.
 #[test]
 fn the_pages_of_a_program_in_a_window_are_read_before_a_signal_is_passed_on() {
     for (signal, code) in [("-TERM", 143), ("-INT", 130)] {

@@ -1,4 +1,4 @@
-//! What the command offers, and the formats that it writes, as golden files: a change of either is seen and meant.
+//! The command's lists and its output formats, as golden files, so that every change is visible and intended.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn what_there_is_to_choose_from() {
     }
 }
 
-/// A first screen tells what there is; the long list comes after it.
+/// The first screen is a summary; the long list comes after it.
 #[test]
 fn plan_and_list_begin_with_a_summary_of_ten_lines() {
     for what in ["", "allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"] {
@@ -114,13 +114,14 @@ fn a_row_of_the_first_schema_is_still_read() {
     assert_eq!((row.schema, row.cell.candidate.to_string().as_str()), (1, "jemalloc:narenas=2"));
     let csv = out(&format!("report {} --format csv", golden_path("sample-v1.jsonl").display()));
     assert_golden("sample-v1.csv", &csv);
-    // And today's writer loses nothing of it.
+    // Today's writer keeps all of its fields.
     let kept: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(golden_path("sample-v1.jsonl")).unwrap()).unwrap();
     assert_eq!(serde_json::to_value(&row).unwrap(), kept);
 }
 
-/// Nor is this one: a study of the first form, with estimates and one larger size, is still run and shown.
+/// This file is never renewed either: a study of the first form, with estimates and one larger size, can still be run
+/// and shown.
 #[test]
 fn a_study_of_the_first_form_is_still_read() {
     let folder = tempdir().unwrap();
@@ -139,7 +140,7 @@ fn a_study_of_the_first_form_is_still_read() {
     assert_eq!((report.code, report.err.as_str(), &report.out), (Some(0), "", &ran.out));
     assert!(report.out.contains("Which is least?") && report.out.contains("Somebody, 1999"), "{}", report.out);
 
-    // A file that is none does not keep the rows from being shown, but that is told.
+    // With an invalid study file the rows are still shown, and a note says so.
     fs::write(&beside, old.replace("[full]", "[[ful]]")).unwrap();
     let report = run("report out");
     assert!(report.code == Some(0) && report.out.starts_with("older\n\n"), "{report:?}");
@@ -166,7 +167,7 @@ fn help_fits_a_terminal_and_shows_examples() {
     }
 }
 
-/// `help glossary` has the words too: it is what somebody types who does not know one.
+/// `help glossary` prints the words too: a user who does not know a word may type this.
 #[test]
 fn the_words_are_explained_in_the_terminal() {
     let words = out("glossary");

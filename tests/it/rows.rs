@@ -1,4 +1,4 @@
-//! Files of rows as the command meets them: none, several, standard input, and one that a report would take the place of.
+//! Files of rows: none, several, standard input, and a file that a report would overwrite.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn report(folder: &Path, files: &str) -> Ran {
     allocanary(folder, words("report").into_iter().chain(words(files)))
 }
 
-/// How many rows a report says it is made of.
+/// The number of rows that a report names.
 fn rows(ran: &Ran) -> usize {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let words: Vec<&str> = ran.out.split_whitespace().collect();
@@ -43,7 +43,7 @@ fn files_without_rows_are_errors_that_name_them() {
     }
 }
 
-/// The report took the place of its own rows.
+/// A report once overwrote its own rows.
 #[test]
 fn a_report_is_never_written_over_rows() {
     let folder = tempdir().unwrap();

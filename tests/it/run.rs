@@ -18,7 +18,7 @@ pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
     allocanary(folder, flags.chain(program.iter().copied()))
 }
 
-/// A shell that works for a moment, and is alive for some of the longest pauses between two looks at it (100 ms).
+/// A shell that works for a moment, and lives for several of the longest pauses between two samples (100 ms).
 const WORK: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.5; echo $i"];
 
 fn of<'a>(rows: &'a [Sample], candidate: &str) -> Vec<&'a Sample> {
@@ -81,7 +81,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
         let peak = row.answer.as_ref().unwrap().reading("peak_rss_bytes", Phase::Peak).unwrap();
         assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
     }
-    // What the kernel carries from this command into a small program is not the program's.
+    // The high-water mark that the kernel carries from this command into a small program is not the program's.
     let ran = allocanary(folder.path(), words("run --out small --repeats 5 --candidates own -- sleep 1"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("small")) {
@@ -120,7 +120,7 @@ fn reports_comparisons_and_gates_read_these_rows() {
     assert_eq!(compare("peak=5%").code, Some(0), "{:?}", compare("peak=5%"));
     assert_eq!(compare("keys=5%").code, Some(0), "{:?}", compare("keys=5%"));
     assert_eq!(compare("kees=5%").code, Some(2));
-    // A gate closes on these rows too: mimalloc in the place of what the program brings.
+    // A gate works on these rows too: mimalloc replaces the program's own allocator.
     let rows = fs::read_to_string(folder.path().join("out/samples.jsonl")).unwrap();
     let worse: String = rows
         .lines()
@@ -205,7 +205,7 @@ fn two_builds_of_a_program_are_two_and_only_one_is_resumed() {
     let compared = allocanary(folder.path(), words("compare old out --metrics wall"));
     assert!(compared.code == Some(0) && compared.out.contains(&format!("build {old} in the old, ")), "{compared:?}");
 
-    // Rows of commands that did not look at the program.
+    // Rows of earlier commands, which did not record the program's build.
     let path = folder.path().join("out/samples.jsonl");
     let mut rows = samples(&path);
     rows.iter_mut().for_each(|row| row.builds.clear());
@@ -218,7 +218,7 @@ fn two_builds_of_a_program_are_two_and_only_one_is_resumed() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-/// What the user's environment says to our libraries belongs to the program as it comes, and to that alone.
+/// The user's settings for our libraries apply only to the candidate `own`.
 #[test]
 fn the_settings_of_the_users_preload_reach_no_candidate() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that misbehave, and input that cannot be: each is a clear error or a row, and no process stays alive.
+//! Programs that misbehave, and invalid input: each gives a clear error or a row, and no process stays alive.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -222,7 +222,7 @@ fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
     assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory 32MiB"), "{error:?}");
 }
 
-/// Whether the limit kills a candidate is what the run is to find out, also of the first one.
+/// The run must find out whether the limit kills a candidate, even for the first one.
 #[test]
 fn the_first_candidate_may_be_killed_at_its_limit() {
     let folder = tempdir().unwrap();

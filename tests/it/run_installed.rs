@@ -29,7 +29,7 @@ fn a_library_of_the_host_is_a_candidate_by_its_name_and_version() {
     assert!(answer.version.starts_with(version), "{}", answer.version);
     assert_eq!(answer.environment["MALLOC_CONF"], "narenas:1");
     assert!(answer.environment["LD_PRELOAD"].ends_with("libjemalloc.so.2"), "{:?}", answer.environment);
-    // It was asked in the process.
+    // Its settings were read in the process.
     assert!(answer.unproven.is_empty() && answer.found["narenas"] == "1", "{answer:?}");
     assert!(!answer.environment.contains_key("ALLOCANARY_PROVE"), "{:?}", answer.environment);
 

@@ -42,7 +42,7 @@ fn said(cells: &Path, candidate: &str, file: &str) -> String {
 fn is_measured_by_its_own_settings(program: &Path) {
     let folder = tempdir().unwrap();
     let program = program.to_str().unwrap();
-    // No preload, not even that of the same allocator: the Rust code would not call it.
+    // No preload, not even of the same allocator, because the Rust code would not call it.
     for candidate in ["system", "jemalloc", "mimalloc:allow_thp=0"] {
         let ran = run(folder.path(), &format!("--repeats 1 --candidates own {candidate}"), &[program]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -54,7 +54,7 @@ fn is_measured_by_its_own_settings(program: &Path) {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("so only its own allocator is measured: own own:narenas=1 own:narenas=1,tcache=false"));
     let rows = samples(&folder.path().join("out"));
-    // Where huge pages come unasked, they are kept from it too.
+    // If the host gives huge pages without advice, a candidate without them is added.
     assert_eq!(rows.len(), 3 + usize::from(huge_pages::are_unasked()));
     let cells = folder.path().join("out/cells");
     let cores = said(&cells, "own", "stderr");
@@ -67,13 +67,13 @@ fn is_measured_by_its_own_settings(program: &Path) {
         let row = rows.iter().find(|row| row.cell.candidate == candidate.into()).unwrap();
         assert_eq!(row.error, None, "{candidate}");
         let answer = row.answer.as_ref().unwrap();
-        // The variable that this build reads, and no other one: what came of it is the program's own reading.
+        // It gets only the variable that this build reads; the program itself reads back the value.
         let given = answer.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         assert!(given.eq(conf.map(|conf| ("_RJEM_MALLOC_CONF", conf))), "{candidate}: {:?}", answer.environment);
         assert!(!answer.environment.contains_key("LD_PRELOAD"));
         let safe: String = candidate.chars().map(|c| if ":=,".contains(c) { '_' } else { c }).collect();
         assert_eq!(said(&cells, &safe, "stderr"), found, "{candidate}");
-        // The program says it to us, not to the command, which therefore cannot prove it.
+        // The program reports it to this test, and not to the command, which therefore cannot prove it.
         assert_eq!(answer.unproven.contains_key("narenas"), conf.is_some(), "{candidate}");
         assert!(answer.version.contains("jemalloc"), "{candidate}: {}", answer.version);
     }

@@ -9,7 +9,7 @@ use tempfile::tempdir;
 use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
-/// It says what its runtime has, and changes one setting itself if it is told to.
+/// It prints its runtime's values, and changes one setting itself if requested.
 const PROGRAM: &str = r#"package main
 
 import (
@@ -53,7 +53,7 @@ fn a_go_program_takes_the_settings_of_its_runtime_and_one_that_sets_its_own_is_a
     assert!(set.unproven.is_empty() && set.version.starts_with("Go 1."), "{set:?}");
     let given: Vec<String> = set.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(given, ["GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=67108864"]);
-    // The runtime's own variables tell, and not only its environment.
+    // The runtime's own values are read, and not only its environment.
     let ran = run("b", "own own:gogc=200", "./sleeper itself");
     let errors: Vec<String> =
         samples(&folder.path().join("b")).iter().filter_map(|row| Some(row.error.as_ref()?.text.clone())).collect();

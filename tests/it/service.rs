@@ -1,11 +1,11 @@
-//! What a service compiles that ships `install!`. In: cargo's tree of dependencies. Out: the few crates that it is made of.
+//! The crates that a service with `install!` compiles. In: cargo's tree of dependencies. Out: a short list of crates.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use super::bounded::Bounded;
 
-/// The crates that a service gets with these features, the allocators' own build scripts aside.
+/// The crates that a service gets with these features, without those of the allocators' build scripts.
 fn crates_of(features: &str) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut tree = Command::new(cargo);

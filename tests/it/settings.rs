@@ -11,15 +11,15 @@ use tempfile::tempdir;
 use super::support::{TINY, cell, cell_with, described, ours, run_cell, samples, study};
 use allocanary_testing::skipped::skipped;
 
-/// Values that are in the table's range and still cannot be had, each with what the cell must say of it. Should one
-/// begin to work, the test fails and its line goes.
+/// Values within the table's range that do not work, each with the text that the cell must print. If one begins to
+/// work, the test fails, and its line must be removed.
 const CANNOT: &[(&str, &str, &str, &str)] = &[
     // Takes effect only in builds that found process_madvise(2); this one has the code left out.
     ("jemalloc", "process_madvise_max_batch", "1", "wanted 1, found 0"),
     ("jemalloc", "process_madvise_max_batch", "9223372036854775807", "wanted 9223372036854775807, found 0"),
     // Clipped to 32 KiB, and silently: the table's note says so.
     ("jemalloc", "tcache_max", "9223372036854775807", "wanted 9223372036854775807, found 32768"),
-    // There is nothing reserved for it to allocate from.
+    // No memory is reserved from which it could allocate.
     ("mimalloc", "disallow_os_alloc", "1", "memory allocation of"),
     // Kept in KiB.
     ("mimalloc", "arena_reserve", "9223372036854775807", "found 9223372036854774784"),
@@ -56,7 +56,7 @@ fn assert_all_read_back(allocator: &str) {
     let description = described(allocator);
     assert!(description.settings.len() > 9, "{allocator} has a table");
     let mut wrong = Vec::new();
-    // On one processor jemalloc does not look at its ratio, which therefore cannot be read back.
+    // On one processor jemalloc does not use its ratio, so the ratio cannot be read back.
     let here = |setting: &&Setting| setting.name != "narenas_ratio" || allocanary::container::Cpus::here().affinity > 1;
     for setting in description.settings.iter().filter(here) {
         let name = setting.name.as_ref();
@@ -127,7 +127,7 @@ fn a_setting_that_the_allocator_does_not_know_is_no_success() {
     }
 }
 
-/// jemalloc keeps what is freed here for ever, so that all that goes between the two marks goes by the purge.
+/// Here jemalloc never gives freed memory back by itself, so only the purge reduces memory between the two marks.
 #[test]
 fn the_mark_purged_is_read_after_a_purge() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a shell and `man` are given: values are completed, and each manual page that is referred to exists.
+//! Completions and manual pages: values are completed, and each manual page that is referenced exists.
 
 use std::fs;
 use std::path::Path;
@@ -125,7 +125,7 @@ fn each_manual_page_that_is_referred_to_exists() {
         let plain = text.replace("\\-", "-").replace("\\fR", "").replace("\\fB", "");
         for (at, _) in plain.match_indices("(1)") {
             let before = &plain[..at];
-            // `per_cpu(1)` is a value, and no page.
+            // `per_cpu(1)` is a value, and not a manual page.
             let from = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
             let from = from.map_or(0, |from| from + 1);
             if before[from..].contains('_') {

@@ -1,4 +1,4 @@
-//! What was measured is never lost: full disks, standard output, Ctrl-C, and studies that are finished later.
+//! Measured rows are never lost: with full disks, standard output, Ctrl-C, and studies that are finished later.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -58,7 +58,7 @@ fn rows_alone_go_to_standard_output() {
 const EIGHT: &str =
     "study --cells . --workloads work --candidates fake fake:mode=good --threads 1 --repeats 4 --out out";
 
-/// Interrupts the study of eight cells in the fourth, which never ends until there is a file `go`.
+/// Interrupts the study of eight cells in the fourth, which does not end until there is a file `go`.
 fn interrupt(folder: &Path) -> Ran {
     let cell = folder.join("cell-fake");
     let text = fs::read_to_string(&cell).unwrap();

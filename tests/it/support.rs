@@ -1,4 +1,4 @@
-//! What the tests share: the binaries that cargo built, a clean environment to start them in, and golden files.
+//! Shared by the tests: the binaries that cargo built, a clean environment for them, and golden files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use super::bounded::Bounded;
 /// The cheapest cell that does something, its keys in the order in which rows have them.
 pub const TINY: &str = "small:idle=1,live=64,operations=1000";
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -34,12 +34,12 @@ impl From<Output> for Ran {
     }
 }
 
-/// The command, in a folder. Cargo's variables are kept from it: it would take a refused cell as a reason to build.
+/// The command, in a folder. Cargo's variables are removed: with them it would build cells when one is refused.
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
     command.current_dir(folder).env_clear().stdin(Stdio::null());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    // Tests read all tables. What a narrow terminal shows has tests of its own.
+    // Tests read all tables. The output of a narrow terminal has separate tests.
     command.env("COLUMNS", "120");
     command
 }
@@ -49,7 +49,7 @@ pub fn allocanary<T: AsRef<OsStr>>(folder: &Path, arguments: impl IntoIterator<I
     command(folder).args(arguments).finish().unwrap().into()
 }
 
-/// Splits a line at spaces: none of our arguments holds one.
+/// Splits a line at spaces: none of our arguments contains one.
 pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
@@ -88,7 +88,7 @@ pub fn ours() -> Vec<&'static str> {
     allocanary_allocators::allocators::ours().map(|(one, _)| one.name).collect()
 }
 
-/// What a cell says of itself.
+/// A cell's description of itself.
 pub fn described(allocator: &str) -> Description {
     let output = Command::new(program(allocator)).arg("describe").env_clear().finish().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
@@ -104,7 +104,7 @@ pub fn cell_with(allocator: &str, workload: &str, settings: &BTreeMap<String, St
     Cell { settings: settings.clone(), ..cell(allocator, workload, 1) }
 }
 
-/// Runs one cell without the command between. The error says how the cell ended.
+/// Runs one cell directly, without the command. The error says how the cell ended.
 pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
     let mut environment = BTreeMap::new();
     described(&cell.allocator).environment.add_to(&mut environment, &cell.settings);
@@ -117,7 +117,7 @@ pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A cell that dies before it reads says more by its end than this error does.
+    // If a cell dies before it reads, its status says more than this error.
     let _ = child.stdin.take().unwrap().write_all(&serde_json::to_vec(cell).unwrap());
     let output = child.finish().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -136,8 +136,8 @@ pub fn reading(answer: &Answer, name: &str, phase: Phase) -> u64 {
     answer.reading(name, phase).unwrap_or_else(|| panic!("no {name} at {}", phase.name()))
 }
 
-/// Writes an executable script. A process of its own does it: while this one held the file open for writing, a fork
-/// on another test's thread would inherit that, and starting the script would fail with "text file busy".
+/// Writes an executable script, in a separate process. If this process had the file open for writing, a fork by another
+/// test's thread would inherit the descriptor, and starting the script would fail with "text file busy".
 pub fn script(path: &Path, text: &str) {
     let write = "cat > \"$0\" && chmod 755 \"$0\"";
     let mut shell = Command::new("sh").arg("-c").arg(write).arg(path).stdin(Stdio::piped()).spawn().unwrap();
@@ -145,7 +145,7 @@ pub fn script(path: &Path, text: &str) {
     assert!(shell.wait().unwrap().success());
 }
 
-/// Copies a program to start it, by a process of its own, for the same reason.
+/// Copies a program in order to start it, in a separate process for the same reason.
 pub fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
@@ -155,7 +155,7 @@ pub fn golden_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Compares with a golden file, or writes it where UPDATE_GOLDEN=1.
+/// Compares with a golden file, or writes it if UPDATE_GOLDEN=1.
 pub fn assert_golden(name: &str, found: &str) {
     let path = golden_path(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {

@@ -1,5 +1,5 @@
-//! Whether what a cell says is so: its peak is its own, its data were checked, its settings are at work, and nothing
-//! of the user's environment reaches it unasked.
+//! Checks that a cell's statements are true: its peak is its own, its data were checked, its settings are in force, and
+//! no variable of the user reaches it without being passed on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ fn a_large_parent_does_not_change_a_cells_peak() {
     assert!(peak < 64 << 20 && peak > 256 << 10, "{peak}");
 }
 
-/// What a blob's tree asks of the allocator is in the row, and so are the buffers that are kept between blobs.
+/// The row has the allocations for a blob's tree, and the buffers that are kept between blobs.
 #[test]
 fn a_cell_tells_what_its_blobs_allocated() {
     for (variant, allocations, bytes, held) in
@@ -65,7 +65,7 @@ struct Short {
     parameters: &'static str,
     /// The least checks of data.
     checks: u64,
-    /// The stopwatches, each of which may begin with a lap that is due to another; `None` where no operation is timed.
+    /// The number of stopwatches, each of which times its first operation; `None` if no operation is timed.
     stopwatches: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ fn every_cell_checks_its_data() {
             };
             assert_eq!(answer.live(Purged), Some(0), "{allocator} {workload}");
             let latency = answer.latency.unwrap();
-            // What is timed is the operations, and neither the building of the live set nor its end.
+            // Only operations are timed, and not the building or freeing of the live set.
             let timed = answer.operations.div_ceil(u64::from(latency.every));
             assert!((timed..=timed + stopwatches).contains(&latency.timed), "{allocator} {workload}: {latency:?}");
         }
@@ -135,7 +135,7 @@ fn arenas_are_as_many_as_asked_for() {
     };
     let (one, many) = (answer("1"), answer("64"));
     assert_eq!((one.found["narenas"].as_str(), many.found["narenas"].as_str()), ("1", "64"));
-    // One more than asked for where a block was large enough for the arena of its own.
+    // There is one arena more than requested if a block was large enough for the arena of huge blocks.
     assert!(reading(&one, "heap_arenas", Peak) <= 2);
     assert!(reading(&many, "heap_arenas", Peak) >= 16);
 }

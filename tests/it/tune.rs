@@ -96,7 +96,7 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     assert_eq!(again.code, Some(0), "{again:?}");
     assert_eq!(samples(&folder.path().join("again")).len(), 2 * 2);
 
-    // With the same rows the search takes the same way, and measures nothing anew.
+    // With the same rows the search makes the same choices, and measures nothing again.
     let refused = tune(folder.path(), "");
     assert!(refused.code == Some(2) && refused.err.contains("add --resume"), "{refused:?}");
     let resumed = tune(folder.path(), "--resume");
@@ -128,7 +128,7 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
         ("--workloads a b", "--workloads: wanted one, found 2"),
         ("--repeats 4", "--repeats: wanted at least 5 fresh rows of each finalist, found 4"),
     ] {
-        // The last of two flags of one name would be an error of its own.
+        // Two flags of the same name would be a separate error.
         let plain = FLAGS.replace(if more.contains("--present") { "--present system" } else { "\0" }, "");
         let plain = plain.replace(if more.contains("--workloads") { "--workloads work" } else { "\0" }, "");
         let plain = plain.replace(if more.contains("--repeats") { "--repeats 6" } else { "\0" }, "");
@@ -161,7 +161,7 @@ fn change(out: &Path, mut each: impl FnMut(&mut serde_json::Value)) {
     fs::write(path, rows).unwrap();
 }
 
-/// Changes the rows of a search, so that what the machine did meanwhile is known.
+/// Changes the rows of a search, so that the machine's load is known.
 fn with_load(out: &Path, load: Option<serde_json::Value>) {
     change(out, |row| match &load {
         None => drop(row.as_object_mut().unwrap().remove("load")),
@@ -180,7 +180,7 @@ fn the_whole_answer_is_as_it_was() {
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     assert_golden("tune.txt", &fs::read_to_string(folder.path().join("out/tune.txt")).unwrap());
 
-    // What a terminal of 80 columns shows, up to the words about this machine.
+    // The output on a terminal of 80 columns, up to the text about this machine.
     let mut narrow = command(folder.path());
     let narrow: Ran = narrow.env("COLUMNS", "80").args(words(FLAGS)).arg("--resume").finish().unwrap().into();
     let at = narrow.out.find("rows; medians of").unwrap_or_else(|| panic!("{narrow:?}"));

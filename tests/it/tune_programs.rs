@@ -1,4 +1,5 @@
-//! `allocanary tune` over programs, services and traces: what is found, what is kept, what is refused, and an interrupt.
+//! `allocanary tune` over programs, services and traces: recommendations, "keep what you have", refusals, and an
+//! interrupt.
 
 use std::fs;
 use std::path::Path;
@@ -27,8 +28,8 @@ fn turns() -> Option<TempDir> {
     compiled(folder.path(), "turns.c", &[]).map(|_| folder)
 }
 
-/// A program that ends at once. It is larger than what the kernel carries over from the command, so that its peak is known however often it
-/// was looked at.
+/// A program that ends at once. It is larger than the memory that the kernel carries over from the command, so its peak is known however
+/// few samples there are.
 const SHORT: &str = "dd if=/dev/zero of=/dev/null bs=16M count=1 status=none";
 
 /// The text without its line ends.
@@ -36,7 +37,7 @@ fn joined(ran: &Ran) -> String {
     ran.out.replace('\n', " ")
 }
 
-/// Which candidate wins depends on the machine: the search's choice is tested by rows that are made up.
+/// The winning candidate depends on the machine. The search's choice is tested with invented rows.
 #[test]
 fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     let folder = tempdir().unwrap();
@@ -63,7 +64,7 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
         let again = allocanary(folder.path(), words(again));
         assert_eq!(again.code, Some(0), "{again:?}");
     }
-    // With the same rows the search takes the same way, and measures nothing anew.
+    // With the same rows the search makes the same choices, and measures nothing again.
     let resumed = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
     assert_eq!((resumed.code, &resumed.out), (Some(0), &ran.out), "{resumed:?}");
     assert_eq!(samples(&out).len(), rows.len());
@@ -131,7 +132,7 @@ fn limits_are_of_metrics_that_the_rows_have() {
     let ran = with("--within score=5% --out d");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains(" score ") && joined(&ran).contains(" 7 "), "{}", ran.out);
-    // Without a limit typed, and without a throughput, the time of the load stands for it.
+    // Without a limit on the command line and without a throughput, the time of the load is limited instead.
     let ran = with("--objective cpu --out e");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the time of the load is limited instead, wall=5%"), "{}", ran.out);
@@ -144,7 +145,7 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
         let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let trace = fs::read_dir(folder.path().join("traces")).unwrap().flatten().next().unwrap().path();
-        // Its first bytes say what it is, and not its name.
+        // A trace is recognised by its first bytes, and not by its name.
         fs::rename(&trace, folder.path().join(to)).unwrap();
     };
     record("recorded", "./turns");

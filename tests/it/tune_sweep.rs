@@ -1,5 +1,5 @@
-//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes about twenty
-//! minutes, so it runs only when it is asked for:
+//! Compares an exhaustive sweep with the race, for built-in workloads. It takes about twenty minutes, so it runs only
+//! on request:
 //!
 //! `cargo test --release --features prometheus,leaks --test it -- --ignored --nocapture sweep`
 

@@ -1,5 +1,5 @@
-//! `allocanary who` as a user runs it, on a made-up trace: by threads, which every trace has, and what is refused.
-//! And on the trace of a service whose answer is known.
+//! `allocanary who` as a user runs it. On a synthetic trace: by threads, which every trace has, and refusals. And on
+//! the trace of a service with a known answer.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::support::{Ran, allocanary, command, words};
 
 const PAGE: u64 = 4096;
 
-/// Thread 0 makes 500 pages of short life, and thread 1 keeps a block of 64 bytes behind each.
+/// Thread 0 makes 500 short-lived blocks of a page, and thread 1 keeps a block of 64 bytes behind each.
 fn trace() -> TempDir {
     let folder = tempdir().unwrap();
     let mut builder = TraceBuilder::stamped(4096, 1);
@@ -125,7 +125,7 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let (answer, site) = (&value["answers"][0], &value["sites"][0]);
     assert_eq!((&answer["at"], &site["name"]), (&"idle".into(), &"survivor".into()), "{}", ran.out);
-    // Every page that has a survivor was written to, so it is resident. Without the resident pages of the trace `empty` is no number.
+    // Every page with a survivor was written to, so it is resident. Without the resident pages in the trace `empty` is null.
     let number = |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{}", ran.out));
     assert_eq!(site["blocks"], 8192);
     assert!(number(&site["pinned"]) * 100 > number(&answer["pinned"]) * 99, "{}", ran.out);
@@ -133,7 +133,8 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
         number(&answer["live"]) + number(&answer["pinned"]) + number(&answer["empty"]),
         number(&answer["resident"])
     );
-    // Against itself nothing has grown; against one in which `survivor` held nothing, it has.
+    // Compared with itself nothing has grown. Compared with a trace in which `survivor` held nothing, `survivor` has
+    // grown.
     let json = folder.path().join("before.json");
     let against = |gate: &str| {
         let line = ["who", path.to_str().unwrap(), "--against", json.to_str().unwrap(), "--gate", gate, "--json"];
@@ -161,7 +162,7 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     assert_eq!(number(&there["live"]) + number(&there["pinned"]) + number(&there["empty"]), number(&there["resident"]));
 }
 
-/// The wrapper is no site, because its callers say who wanted the memory.
+/// The wrapper is not a site, because only its callers say for what the memory is.
 #[test]
 fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     if cfg!(not(all(target_arch = "x86_64", target_env = "gnu"))) {
@@ -202,7 +203,7 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
         let ran = who(line);
         assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
     }
-    // The page opens on a picture, though nothing is pinned to speak of.
+    // The page shows an open flamegraph, although hardly anything is pinned.
     let page = folder.path().join("page.html");
     let ran = allocanary(folder.path(), ["trace", "report", path.to_str().unwrap(), "--to", page.to_str().unwrap()]);
     let html = fs::read_to_string(page).unwrap();
@@ -236,8 +237,8 @@ fn planted(folder: &Path) {
     fs::write(folder.join("planted.trace"), builder.finish()).unwrap();
 }
 
-/// Under the C library's malloc the survivors hold a page each. Elsewhere they hold some thirty. What another site keeps is no one's hole.
-/// Which pages go back is no matter of addresses: here only pages with blocks are looked at.
+/// Under the C library's malloc the survivors keep a page each. In the pool they keep some thirty pages. Pages of another site are not
+/// holes. Which empty pages go back does not follow from addresses, so only pages with blocks are checked.
 #[test]
 fn what_a_planted_site_frees_elsewhere_is_what_it_pins_and_an_innocent_one_frees_nothing() {
     if cfg!(not(target_env = "gnu")) {
@@ -268,13 +269,13 @@ fn what_a_planted_site_frees_elsewhere_is_what_it_pins_and_an_innocent_one_frees
     for way in ["survivors", "whole"] {
         assert!(number(&innocent[way]["freed"]["bytes"]).abs() < pinned / 10, "{way}: {innocent}");
     }
-    // Of the blocks of short life none survives: nothing is to be moved.
+    // No short-lived block survives, so there is nothing to move.
     let short = answer("0x20");
     assert_eq!(short["survivors"], serde_json::Value::Null, "{short}");
     let brief = what_if("0x10", "--under system --short");
     assert!(brief.out.starts_with("sample, at the time that was asked for, under system: "), "{brief:?}");
     assert!(brief.out.contains("are resident. With the survivors of `0x10` elsewhere"), "{brief:?}");
-    // The program of this trace is no file: without an allocator's name there is no replay.
+    // The program of this trace does not exist as a file. So without an allocator's name there is no replay.
     let none = what_if("0x10", "");
     assert!(none.code == Some(0) && none.out.contains("There was no replay: --what-if:"), "{none:?}");
     let unknown = what_if("0x99", "--under system");

@@ -1,4 +1,4 @@
-//! Code that a program makes while it runs: stacks go through it, and the perf map that was kept with the trace names it.
+//! Code that a program makes while it runs: stacks go through it, and the perf map next to the trace names it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn record(folder: &Path, program: &Path, out: &str, argument: &str) -> Recorded 
     Recorded { ran, trace: trace.clone(), map: format!("/tmp/perf-{}.map", header.pid).into() }
 }
 
-/// What `who` says of a trace: the sites with their live blocks, and the notes.
+/// The answer of `who` about a trace: the sites with their live blocks, and the notes.
 fn who(folder: &Path, trace: &Path) -> (Vec<(String, u64)>, String) {
     let ran = allocanary(folder, ["who", trace.to_str().unwrap(), "--at", "peak", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
@@ -55,7 +55,7 @@ fn functions_that_a_runtime_calls_through_code_of_its_own_are_named() {
         "{}",
         recorded.ran.err
     );
-    // The map in /tmp is not what is read, and what was kept is moved along.
+    // The map in /tmp is not read; the copied map is moved together with the trace.
     fs::remove_file(&recorded.map).unwrap();
     let moved = folder.join("moved.trace");
     fs::rename(&recorded.trace, &moved).unwrap();
