@@ -1,9 +1,9 @@
-//! What one allocation and its release cost. In: the three allocators' `GlobalAlloc`, called directly. Out: time of a
+//! The cost of one allocation and its free. In: the three allocators' `GlobalAlloc`, called directly. Out: time of a
 //! pair of calls with the memory touched between them, by size class and thread count.
 //!
-//! All three are linked into this one binary. That is fine for time: each call goes to its own allocator, and the
-//! others lie still. It would never do for memory: jemalloc and mimalloc initialise themselves at load, so each would
-//! be charged for the others. Memory is measured by cells, see `rss_vs_threads`.
+//! All three are linked into this binary. For time this is fine: each call goes to one allocator, and the others do
+//! nothing. For memory it would be wrong: jemalloc and mimalloc initialise themselves at load, so each figure would
+//! contain the others. Memory is measured by cells, see `rss_vs_threads`.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::hint::black_box;
@@ -20,7 +20,7 @@ const SIZES: [(usize, &str); 5] =
 const THREADS: [usize; 3] = [1, 2, 8];
 const PAGE: usize = 4096;
 
-/// Allocates, writes one byte to each page, frees; so many times.
+/// Allocates, writes one byte to each page, and frees, `times` times.
 fn pairs(allocator: &impl GlobalAlloc, layout: Layout, times: u64) {
     for _ in 0..times {
         // SAFETY: the layout's size is not zero.
@@ -37,7 +37,7 @@ fn pairs(allocator: &impl GlobalAlloc, layout: Layout, times: u64) {
     }
 }
 
-/// How long `threads` threads take to do `times` pairs each, at the same time. Starting and ending them is not in it.
+/// The time for `threads` threads to do `times` pairs each, at the same time, without starting and ending the threads.
 fn timed(allocator: &(impl GlobalAlloc + Sync), layout: Layout, threads: usize, times: u64) -> Duration {
     let gate = Barrier::new(threads + 1);
     thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! What a blob's tree costs in time, bytes and allocations. In: blobs of five sizes whose byte `i` is `i mod 256`, as in
-//! Dolt's own benchmark. Out: medians of three builders, taken in turns in one run, beside what Dolt published.
+//! The cost of a blob's tree in time, bytes and allocations. In: blobs of five sizes whose byte `i` is `i mod 256`, as
+//! in Dolt's own benchmark. Out: medians of three builders, taken in turns in one run, next to Dolt's published figures.
 //!
 //! `naive` makes its builder for every blob, `reuse` keeps it but makes a buffer for every node, `ours` keeps all. SHA-512
-//! is the floor: `hash` hashes the same messages and does nothing else. Dolt's benchmark hashes every node twice, once
-//! for its store to check it. Time is the process's time on a CPU, so that a neighbour's work is not in it; the one thread
-//! never waits.
+//! is the floor: `hash` hashes the same messages and does nothing else. Dolt's benchmark hashes every node twice, once for
+//! its store to check it. Time is the processor time of the process, so it does not contain other processes' work; the
+//! only thread never waits.
 //!
 //! `cargo bench --bench blob`
 
@@ -31,7 +31,7 @@ const DOLTS: [(usize, Option<[&str; 3]>); 5] = [
 ];
 const VARIANTS: [&str; 4] = ["naive", "reuse", "ours", "hash"];
 const ROUNDS: usize = 61;
-/// Blobs of each variant in a round are so many that they have about this many bytes.
+/// In a round the blobs of each variant have about this many bytes together.
 const ROUND_BYTES: usize = 1 << 20;
 
 fn build(tree: &mut BlobTree, data: &[u8]) -> Hash {

@@ -1,9 +1,9 @@
-//! What the pipeline itself costs. In: the cells and the command of this build. Out: a table of targets and measured
+//! The cost of the pipeline itself. In: the cells and the command of this build. Out: a table of targets and measured
 //! figures: a cell's memory at start against a hello-world program, its wall time outside the worker, the time and the
 //! memory of `report`.
 //!
-//! Prints and asserts nothing: on a busy machine a missed target is news, not a failure. Each figure is a median of
-//! fresh processes; those that are compared take turns, so that what slows one slows the other.
+//! It prints and asserts nothing: on a busy machine a missed target is not a failure. Each figure is a median of fresh
+//! processes. Processes that are compared run in turns, so that a slow machine affects both.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -159,13 +159,13 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
         out.write_all(b"\n").expect("room for the rows");
     }
     let file = out.into_inner().expect("room for the rows");
-    // What is still on its way to the disk would be written while the report is timed.
+    // Otherwise the rest would be written to the disk while the report is timed.
     file.sync_all().expect("room for the rows");
     file.metadata().map_or(0, |meta| meta.len())
 }
 
-/// The median time of three reports, which nothing watches; and of one more the most resident memory (VmHWM) that the
-/// kernel showed while it ran: what getrusage gives after the end would be this process's own, carried over exec.
+/// The median time of three unobserved reports, and the most resident memory (VmHWM) of one more, read while it ran.
+/// getrusage after its end would give this process's own value, which Linux carries over exec.
 fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
     let start = || {
         let mut report = Command::new(command);

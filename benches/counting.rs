@@ -1,7 +1,7 @@
-//! What counting and leak sampling cost. In: an allocator bare, and inside each wrapper, called directly: `Counting`, the
-//! crates `stats_alloc` and `cap`, the least that any counter could do, and, with the feature, `Leaks`. Out: the processor
-//! time of a pair of allocate and free over the bare one's, by thread count, and instructions per pair as callgrind counts
-//! them.
+//! The cost of counting and leak sampling. In: an allocator without a wrapper and in each wrapper, called directly. The
+//! wrappers are `Counting`, the crates `stats_alloc` and `cap`, the least that any counter could do and, with the feature,
+//! `Leaks`. Out: the processor time of a pair of allocate and free, relative to no wrapper, by thread count; and
+//! instructions per pair, by callgrind.
 //!
 //! `cargo bench --bench counting --features leaks` (the instructions need valgrind)
 //!
@@ -27,7 +27,7 @@ const SIZES: [usize; 16] = [16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 1
 const THREADS: [usize; 3] = [1, 2, 8];
 const ROUNDS: usize = 301;
 
-/// What is timed: the bare pair, which is the worst case, and pairs among blocks that live.
+/// The timed work: the bare pair, which is the worst case, and pairs among live blocks.
 #[derive(Clone, Copy, Debug)]
 enum Calls {
     Pair,
@@ -35,7 +35,7 @@ enum Calls {
 }
 
 impl Calls {
-    /// Of all threads together in a round.
+    /// The pairs of all threads together in a round.
     fn pairs(self) -> u64 {
         match self {
             Calls::Pair => 100_000,
@@ -44,8 +44,8 @@ impl Calls {
     }
 }
 
-/// The least that counts allocations, frees and the bytes of both: an add for each in memory that is found at once. No
-/// peak, and nobody but the thread itself could read it.
+/// The least work that counts allocations, frees and the bytes of both: an add for each, in memory whose address is
+/// known. There is no peak, and only the thread itself could read the counts.
 struct FourAdds<A>(A);
 
 thread_local!(static ADDED: [Cell<u64>; 4] = const { [const { Cell::new(0) }; 4] });
@@ -76,7 +76,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for FourAdds<A> {
     }
 }
 
-/// An allocator that is asked for so many pairs: timed by so many threads, or under callgrind by this one alone.
+/// An allocator under test: timed with several threads, or under callgrind with this thread only.
 struct Timed<'a> {
     name: &'static str,
     run: Box<dyn Fn(Calls, u64) + Sync + 'a>,
@@ -86,7 +86,7 @@ fn timed<'a>(name: &'static str, allocator: impl GlobalAlloc + Sync + 'a) -> Tim
     Timed { name, run: Box::new(move |shape, times| run(shape, &allocator, times)) }
 }
 
-/// The allocator bare, and in each wrapper; the first is what the others are compared with.
+/// The allocator without a wrapper, with which the others are compared, and in each wrapper.
 fn wrapped<A: GlobalAlloc + Sync + 'static>(inner: fn() -> A) -> Vec<Timed<'static>> {
     vec![
         timed("bare", inner()),
@@ -96,7 +96,7 @@ fn wrapped<A: GlobalAlloc + Sync + 'static>(inner: fn() -> A) -> Vec<Timed<'stat
         timed("cap", Cap::new(inner(), usize::MAX)),
         #[cfg(feature = "leaks")]
         timed("Leaks", allocanary::Leaks::new(inner()).sampling(512 << 10)),
-        // One in a TiB, that is none: what is left is the cost of a call that is not sampled.
+        // One sample in a TiB means none: this is the cost of a call that is not sampled.
         #[cfg(feature = "leaks")]
         timed("Leaks, between", allocanary::Leaks::new(inner()).sampling(1 << 40)),
     ]
@@ -170,8 +170,8 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
     values[((values.len() - 1) as f64 * part) as usize]
 }
 
-/// Nanoseconds of processor time that a pair takes while so many threads do `times` pairs each. Not wall time: what other
-/// programs take from us is not the allocator's, and what threads cost each other by sharing lines is processor time.
+/// The processor time of a pair in nanoseconds, while `threads` threads do `times` pairs each. It is not wall time,
+/// because that would contain other programs' work. The cost of shared cache lines is part of the processor time.
 fn time(shape: Calls, of: &Timed, times: u64, threads: usize) -> f64 {
     let gate = Barrier::new(threads);
     let timed = || {
@@ -181,8 +181,8 @@ fn time(shape: Calls, of: &Timed, times: u64, threads: usize) -> f64 {
         (of.run)(shape, times);
         processor_nanos() - started
     };
-    // New threads each time, one alone as well: the way to the next sample is a thread's, and of two that sample the one
-    // would go the other's.
+    // New threads each time, even for one thread: the distance to the next sample belongs to the thread, and two
+    // samplers in one thread would share it.
     let nanos: u64 = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()

@@ -1,9 +1,9 @@
-//! What `tuning::thread_idle` costs where there is nothing to do. In: each allocator. Out: time of a call, and instructions as
+//! The cost of `tuning::thread_idle` if there is nothing to do. In: each allocator. Out: time of a call, and instructions as
 //! callgrind counts them.
 //!
 //! `cargo bench --bench idle` (the instructions need valgrind)
 //!
-//! "quiet" is a thread that has not allocated since its last time, "busy" one that has, called before `idle_every_ms` are over.
+//! A "quiet" thread has not allocated since its last call, a "busy" one has. Both call before `idle_every_ms` are over.
 
 use std::alloc::GlobalAlloc;
 use std::alloc::Layout;
@@ -30,7 +30,7 @@ fn traffic(allocator: &dyn GlobalAlloc) {
     unsafe { allocator.dealloc(black_box(allocator.alloc(layout)), layout) };
 }
 
-/// Makes the first call, which is never too early, and then so many that have nothing to do.
+/// Makes the first call, which is never too early, and then `times` calls that have nothing to do.
 fn calls(name: &str, busy: bool, times: u64) -> Duration {
     let (allocator, memory) = all().into_iter().find(|(allocator, _)| allocator.name() == name).expect("it is linked");
     traffic(memory);

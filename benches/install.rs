@@ -1,8 +1,8 @@
-//! What `install!` costs, in instructions per pair of allocate and free: callgrind counts them, and the count is the
-//! same in every run (jemalloc's to a thousandth). In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
+//! The cost of `install!`, in instructions per pair of allocate and free: callgrind counts them, and the count is the same in every run
+//! (jemalloc's to a thousandth). In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
 //!
-//! `cargo bench --bench install` (needs valgrind). With `-- stats` also what jemalloc's statistics cost, against the crate without
-//! them: that builds jemalloc once more, which takes minutes.
+//! `cargo bench --bench install` (needs valgrind). With `-- stats` also the cost of jemalloc's statistics, compared with the crate
+//! without them. This builds jemalloc once more, which takes minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Instructions for a pair of allocate and free. The difference of two runs leaves out what a process costs by itself.
+/// Instructions for a pair of allocate and free. The difference of two runs leaves out the cost of the process itself.
 fn per_pair(program: &Path) -> f64 {
     callgrind::each(FEW, MANY, |pairs| {
         let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! What reading the meters costs. In: each meter of the list, under the system's malloc; the other allocators'
+//! The cost of reading the meters. In: each meter of the list, under the system's malloc; the other allocators'
 //! counters beside it. Out: time of one reading into slots that are there already.
 //!
 //! All three allocators are linked here, which is fine for time and never for memory. The counters of jemalloc and

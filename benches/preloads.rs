@@ -1,4 +1,4 @@
-//! What a preload costs. In: the programs of `examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
+//! The cost of a preload. In: the programs of `examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
 //!
 //! - Memory of a small C program, KiB, medians of 101 runs: resident, and the part that is no file's. With
 //!   `preload-system` it is to have at most 300 KiB more than without.
@@ -93,7 +93,7 @@ fn build() -> PathBuf {
     profile.join("examples")
 }
 
-/// Instructions for a pair. The difference of two runs leaves out what a process costs by itself.
+/// Instructions for a pair. The difference of two runs leaves out the cost of the process itself.
 fn per_pair(program: &Path, preload: Option<&str>) -> f64 {
     callgrind::each(FEW, MANY, |pairs| {
         let mut command = Command::new(program);

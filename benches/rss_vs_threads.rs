@@ -2,8 +2,8 @@
 //! In: the cells of this build. Out: bytes of resident memory when idle, by allocator and thread count.
 //!
 //! Each iteration is a fresh process: a cell that runs a shortened `server`, started as a study starts it. criterion
-//! heads its line `time:` whatever is measured (the unit beside the number is the true one) and warns that the time is
-//! short: one process a sample is what we want.
+//! prints `time:` whatever is measured; the unit next to the number is right. It also warns that the time is short,
+//! because each sample is one process, as intended.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ impl Measurement for ResidentBytes {
     type Intermediate = ();
     type Value = u64;
 
-    // The bytes of interest are another process's, so every bench gives its own figure with `iter_custom`.
+    // The measured bytes are of another process, so every bench returns its own figure with `iter_custom`.
     fn start(&self) {}
 
     fn end(&self, (): ()) -> u64 {
@@ -91,7 +91,7 @@ fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
     let executor = Linked::new(&roster);
     let session = Session { executor: &executor, deadline, budget: None, interrupted: &never };
     let mut group = criterion.benchmark_group("rss_when_idle");
-    // One process a sample: more would average away the spread, which is what the interval is made of.
+    // One process for each sample: an average of several would hide the spread, from which the interval is computed.
     group.sampling_mode(SamplingMode::Flat);
     let mut repeat = 0;
     for allocator in ["system", "jemalloc", "mimalloc"] {

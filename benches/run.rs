@@ -1,5 +1,5 @@
-//! What `allocanary run` adds to the program that it watches. In: a Python program that keeps one processor busy for some
-//! seconds. Out: its processor time under `run` against a bare `LD_PRELOAD`, and that of the command itself.
+//! The cost that `allocanary run` adds to a program. In: a Python program that keeps one processor busy for some seconds.
+//! Out: its processor time under `run` and with only `LD_PRELOAD`, and the processor time of the command itself.
 //!
 //! `cargo bench --bench run` (needs python3)
 //!

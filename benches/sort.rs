@@ -1,10 +1,11 @@
-//! What appending, sorting and reading many records costs. In: nothing, or `--full`. Out: a table of seconds and memory.
+//! The cost of appending, sorting and reading many records. In: nothing, or `--full`. Out: a table of seconds and
+//! memory.
 //!
 //! Records of 16 bytes, a random key of 8 and a value of 8, as in the published run of Dgraph's buffer (20 million of
 //! them; 100 million with `--full`, which wants 3.2 GB of disk), sorted by the key on two threads; the file lies in
-//! `TMPDIR`, or in /var/tmp. Each line is the medians of fresh processes that take turns, since a peak is of a whole
-//! process; processor time stands beside the wall's, which a busy machine stretches. Asserts no time; what is read must be
-//! in order and complete.
+//! `TMPDIR`, or in /var/tmp. Each line has medians of fresh processes that run in turns, since a peak is of a whole
+//! process. Processor time is next to wall time, which is longer on a busy machine. No time is asserted; the records that
+//! are read must be in order and complete.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -69,7 +70,8 @@ fn fresh(place: &str, by: &str, records: usize) -> Vec<f64> {
 fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The kernel keeps a high-water mark of all resident memory, and none of its anonymous part.
+        // The kernel keeps a high-water mark of all resident memory, but not of its anonymous part, so this thread
+        // samples it.
         let watch = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What recording costs, and replaying. In: programs of this file that allocate, without and with the recorder. Out:
+//! The cost of recording and of replaying. In: programs of this file that allocate, without and with the recorder. Out:
 //! processor time, instructions and bytes for an event; time of a replayed operation with an allocator that does next to
 //! nothing.
 //!
@@ -27,8 +27,8 @@ use tempfile::tempdir;
 
 /// A program: what it does, threads, calls of the malloc family of each thread, and an allocator that is preloaded.
 ///
-/// Blocks that are handed over cost more with glibc than the recorder takes: both threads lock one arena, and whatever
-/// they do between two calls changes how often one waits for the other. The preloads have no such lock.
+/// Blocks that pass between threads cost more with glibc than the recorder itself: both threads lock one arena, and any
+/// work between two calls changes how often one waits for the other. The preloads have no such lock.
 struct Program {
     name: &'static str,
     threads: usize,
@@ -185,7 +185,7 @@ impl Program {
     }
 }
 
-/// Hands out memory piece by piece and begins again at its end: the least that an allocator can do.
+/// Hands out memory piece by piece and begins again at the end: the least work of an allocator.
 struct Least {
     start: *mut u8,
     used: AtomicUsize,
