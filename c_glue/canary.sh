@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts each canary that the Makefile built on this host alone, scrapes it, and prints what it has resident.
-# In: names of variants. Out: a table, and 0 if every canary ran, probed and ended well.
+# Starts each canary that the Makefile built, with only this host as its peer, scrapes it, and prints its resident
+# memory. In: names of variants. Out: a table, and 0 if every canary ran, probed and ended well.
 set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
@@ -16,13 +16,13 @@ mib() {
     awk -v key="$1:" '$1 == key { printf "%.2f", $2 / 1024 }' "/proc/$2/status"
 }
 
-# serves: whether it answers there.
+# serves: whether the canary answers.
 serves() {
     curl -s -m 2 -o /dev/null "http://127.0.0.1:$port/healthz"
 }
 
-# start PROGRAM: a canary on a port that is free, of those that the kernel gives to nobody by itself; sets `pid` and `port`.
-# Where a port is taken the canary ends, and another one is tried.
+# start PROGRAM: a canary on a free port outside of the range from which the kernel chooses ports; sets `pid` and `port`. If
+# the port is taken the canary ends, and another port is tried.
 start() {
     try=0
     while [ $try -lt 5 ]; do

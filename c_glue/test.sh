@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs what the Makefile built, in the variants that are named, and ends with a table of resident memory.
+# Runs the programs that the Makefile built, in the named variants, and prints a table of resident memory at the end.
 # In: names of variants. Out: a line for each test that failed, the table, and 0 if none did.
 set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
 failed=0
-# One that this process may run on.
+# A processor on which this process may run.
 processor=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 
 fail() {
@@ -38,9 +38,9 @@ declared() {
     sed -n 's/^[A-Za-z].*[ *]\(allocanary_[a-z_]*\)(.*);$/\1/p' allocanary.h | sort
 }
 
-# What an archive exports, by its own word: global names of its Rust objects that are not mangled. Left out: objects of C
-# (the allocators', and what gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and the two that
-# must be there: the personality of unwinding, and jemalloc's configuration, which the switch exports to jemalloc.
+# The names that an archive exports: global names of its Rust objects that are not mangled. Left out: objects of C (the
+# allocators', and what gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and the two that must
+# be there: the personality of unwinding, and jemalloc's configuration, which the switch exports to jemalloc.
 exported() {
     readelf --syms --wide "$1" 2>/dev/null | awk '
         /^File:/ { ours = /\.rcgu\.o\)$/ && !/compiler_builtins/ }
@@ -59,8 +59,8 @@ for variant in "$@"; do
         build/"$variant"/test$linked || fail "$variant: test$linked"
     done
     if command -v valgrind >/dev/null; then
-        # A heap of its own (mmap) is opaque to valgrind, so leaks are counted where the heap is C's. A shared heap must
-        # stay the program's own: valgrind would put its malloc in the place of any function of that name.
+        # valgrind cannot see into a heap that is mapped separately, so leaks are counted only if the heap is C's. A
+        # shared heap must stay the program's own, but valgrind would replace any function named malloc.
         leaks=no
         [ "$variant" = system ] && leaks=full
         valgrind --quiet --error-exitcode=9 --leak-check=$leaks --errors-for-leak-kinds=definite \
@@ -82,8 +82,8 @@ for variant in "$@"; do
     fi
 done
 
-# Threads that wait give their memory back: at most three quarters of what they keep otherwise. glibc keeps little by itself, and
-# its figures are only shown.
+# Waiting threads give their memory back: they then keep at most three quarters of the memory that they keep otherwise. glibc
+# keeps little anyway, and its figures are only shown.
 echo "Resident MiB of 32 threads that wait, as they are and with allocanary_thread_idle"
 for variant in "$@"; do
     for program in idle go-idle; do
@@ -102,12 +102,12 @@ echo
 build/checked/test || fail "checked: test"
 build/checked/test checked || fail "a second free is not named"
 
-# Too little address space for the threads' stacks: told, and nobody waits for a thread that never came.
+# Too little address space for the threads' stacks: this is an error, and no thread waits for one that could not start.
 matches "threads that cannot be started" '*thread * of 1024 cannot be started*' \
     sh -c 'ulimit -v 1000000; timeout 60 build/system/main C 1024 1 2>&1'
 
-# The hook that sets jemalloc up is linked and runs before its first allocation: settings arrive, and arenas follow the
-# processors at hand, 4 for each.
+# The hook that configures jemalloc is linked and runs before the first allocation: settings take effect, and there are
+# 4 arenas for each available processor.
 for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-shared/test; do
     expect "$program: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $program arenas
     expect "$program: JE_MALLOC_CONF" 3 env JE_MALLOC_CONF=narenas:3 $program arenas
@@ -116,8 +116,8 @@ for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-sha
     expect "$program: a bad setting" '5 MALLOC_CONF: jemalloc has no setting `narena`' \
         env MALLOC_CONF=narena:1 $program check
 done
-# Fully static, glibc's start-up calls malloc before any code of a program, so a jemalloc that is that malloc hears of
-# settings from its own variable only. The check says so.
+# In a fully static program glibc's start-up calls malloc before any code of the program. A jemalloc that is this malloc
+# gets settings only from its own variable. The check says so.
 late=build/jemalloc-shared/test-static
 expect "$late: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $late arenas
 matches "$late: what came too late is told" '5 JE_MALLOC_CONF: narenas: wanted 3, found *' env JE_MALLOC_CONF=narenas:3 $late check
