@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Whether a wall clock that is set, forwards and back, is taken for latency or loss. In: a static binary. Out: what the canary
-# counted; exit code 1 where it was deceived.
+# Checks that a canary does not take a wall clock that is set, forwards and back, for latency or loss. In: a static binary.
+# Out: what the canary counted; exit code 1 if it counted latency or loss.
 #
 #   KERNEL=path examples/kube_canary/tests/clock.sh BINARY
 #
-# A virtual machine has a clock of its own to set; this host's stays as it is. What it needs, and what TIMEOUT and ACCEL are, says
-# examples/vm/boot.sh; exit code 77 where that is missing.
+# It sets the clock of a virtual machine, not that of this host. examples/vm/boot.sh says what it needs, and what TIMEOUT and
+# ACCEL are; exit code 77 if that is missing.
 set -euo pipefail
 
 [ $# -eq 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }

@@ -4,7 +4,7 @@
 #
 #   examples/kube_canary/tests/image.sh BINARY
 #
-# The binary stands for the Dockerfile's first stage, which needs a registry to begin from; how to make one says the README.
+# The binary stands for the Dockerfile's first stage, which needs a registry to begin from; the README says how to make one.
 # It takes root, podman with an OCI runtime (runc, or crun), curl and nsenter. Images and containers live in a folder that
 # goes with the test. Containers have a network namespace of their own with nothing but a loopback interface.
 set -euo pipefail
@@ -30,11 +30,11 @@ runtime=runc
 trap 'podman rm --all --force --time 0 >/dev/null 2>&1 || true; umount "$work"/store/vfs 2>/dev/null || true; rm -rf "$work"' EXIT
 
 wrong=0
-# What was looked at, what was found, and what was wanted.
+# In: what was looked at, the value found, and the value wanted.
 same() {
     if [ "$2" = "$3" ]; then echo "  $1: $2"; else echo "  WRONG: $1: wanted $3, found $2"; wrong=1; fi
 }
-# What was looked at, the least, what was found, and the most.
+# In: what was looked at, the minimum, the value found, and the maximum.
 between() {
     if [ "$2" -le "$3" ] && [ "$3" -le "$4" ]; then echo "  $1: $3"; else echo "  WRONG: $1: wanted $2 to $4, found $3"; wrong=1; fi
 }
@@ -57,7 +57,7 @@ flags=(--detach --network none --read-only --cap-drop ALL --security-opt no-new-
 peers=()
 for last in 1 2 3 4 5 6 7 8; do peers+=(--peer "127.0.1.$last=node-$last"); done
 start() { podman run "${flags[@]}" "$@" kube_canary --interval 200ms --protocol icmp "${peers[@]}"; }
-# crun refuses hosts with both versions of control groups: the first that works.
+# Takes the first runtime that works: crun refuses hosts with both versions of control groups.
 for runtime in runc crun none; do
     [ "$runtime" != none ] || skip "no container could be started: $(cat "$work/said")"
     command -v "$runtime" >/dev/null || { echo "$runtime: not installed" >>"$work/said"; continue; }
@@ -95,7 +95,7 @@ look() {
     same "user, capabilities, no new privileges" "$(status Uid) $(status CapEff) $(status NoNewPrivs)" "65532 0000000000000000 1"
     limit=$(group memory.max memory memory.limit_in_bytes)
     same "limit of memory, bytes" "$limit" $((memory << 20))
-    # Below the limit the kernel keeps it by force: only what is far below says anything.
+    # The kernel enforces the limit, so only a value far below it shows that the canary is small.
     between "most memory of the control group, its page cache too" 1 "$(group memory.peak memory memory.max_usage_in_bytes)" \
         $((limit / 2))
     between "resident now, kB" 1 "$(awk '$1 == "Rss:" { print $2 }' "/proc/$pid/smaps_rollup")" $((memory << 10 >> 1))
@@ -107,7 +107,7 @@ look() {
     esac
 }
 
-# Who does not end by itself in two seconds is killed, and gives 137.
+# A container that does not end by itself in two seconds is killed, and returns 137.
 end() {
     podman stop --time 2 "$canary" >/dev/null
     same "exit code after SIGTERM, killed for memory" \

@@ -1,5 +1,5 @@
-//! What the alerts say of faults. In: meshes of every size, with a fault in each. Out: whether exactly the alert that is right
-//! fires, and no other; by promtool, with generated series. `deploy/monitoring/rules.test.yaml` has what needs no size.
+//! Tests the alerts with promtool and generated series. In: meshes of every size, with a fault in each. Out: whether exactly
+//! the right alert fires. Tests that do not depend on the size are in `deploy/monitoring/rules.test.yaml`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring/rules.yaml");
-/// Scrapes, a minute apart, of which the alerts are read at the last.
+/// The number of scrapes, a minute apart. The alerts are read at the last one.
 const MINUTES: u32 = 25;
 
 /// One generated cluster.
@@ -30,7 +30,7 @@ fn node(number: usize) -> String {
 }
 
 impl Cluster {
-    /// Each node probes those that `probes` says, by ICMP and UDP, and is scraped.
+    /// Each node is scraped, and probes the nodes that `probes` returns, by ICMP and UDP.
     fn new(nodes: usize) -> Cluster {
         let mut cluster = Cluster { nodes, series: vec![] };
         for this in 0..nodes {
@@ -128,7 +128,7 @@ fn all(_: usize, _: usize) -> bool {
     true
 }
 
-/// Nobody reaches it.
+/// The alert for a node that nobody reaches.
 fn unreached(number: usize, by: usize) -> Alert {
     Alert {
         name: "KubeCanaryNobodyReaches",

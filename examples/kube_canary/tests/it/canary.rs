@@ -38,7 +38,7 @@ impl Canary {
 
     pub fn connect(&self) -> std::io::Result<TcpStream> {
         let stream = TcpStream::connect(self.server)?;
-        // Where descriptors are few, whoever asks waits for several who do not; nothing is measured by it.
+        // If descriptors are scarce, a client that asks waits for several that do not. No test measures this time.
         stream.set_read_timeout(Some(Duration::from_secs(120)))?;
         Ok(stream)
     }
@@ -88,7 +88,7 @@ impl Canary {
         self.json("/peers")["sources"]["file"]["failed"].as_u64().unwrap()
     }
 
-    /// What it may have open from now on; gives what that was.
+    /// Sets how many files it may have open from now on, and returns the limit before.
     pub fn limit_files(&self, most: u64) -> u64 {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         let id = self.child.id() as i32;

@@ -1,5 +1,5 @@
-//! The Helm chart, linted and rendered by the real helm. In: `deploy/helm` with values. Out: whether each renders, asks the canary for
-//! what it knows, and is what the manifests are.
+//! The Helm chart, linted and rendered by the real helm. In: `deploy/helm` with values. Out: whether each renders, gives the canary
+//! only flags that it knows, and equals the manifests.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm");
 /// A kind of object, and how many there are of it.
 type Kind = (&'static str, usize);
 
-/// What helm says, and whether it is content; none where there is no helm, which is said.
+/// Runs helm. Returns whether it succeeded, and its output; `None`, with a message, if helm is not installed.
 fn helm(arguments: &[&str]) -> Option<(bool, String)> {
     let gopath = std::env::var("GOPATH").unwrap_or_else(|_| std::env::var("HOME").unwrap_or_default() + "/go");
     let path = std::env::var("PATH").unwrap_or_default() + ":" + &gopath + "/bin";
@@ -86,7 +86,8 @@ fn every_choice_renders_and_has_flags_that_the_canary_takes() {
         assert_eq!(in_host, !manifests.contains("ping_group_range"), "{values:?}");
         assert_eq!(in_host, flags.contains(&"--protocol=udp".to_string()), "{values:?}: {flags:?}");
         assert_eq!(values.contains(&"priorityClass.create=true"), manifests.contains("priorityClassName: kube-canary"));
-        // A flag that it does not know ends it with 2; a port of no address is what else ends it, with 1.
+        // An unknown flag ends the canary with 2. If it knows all flags, it ends with 1, because this host does not
+        // have the address of `--listen`.
         let taken = flags
             .iter()
             .filter(|flag| !flag.starts_with("--listen="))
@@ -108,7 +109,7 @@ fn the_rules_of_the_chart_are_those_that_are_tested() {
         text.lines().filter(|line| line.contains("- alert: ")).map(|line| line.trim().to_string()).collect::<Vec<_>>()
     };
     assert!(names(rules).len() > 10 && names(&manifests) == names(rules));
-    // What is Prometheus' template language must not be helm's.
+    // Helm must not evaluate the templates that are Prometheus's.
     assert!(manifests.contains("{{ $labels.node }} reaches nobody"));
 }
 

@@ -12,10 +12,11 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// After the signal, with a client that stays and connections to peers that never answer; none where it had to be killed.
+/// The output of a canary that gets this signal while a client stays connected and its peers never answer. `None` if it
+/// had to be killed.
 fn ends_in_time(number: i32) -> Option<Output> {
     let port = format!("--udp-port={}", free_port());
-    // Addresses of the documentation's, which nobody has.
+    // Addresses reserved for documentation, which no host has.
     let flags = ["--peer=192.0.2.1", "--peer=192.0.2.2", "--protocol=udp,tcp,http", "--timeout=8s", &port];
     let mut canary = Canary::start(command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let _client = canary.connect().unwrap();
@@ -31,7 +32,8 @@ fn ends_in_time(number: i32) -> Option<Output> {
 #[test]
 fn a_signal_ends_it_within_two_seconds_with_code_0() {
     for number in [libc::SIGTERM, libc::SIGINT] {
-        // Two seconds are what is promised. A machine that stood still meanwhile does so once, a canary that waits every time.
+        // The canary must end within two seconds. If only the machine stood still, another try succeeds; if the canary waits,
+        // all three fail.
         let output = (0..3).find_map(|_| ends_in_time(number)).expect("killed after two seconds, three times");
         assert_eq!((output.status.code(), &*text(&output)), (Some(0), ""));
     }

@@ -32,8 +32,8 @@ fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
 
 #[test]
 fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
-    // Who answers is not stopped: the kernel, and a server in this process, which takes so long that some answers always come
-    // during the stop.
+    // The kernel and a server in this process answer, and are not stopped. The server takes so long that some answers always
+    // come while the canary is stopped.
     let port = format!("--peer-port={}", server(Duration::from_millis(150)));
     let icmp = if kube_canary::prober::icmp::open(false, 1).is_ok() { "icmp," } else { "" };
     let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=2400ms"];
@@ -58,7 +58,7 @@ fn without_descriptors_it_serves_again_as_soon_as_it_can() {
     let canary = start(2, 24, &["--protocol=udp", "--timeout=8s"]);
     let crowd: Vec<_> = (0..60).filter_map(|_| canary.connect().ok()).collect();
     assert_eq!(crowd.len(), 60, "the kernel completes connections that nobody accepts");
-    // They ask nothing and stay. Whoever asks is served at the cost of the oldest.
+    // These clients ask nothing and stay. When another client asks, the canary closes the oldest of them to serve it.
     assert!(canary.get("/healthz").is_some());
     assert!(canary.sum("http_connections_refused_total", "") > 0.0);
     assert_eq!(canary.sum("lost_total", ""), 0.0);
@@ -70,7 +70,7 @@ fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
     let crowd: Vec<_> = (0..10).filter_map(|_| canary.connect().ok()).collect();
     // Each has had its share of the time.
     std::thread::sleep(Duration::from_secs(3));
-    // Fewer than it has open: as where the whole system has no more.
+    // A limit below what it has open: it gets no descriptor, as when the whole system has none left.
     let before = canary.limit_files(3);
     let _next = canary.connect().unwrap();
     std::thread::sleep(Duration::from_secs(5));
@@ -117,7 +117,7 @@ fn a_crowd_of_slow_readers_is_refused_in_part_and_it_serves_again() {
         for at in 0..500 {
             let Ok(mut stream) = canary.connect() else { continue };
             let (path, headers) = asked[at % asked.len()];
-            // Twice: who has the first page asks for the next. It is never read.
+            // Two requests, so that the client asks for the next page after the first. It never reads the second.
             let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
             let _ = stream.write_all(request.repeat(2).as_bytes());
             crowd.push(stream);

@@ -15,7 +15,8 @@ fn what_git_ignores_is_not_sent_to_docker() {
     }
 }
 
-/// cargo takes a package that is not there for no error: it would be built for size as the rest, and scrapes be slow.
+/// Cargo reports no error if the profile names a package that does not exist. The renamed package would then be built
+/// for size like the rest, and scrapes would be slow.
 #[test]
 fn the_image_s_profile_is_the_one_that_the_dockerfile_names_and_its_packages_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,5 +1,5 @@
-//! What a canary is told that is odd: peers that are itself, ports that the kernel chooses, files that are none, a standard
-//! error that takes nothing, rights that it has not.
+//! Odd input for a canary: peers that are itself, ports that the kernel chooses, peers files that are not regular files, a
+//! standard error that cannot be written to, and missing rights.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ fn by_udp(path: &Path) -> [String; 3] {
     [format!("--peers-file={}", path.display()), "--protocol=udp".into(), format!("--udp-port={}", free_port())]
 }
 
-/// What a process says first on its standard error; nothing where it says nothing for a minute.
+/// The first line of a process on its standard error; empty if it writes none for a minute.
 fn first_line(child: &mut Child) -> String {
     let stderr = child.stderr.take().unwrap();
     let (line_of, line) = mpsc::channel();
@@ -139,7 +139,7 @@ fn what_is_no_file_is_refused_at_the_start() {
     for (path, found) in [(&*fifo, "a FIFO"), (Path::new("/dev/zero"), "a device"), (folder.path(), "a folder")] {
         let mut command = command(&["--listen=127.0.0.1:0"]);
         command.args(by_udp(path)).stderr(Stdio::piped());
-        // Where it reads for ever, it reads no more than this.
+        // A limit of memory, for a canary that would read the file without end.
         let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
         before_exec(&mut command, move || {
             // SAFETY: one system call, of a value that the closure owns.
@@ -196,8 +196,8 @@ fn a_host_without_resolv_conf_is_no_mistake_of_the_command_line() {
     assert!(text.contains("/etc/resolv.conf") && text.contains("--peers-dns"), "{text}");
 }
 
-/// Takes from the command all that permits ICMP: the capability, and every group that a range of groups can name. False
-/// where it cannot be taken.
+/// Takes away from the command all that permits ICMP: the capability, and every group that a range of groups can name.
+/// Returns false if that is not possible.
 fn without_icmp(command: &mut Command) -> bool {
     if kube_canary::prober::icmp::open(false, 1).is_err() && kube_canary::prober::icmp::open(true, 1).is_err() {
         return true;

@@ -1,4 +1,5 @@
-//! The manifests, rendered by kustomize. In: the folders of `deploy`. Out: whether each renders, and asks the canary for what it knows.
+//! The manifests, rendered by kustomize. In: the folders of `deploy`. Out: whether each renders, and gives the canary only flags that
+//! it knows.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use crate::canary::{command, ended_within};
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 
-/// What `kubectl kustomize` makes of a folder; none where there is no kubectl, which is said.
+/// The output of `kubectl kustomize` for a folder; `None`, with a message, if kubectl is not installed.
 fn rendered(folder: &str) -> Option<String> {
     let out = match Command::new("kubectl").arg("kustomize").arg(format!("{DEPLOY}/{folder}")).output() {
         Ok(out) => out,
@@ -42,7 +43,8 @@ fn every_overlay_bounds_its_peers_probes_by_udp_and_has_flags_that_the_canary_ta
         assert_eq!(in_host, !manifests.contains("ping_group_range"), "{folder}");
         assert_eq!(in_host, protocols == "udp", "{folder}");
         assert_eq!(manifests.contains("priorityClassName: kube-canary"), folder.ends_with("full"));
-        // A flag that it does not know ends it with 2; a port of no address is what else ends it, with 1.
+        // An unknown flag ends the canary with 2. If it knows all flags, it ends with 1, because this host does not
+        // have the address of `--listen`.
         let taken = flags.iter().map(|flag| flag.replace("$(POD_NAMESPACE)", "default"));
         let mut child = command(&["--listen=192.0.2.1:1"]).args(taken).stderr(Stdio::null()).spawn().unwrap();
         let status = ended_within(&mut child, Duration::from_secs(60)).unwrap_or_else(|| {

@@ -1,5 +1,5 @@
 //! Targets outside of the mesh that speak TLS. In: a real server, with a certificate that the test has made. Out: what the canary
-//! says of it.
+//! reports about the target.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -92,7 +92,7 @@ fn a_target_by_tls_answers_where_its_certificate_is_trusted() {
     assert!(says(&canary, "not valid for name"), "{}", canary.json("/peers")["checks"]);
     drop(canary);
 
-    // Trusted by others is not trusted, and an empty list trusts nobody.
+    // A list with other certificates does not make this one trusted, and with an empty list none is.
     let nobody = folder.path().join("nobody.pem");
     fs::write(&nobody, "").unwrap();
     for (trusted, why) in [(&others, "certificate"), (&nobody, "nobody is trusted: wanted certificates in")] {

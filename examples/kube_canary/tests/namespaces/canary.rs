@@ -20,12 +20,13 @@ pub struct Page {
     pub text: String,
 }
 
-/// Waits until something is so.
+/// Waits until `is` returns true.
 pub fn until(is: impl Fn() -> bool, what: &str) {
     assert!(in_time(is), "waited three minutes until {what}");
 }
 
-/// Waits until something is so, but not for ever: what takes 38 seconds took more than a minute on a busy machine.
+/// Waits until `is` returns true, but not for ever. A wait that usually takes 38 seconds took more than a minute on a
+/// busy machine.
 pub fn in_time(is: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is() {

@@ -15,7 +15,7 @@ use canary::Canary;
 use net::Net;
 use relay::{Relay, Treatment};
 
-/// What cannot be tested here is named, not passed over in silence.
+/// Prints the name of a test that cannot run here, and the reason.
 #[macro_export]
 macro_rules! need {
     ($($tool:literal),*) => {
@@ -40,12 +40,12 @@ fn the_loss_on_the_wire_is_the_loss_that_is_measured() {
     need!("ip", "nft");
     let net = Net::new(3);
     net.lose_one_of_ten(2);
-    // A canary that gets no processor for the time-out loses what the wire has not.
+    // If a canary gets no processor for as long as the time-out, it counts losses that did not happen on the wire.
     let flags = ["--interval=50ms", "--timeout=400ms", "--protocol=icmp"];
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
     let sent = |canary: &Canary| canary.page().of(net.address(2)).sum("probes_sent_total", &[]);
     canary::until(|| canaries[..2].iter().map(sent).sum::<f64>() > 1500.0, "enough probes were sent");
-    // Node 2 is asked no more: what is in flight is decided, and its books are complete.
+    // Nobody probes node 2 any more, so the probes in flight are decided and its books are complete.
     let asked: Vec<_> = canaries[..2].iter().map(|canary| canary.stop_probing(net.address(2))).collect();
     let dropped = net.counted(2) as f64;
     let lost: f64 = asked.iter().map(|page| page.sum("lost_total", &[("reason", "timeout")])).sum();

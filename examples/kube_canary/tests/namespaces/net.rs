@@ -45,7 +45,7 @@ fn sh(line: &str) {
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Takes away what a run that was killed has left.
+/// Removes the namespaces that a killed run has left.
 fn sweep() {
     let left = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     for name in left.filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -150,7 +150,7 @@ impl Net {
         after.split(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Whom all nodes ask for names: a server in the bridge's namespace.
+    /// Makes all nodes ask a name server in the bridge's namespace.
     pub fn resolve_by_server(&self) {
         for node in 0..self.nodes {
             // `ip netns exec` puts what is in this folder in the place of /etc.
@@ -160,7 +160,7 @@ impl Net {
         }
     }
 
-    /// Runs a line in a namespace with something on its standard input; gives what it said.
+    /// Runs a line in a namespace with this standard input, and returns its output.
     pub fn with_input(&self, node: impl std::fmt::Display, line: &str, input: &str) -> String {
         let mut command = self.command(node, line);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -194,7 +194,8 @@ impl Net {
         })
     }
 
-    /// The body of GET, from within a namespace; what failed is an empty text, as the server may not be there yet.
+    /// The body of the answer to a GET from within a namespace. It is empty if the request failed, as the server may
+    /// not have started yet.
     pub fn get(&self, node: impl std::fmt::Display, address: &str, path: &str) -> String {
         self.within(node, || {
             let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };

@@ -31,7 +31,7 @@ pub struct Treatment {
     pub lose: u64,
 }
 
-/// What was done.
+/// How many frames were treated, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Did {
     /// Echo replies to node 0.
@@ -57,7 +57,7 @@ pub struct Relay {
 pub struct Run<'a>(&'a Relay);
 
 impl Run<'_> {
-    /// Frames pass untouched again; what was done until now.
+    /// Ends the treatment, and returns how many frames were treated.
     pub fn stop(self) -> Did {
         let mut state = self.0.state.lock().unwrap();
         *state = (Treatment { delay: state.0.delay, ..Treatment::default() }, state.1);

@@ -1,4 +1,4 @@
-//! What a server meets in the open: floods, slow readers, long lines. (Noise is in `src/web/requests_test.rs`.)
+//! Tests the server with hostile clients: floods, slow readers, long lines. (Noise is in `src/web/requests_test.rs`.)
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -95,7 +95,7 @@ fn a_head_that_comes_a_byte_a_second_is_dropped() {
     let server = serve(&options(), mesh(1));
     let mut stream = connect(server);
     let begun = Instant::now();
-    // Ten seconds are what a head has, whatever comes of it meanwhile.
+    // A head must be complete within ten seconds, even if parts of it keep coming.
     let dropped =
         b"GET /healthz HTTP/1.1\r\nhost: a\r\naccept: ".iter().chain(std::iter::repeat(&b'x')).take(60).any(|byte| {
             std::thread::sleep(Duration::from_secs(1));

@@ -55,7 +55,7 @@ fn what_is_counted_adds_up_on_the_page() {
 
 #[test]
 fn gunzip_gives_the_plain_page() {
-    // Nothing moves in this mesh; what the process says of itself does.
+    // The metrics of this mesh do not change, but those of the process do.
     let ours =
         |page: &str| page.lines().filter(|line| !line.contains("allocanary_")).map(str::to_owned).collect::<Vec<_>>();
     for peers in [0, 1, 8, 300] {
@@ -179,7 +179,7 @@ fn quantiles_cost_fewer_series() {
     assert!((50e-6..1.6e-3).contains(median), "{median}");
 }
 
-/// An hour of quick answers, then slow ones for a minute: who looks has to see those.
+/// After an hour of quick answers come slow ones for a minute; the quantiles must show the slow ones.
 #[test]
 fn quantiles_are_of_the_latest_replies() {
     let mesh = one_peer(|mesh, id| {

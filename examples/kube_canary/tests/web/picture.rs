@@ -1,4 +1,4 @@
-//! What /peers and /mesh say, of which the page draws its picture.
+//! Tests /peers and /mesh, from which the page draws its picture.
 
 use kube_canary::histogram::Bounds;
 use kube_canary::mesh::{Mesh, Shared};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::client::{ask, get};
 use crate::fixture::{mesh, one_peer, options, serve};
 
-/// Where ICMP is refused UDP may still tell, and where nothing is answered that is what is shown.
+/// If ICMP is refused, the picture shows UDP if peers answer it. If they answer nothing, the picture shows that.
 #[test]
 fn the_picture_is_of_a_protocol_that_is_answered() {
     for (answered, cell) in [(true, "[0,150]"), (false, "[1000,null]")] {
@@ -80,7 +80,7 @@ fn the_mesh_is_gathered_from_the_peers() {
 fn cluster_health_is_the_verdict_and_503_while_there_is_a_fault() {
     let well = "All is well: of 1 paths each answers, nothing is lost.";
     for (answered, status, says) in [(true, 200, well), (false, 503, "node-000 does not reach b.")] {
-        // Nobody listens there: who is asked for its row refuses at once.
+        // Nothing listens at this address, so the request for its row is refused at once.
         let silent = [127, 0, 0, 9].into();
         let mut mesh = Mesh::new(Bounds::default(), 0, 9, "node-000");
         mesh.update("flags", vec![Peer::on(silent, "b")], 0);

@@ -80,7 +80,7 @@ fn the_reference_has_every_metric_as_it_is() {
     assert_eq!(written, text, "run it with UPDATE_REFERENCE=1");
 }
 
-/// A panel that is empty as the manifests are says why.
+/// A panel that is empty with the manifests' flags must say why.
 #[test]
 fn panels_that_need_all_series_say_so() {
     let reference = std::fs::read_to_string(REFERENCE).unwrap();
@@ -104,7 +104,7 @@ fn panels_that_need_all_series_say_so() {
     let mut told = 0;
     for panel in dashboard["panels"].as_array().unwrap() {
         let mut texts = panel["targets"].as_array().into_iter().flatten().filter_map(|target| target["expr"].as_str());
-        // Of several ways to the same, one that needs nothing is enough.
+        // If a query has alternatives (`or`), one that does not need all series is enough.
         let needs = texts.any(|text| text.split(" or ").all(needs_all));
         let says = panel["description"].as_str().is_some_and(|text| text.contains("--series all"));
         assert_eq!(needs, says, "{}", panel["title"]);

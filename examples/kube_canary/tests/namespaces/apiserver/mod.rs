@@ -18,7 +18,7 @@ use pod::Pod;
 fn restricted(plane: &Plane, namespace: &str) {
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     plane.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}));
-    // A controller makes it, and there is none here.
+    // A controller usually makes this object, and there is no controller here.
     plane.apply(
         &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}),
     );
@@ -54,7 +54,7 @@ fn the_manifests_are_valid_and_their_pods_need_no_rights() {
         let create = |pod: &Value| plane.kubectl(&["create", "-f", "-"], &pod.to_string());
         let pod = pod_of(&plane, namespace, daemon_set);
         create(&pod).unwrap_or_else(|said| panic!("{folder}: {said}"));
-        // The namespace does refuse: what was admitted above was looked at.
+        // The namespace does refuse pods, so the pod admitted above was really checked.
         for (field, value, why) in [
             ("/spec/containers/0/securityContext/capabilities/add", json!(["NET_RAW"]), "unrestricted capabilities"),
             ("/spec/hostNetwork", json!(true), "host namespaces"),
@@ -143,7 +143,7 @@ fn peers_follow_the_api_through_its_outages() {
     node_object(&plane, 1);
     expect(&["node-1/zone-1", "node-2/zone-2"], "after the outage");
 
-    // What happened while the canary slept is past what the API server remembers: 410 Gone.
+    // The API server no longer remembers what happened while the canary slept, so it answers 410 Gone.
     pod.signal(libc::SIGSTOP);
     let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{SPACE}/endpointslices");
     let list: Value = serde_json::from_str(&plane.must(&["get", "--raw", &slices], "")).unwrap();
