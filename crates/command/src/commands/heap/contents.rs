@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use allocanary_contents::{Contents, SCHEMA};
+use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::private;
@@ -13,7 +14,6 @@ use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
 use allocanary_report::contents as reports;
-use allocanary_study::error::{Error, Result};
 
 use super::{memory, time};
 use crate::args::HeapFlags;
