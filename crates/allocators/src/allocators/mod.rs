@@ -63,6 +63,6 @@ mod tests {
             let name = |candidate: &str| candidate.split(':').next() == Some(one.name);
             assert!(!ours.candidates.is_empty() && ours.candidates.iter().all(|suggested| name(suggested.candidate)));
         }
-        assert_eq!(our_names(), "system, jemalloc or mimalloc");
+        assert!(our_names().starts_with("system, ") && our_names().contains(" or "), "{}", our_names());
     }
 }
