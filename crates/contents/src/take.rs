@@ -50,6 +50,7 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
             }
         };
         let threads = threads.unwrap_or_else(|| threads::of(&live, pid, false));
+        let runs = threads.iter().any(|thread| thread.stack.is_none());
         let copied = Copy::of(&live, space);
         let stopped = stopped.and(copy).map(|(begun, frozen)| {
             drop(frozen);
@@ -82,11 +83,17 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
             return Ok(contents);
         }
         earlier = Some(found);
+        if runs {
+            std::thread::sleep(APART);
+        }
         drop(reading);
         room = Some(copied.into_room());
     }
     unreachable!("the last reading returns")
 }
+
+/// The time between two readings of a process whose threads run: one that waits for a processor has the same block in a register meanwhile.
+const APART: Duration = Duration::from_millis(20);
 
 /// The readings that are made again because the heap changed under the walk.
 const DOUBTFUL: u32 = 3;

@@ -69,7 +69,9 @@ fn registers(tid: u32) -> (Option<u64>, Vec<u64>) {
         all.rdi,
         all.orig_rax,
     ];
-    let extended = ptrace::extended(tid).unwrap_or_default();
+    // No caller of a system call keeps something in the extended registers: what is there is old, and would hide leaks.
+    let waits = (all.orig_rax as i64) >= 0;
+    let extended = if waits { Vec::new() } else { ptrace::extended(tid).unwrap_or_default() };
     words.extend(
         extended.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("a chunk has eight bytes"))),
     );

@@ -33,7 +33,8 @@ std::map<int, std::string> g_map;
 std::set<long> g_set;
 std::list<long> g_list;
 std::deque<long> g_deque;
-std::vector<app::Shape *> g_shapes;
+// Without a destructor, after which its shapes would be lost as well, for who looks at the end of the program.
+std::vector<app::Shape *> &g_shapes = *new std::vector<app::Shape *>;
 std::vector<std::vector<long>> g_vectors;
 
 #define LOSE(pointer) __asm__ volatile("" ::"r"(pointer))
