@@ -116,6 +116,22 @@ impl<'a> Copy<'a> {
         self.bytes(at, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
     }
 
+    /// Visits the eight bytes from each address of a range on, where they were copied: compiled code has addresses at any place.
+    pub fn each_place(&self, range: Range<u64>, mut visit: impl FnMut(u64, u64)) {
+        let mut at = range.start;
+        while at < range.end {
+            match self.bytes(at, range.end - at) {
+                Some(bytes) => {
+                    for (place, word) in (at..).zip(bytes.windows(8)) {
+                        visit(place, u64::from_le_bytes(word.try_into().expect("a window has eight bytes")));
+                    }
+                    at += bytes.len() as u64;
+                }
+                None => at = self.next(at, range.end),
+            }
+        }
+    }
+
     /// Visits the aligned words of a range that were copied: the address, and the word.
     pub fn each_word(&self, range: Range<u64>, mut visit: impl FnMut(u64, u64)) {
         let mut at = range.start.next_multiple_of(8);

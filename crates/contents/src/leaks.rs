@@ -120,6 +120,15 @@ mod tests {
     }
 
     #[test]
+    fn compiled_code_holds_what_stands_in_it_at_odd_places() {
+        let (mut made, blocks) = made(4, &[]);
+        made.write(GLOBALS + 101, &(HEAP + 64).to_le_bytes());
+        assert_eq!(lost(&made, &blocks), [(1, true), (2, true), (3, true)]);
+        made.make_executable(GLOBALS);
+        assert_eq!(lost(&made, &blocks), [(1, true), (3, true)]);
+    }
+
+    #[test]
     fn a_circle_of_a_million_blocks_ends() {
         const COUNT: u64 = 1_000_000;
         let pointers: Vec<(u64, u64)> = (1..COUNT).map(|at| (at, if at + 1 == COUNT { 1 } else { at + 1 })).collect();

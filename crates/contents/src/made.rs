@@ -44,6 +44,11 @@ impl Made {
         all[place..place + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// Makes a mapping one with compiled code.
+    pub fn make_executable(&mut self, at: u64) {
+        self.mappings.iter_mut().filter(|one| one.from == at).for_each(|one| one.executable = true);
+    }
+
     /// Its copy.
     pub fn copy(&self) -> Copy<'_> {
         Copy::of(self, Room::for_all_of(self))

@@ -3,6 +3,8 @@
 //! Breadth first, from one kind of roots after the other, so that what reaches a block is a shortest path from the best kind. The list of
 //! blocks in the order in which they are met is the queue as well: nothing is recursive, and no block is in it twice.
 
+use allocanary_heap::Memory;
+
 use crate::blocks::Blocks;
 use crate::copy::Copy;
 use crate::links::Links;
@@ -55,7 +57,12 @@ impl Reach {
                 reach.go_on(copy, blocks, links);
             }
             kind = Some(this);
-            copy.each_word(root.from..root.to, |at, word| reach.root(blocks, links, index, at, word));
+            let is_code = copy.mapping(root.from).is_some_and(|mapping| mapping.executable);
+            if is_code {
+                copy.each_place(root.from..root.to, |at, word| reach.root(blocks, links, index, at, word));
+            } else {
+                copy.each_word(root.from..root.to, |at, word| reach.root(blocks, links, index, at, word));
+            }
             if let Some(word) = root.word {
                 reach.root(blocks, links, index, 0, word);
             }
