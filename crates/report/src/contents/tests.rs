@@ -72,7 +72,9 @@ fn a_difference_names_what_grew() {
     after.taken = 600_000;
     after.bytes += 72_000;
     after.kinds.push(Row { kind: "app::Peer".into(), likely: false, blocks: 1000, bytes: 72_000 });
-    let text = difference(&before, &after, &LOOK);
+    let lines = difference(&before, &after, &LOOK);
+    let text = lines.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
     assert!(text.contains("The kind that grew most: app::Peer (+70.3 KiB)."), "{text}");
     assert!(text.contains("What is leaked changed by +70.3 KiB"), "{text}");
     assert!(text.contains("+1,000"), "{text}");
