@@ -1,10 +1,21 @@
-//! Prints which allocator `install!()` took: the one that the features choose. Exits with 1 if it is not the argument.
+//! Prints which allocator `install!()` takes: the one that the features choose. Exits with 1 if it is not the argument, or is not
+//! installed.
+
+use std::process::ExitCode;
+
+use allocanary_allocators::CHOSEN;
 
 allocanary::install!();
 
-fn main() -> std::process::ExitCode {
-    let wanted = std::env::args().nth(1);
-    let installed = allocanary::install::installed().map(|allocator| allocator.name());
-    println!("{}", installed.unwrap_or("none"));
-    if installed == wanted.as_deref() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+fn main() -> ExitCode {
+    println!("{CHOSEN}");
+    let is_wanted = std::env::args().nth(1).is_some_and(|wanted| wanted == CHOSEN);
+    match allocanary::tuning::check() {
+        Ok(()) if is_wanted => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

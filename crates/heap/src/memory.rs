@@ -32,7 +32,7 @@ pub trait Memory {
         None
     }
 
-    /// Whether the walkers also list each live block ([`Layout::live`](crate::Layout::live)): 16 bytes a block, for who looks into them.
+    /// Whether the walkers also list each live block (`Layout::live`): 16 bytes a block, for who looks into them.
     fn wants_blocks(&self) -> bool {
         false
     }
