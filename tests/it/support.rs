@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -41,6 +42,16 @@ pub fn command(folder: &Path) -> Command {
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     // Tests read all tables. The output of a narrow terminal has separate tests.
     command.env("COLUMNS", "120");
+    // A shell starts its background jobs with SIGINT ignored, and so would every program of these tests be.
+    // SAFETY: between fork and exec it makes system calls, and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     command
 }
 
