@@ -95,7 +95,9 @@ fn answer(before: &Contents, after: &Contents, kinds: &[Change], holders: &[Chan
         bytes(after.bytes)
     )];
     let grown = |changes: &[Change], what: &str| {
-        let first = changes.iter().filter(|change| change.by() > 0).max_by_key(|change| change.by())?;
+        // What is far less than the whole is no answer: of a heap whose growth is leaked, holders have none of it.
+        let counts = |change: &&Change| change.by() > 0 && change.by().saturating_mul(10) >= by;
+        let first = changes.iter().filter(counts).max_by_key(|change| change.by())?;
         Some(format!("{what}: {} ({}).", first.name, signed(first.by())))
     };
     sentences.extend(grown(kinds, "The kind that grew most"));

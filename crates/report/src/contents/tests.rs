@@ -79,3 +79,17 @@ fn a_difference_names_what_grew() {
     assert!(text.contains("What is leaked changed by +70.3 KiB"), "{text}");
     assert!(text.contains("+1,000"), "{text}");
 }
+
+#[test]
+fn a_holder_that_has_little_of_what_grew_is_no_answer() {
+    let (before, mut after) = (contents(6000), contents(7000));
+    after.bytes += 72_000;
+    let with = |by: u64| {
+        let mut after = after.clone();
+        after.holders[0].bytes += by;
+        difference(&before, &after, &LOOK).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!with(120).contains("The holder that grew most"), "{}", with(120));
+    assert!(with(120).contains("`g_cache` in server"), "its row is there");
+    assert!(with(7200).contains("The holder that grew most: `g_cache` in server"), "{}", with(7200));
+}
