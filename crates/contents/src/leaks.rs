@@ -112,11 +112,12 @@ mod tests {
 
     #[test]
     fn what_a_lost_block_leads_to_is_lost_by_it() {
-        // 0 -> 1 are held; 2 -> 3 -> 4 are a list, 5 <-> 6 a circle that leads to 7.
-        let (made, blocks) = made(8, &[(0, 1), (2, 3), (3, 4), (5, 6), (6, 5)]);
+        // 0 -> 1 are held; 2 -> 3 -> 4 are a list, 5 <-> 6 a circle that leads to 7, 9 -> 8 a list whose end has the lower address.
+        let (made, blocks) = made(10, &[(0, 1), (2, 3), (3, 4), (5, 6), (6, 5), (9, 8)]);
         let mut made = made;
         made.put(HEAP + 32 * 6 + 16, &[HEAP + 32 * 7 + 5]);
-        assert_eq!(lost(&made, &blocks), [(2, true), (3, false), (4, false), (5, true), (6, false), (7, false)]);
+        let wanted = [(2, true), (3, false), (4, false), (5, true), (6, false), (7, false), (8, false), (9, true)];
+        assert_eq!(lost(&made, &blocks), wanted);
     }
 
     #[test]
