@@ -17,11 +17,14 @@ const HEADERS: usize = 256;
 // Kinds of program headers.
 const LOAD: u32 = 1;
 const EH_FRAME: u32 = 0x6474_e550;
+/// A flag of a program header.
+const EXECUTABLE: u32 = 1;
 
 /// A program header: a part of the file, and its address in memory.
 #[derive(Clone, Copy)]
 struct Part {
     kind: u32,
+    is_code: bool,
     offset: u64,
     address: u64,
     bytes: u64,
@@ -43,7 +46,9 @@ impl Tables {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
-        let mapped = loads().find(|part| part.offset / 4096 * 4096 <= code.offset && code.offset < end(part))?;
+        // Two parts of a file can lie in one of its pages, as lld links them: the mapping has code, and so has its part.
+        let code_parts = || loads().filter(|part| part.is_code);
+        let mapped = code_parts().find(|part| part.offset / 4096 * 4096 <= code.offset && code.offset < end(part))?;
         // The difference between an address of the process and that of the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
@@ -80,7 +85,40 @@ fn parts(file: &File) -> Option<Vec<Part>> {
     let part = |entry: &[u8]| {
         let word = |from: usize| Bytes::from(entry, from).u64();
         let kind = Bytes::from(entry, 0).u32()?;
-        Some(Part { kind, offset: word(8)?, address: word(16)?, bytes: word(32)? })
+        let is_code = Bytes::from(entry, 4).u32()? & EXECUTABLE != 0;
+        Some(Part { kind, is_code, offset: word(8)?, address: word(16)?, bytes: word(32)? })
     };
     bytes.as_chunks::<56>().0.iter().map(|entry| part(entry)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As lld links a program: the tables' part ends in the page of the file in which the code's begins, a page further in memory.
+    #[test]
+    fn two_parts_in_a_page_of_the_file_are_told_apart() {
+        let mut bytes = vec![0; 0x3000];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[32..40].copy_from_slice(&64_u64.to_le_bytes());
+        bytes[54..56].copy_from_slice(&56_u16.to_le_bytes());
+        bytes[56..58].copy_from_slice(&3_u16.to_le_bytes());
+        let parts = [
+            (LOAD, 4_u32, 0_u64, 0_u64, 0x1220_u64),
+            (LOAD, 5, 0x1220, 0x2220, 0x500),
+            (EH_FRAME, 4, 0x100, 0x100, 0x20),
+        ];
+        for (at, (kind, flags, offset, address, size)) in parts.into_iter().enumerate() {
+            let entry = &mut bytes[64 + at * 56..][..56];
+            entry[..4].copy_from_slice(&kind.to_le_bytes());
+            entry[4..8].copy_from_slice(&flags.to_le_bytes());
+            entry[8..16].copy_from_slice(&offset.to_le_bytes());
+            entry[16..24].copy_from_slice(&address.to_le_bytes());
+            entry[32..40].copy_from_slice(&size.to_le_bytes());
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let tables = Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }).unwrap();
+        assert_eq!((tables.address, tables.header), (0x7000_0000, 0x7000_0100));
+    }
 }
