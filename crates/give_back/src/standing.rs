@@ -40,10 +40,12 @@ impl Ground {
         if stack.frames[1..].iter().any(|frame| frame.is_exact) {
             return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
         }
-        if handlers::may_be_in_one(reader, registers.sp, |at, into| Memory::read(reader, at, into)) {
-            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
-        }
+        // A walk to the first frame has seen each handler. Words of a handler that has ended can still lie between live frames, as in each
+        // idle process of PostgreSQL.
         if stack.end != End::Outermost {
+            if handlers::may_be_in_one(reader, registers.sp, |at, into| Memory::read(reader, at, into)) {
+                return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+            }
             let from = stack.frames.last().map_or(registers.sp, |frame| frame.at.sp);
             match self.searched(reader, from) {
                 None => return Some("on a stack that cannot be read".into()),
