@@ -8,6 +8,7 @@ use super::identity::{Found, RECORDER, Sure, file_name, preload_of};
 use super::notice::Notice;
 use super::page::{Page, Tone};
 use super::process::Process;
+use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
 use allocanary_heap::{Reading, answer};
@@ -25,7 +26,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     }
     page.heading("Environment and links");
     environment(&mut page, &examine(variables, None, &Libraries::default()), None);
-    changes(&mut page, &advice(at, variables, None, &Seen::default()), None);
+    changes(&mut page, &advice(at, variables, None, &Seen::default()));
     page.finish()
 }
 
@@ -50,19 +51,31 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
     if !seen.overwritten || !remarks.is_empty() {
         environment(&mut page, &remarks, Some(&flavours));
     }
-    let advice = advice_of_process(process);
-    changes(&mut page, &advice, Some(&flavours));
-    if seen.overwritten && !advice.is_empty() {
-        page.blank();
-        let text = "Whether it has this already cannot be seen. A value that you set replaces the one it has.";
-        page.item("note", text, Tone::Doubt);
+    page.heading("What to do");
+    match reading {
+        Some(reading) => to_do(&mut page, process, reading),
+        None => page.item("", "its memory could not be read, from which this is told", Tone::Doubt),
     }
     page.finish()
 }
 
-/// What to change for a running process.
-pub fn advice_of_process(process: &Process) -> Vec<Advice> {
-    advice(&process.surroundings, &process.variables, Some(&process.identity.flavours()), &process.seen)
+/// The remedies, and last what to do first.
+fn to_do(page: &mut Page, process: &Process, reading: &Reading) {
+    let remedies = remedies(reading, Some(process));
+    for remedy in &remedies {
+        page.item("", &format!("{}. {}", remedy.title(), remedy.details()), Tone::Plain);
+        remedy.first_lines().for_each(|line| page.verbatim(line));
+    }
+    let by_variable = remedies.iter().any(|one| one.lines.iter().any(|line| line.place == "environment"));
+    if process.seen.overwritten && by_variable {
+        let text =
+            "Whether it has these variables already cannot be seen. A value that you set replaces the one it has.";
+        page.item("note", text, Tone::Doubt);
+    }
+    if !remedies.is_empty() {
+        page.blank();
+    }
+    page.below(&conclusion(reading, &remedies), Tone::Good);
 }
 
 const OVERWRITTEN: &str = "unknown: the program has written over its environment, as setproctitle does, and what it was \
@@ -260,16 +273,14 @@ fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>)
     }
 }
 
-fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
-    page.heading("What to change, ready to paste");
-    if advice.is_empty() {
-        let text = match subject.and_then(<[Flavour]>::first) {
-            Some(Flavour::Go) => "nothing here: Go's runtime has GOGC and GOMEMLIMIT, which are not judged",
-            Some(other) if !other.has_settings() => "we know no settings for this allocator",
-            _ => "nothing: the settings fit",
-        };
-        page.item("", text, Tone::Plain);
-    }
+/// Settings in general, for programs that are started here.
+fn changes(page: &mut Page, advice: &[Advice]) {
+    page.heading("Settings that follow the processors, ready to paste");
+    let text = match advice {
+        [] => "nothing: the settings fit",
+        _ => "What they give to a program shows in its memory: `allocanary PROCESS` tells it for a running one.",
+    };
+    page.below(text, Tone::Plain);
     for (number, one) in advice.iter().enumerate() {
         if number > 0 {
             page.blank();

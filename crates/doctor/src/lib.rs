@@ -22,6 +22,8 @@ pub mod notice;
 pub mod page;
 pub mod process;
 pub mod program;
+pub mod remedies;
+mod runtimes;
 pub mod seen;
 pub mod variables;
 

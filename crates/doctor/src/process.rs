@@ -14,7 +14,7 @@ use super::host::Surroundings;
 use super::identity::{Identity, ProgramFile, file_name, libc};
 use super::links;
 use super::notice::{Notice, notices};
-use super::seen::{Seen, is_overwritten};
+use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_kernel::mappings::{Counts, Mappings};
@@ -121,9 +121,11 @@ impl Process {
         let identity = Identity::of(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
+        let jvm = libraries.iter().map(|library| library.path.as_str()).find(|path| file_name(path) == "libjvm.so");
         let seen = Seen {
             code: of_main.map(|notice| notice.settings.clone()).unwrap_or_default(),
-            jvm: libraries.iter().any(|library| file_name(&library.path) == "libjvm.so"),
+            jvm: jvm.is_some(),
+            jdk: jvm.and_then(|library| jdk_of(&root.join("root"), library)),
             threads: memory.threads,
             background_threads: background_threads(&root),
             overwritten: is_overwritten(&environ),
@@ -188,6 +190,12 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
 /// The marks in a file; no marks if it is not an ELF file.
 fn look_into(path: &Path) -> std::io::Result<Signs> {
     Ok(marks(&File::open(path)?)?.unwrap_or_default())
+}
+
+/// The release of the JDK whose `lib/server/libjvm.so` this is.
+fn jdk_of(root: &Path, library: &str) -> Option<(u32, u32, u32)> {
+    let home = Path::new(library.trim_start_matches('/')).ancestors().nth(3)?;
+    jdk(&fs::read_to_string(root.join(home).join("release")).ok()?)
 }
 
 /// Number of jemalloc's background threads, by their thread name.

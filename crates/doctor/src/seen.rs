@@ -20,6 +20,8 @@ pub struct Seen {
     pub code: BTreeMap<String, String>,
     /// Whether it is a Java virtual machine, whose heap is not malloc's.
     pub jvm: bool,
+    /// The release of its JDK, such as 17.0.9, if the JDK's file says it.
+    pub jdk: Option<(u32, u32, u32)>,
     /// Facts that its libraries show.
     pub libraries: Libraries,
 }
@@ -67,6 +69,14 @@ impl Libraries {
     }
 }
 
+/// The release in a JDK's file `release`: `JAVA_VERSION="17.0.9"`.
+pub fn jdk(text: &str) -> Option<(u32, u32, u32)> {
+    let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?.trim().trim_matches('"');
+    let mut parts = version.split(['.', '_', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    let major = parts.next().filter(|major| *major > 0)?;
+    Some((major, parts.next().unwrap_or(0), parts.next().unwrap_or(0)))
+}
+
 /// Whether `/proc/<pid>/environ` is no longer the initial environment. setproctitle moves the variables elsewhere,
 /// fills their place with zeros, and a long title may extend into it.
 pub fn is_overwritten(environ: &[u8]) -> bool {
@@ -82,6 +92,15 @@ pub fn is_overwritten(environ: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_jdk_says_its_release() {
+        let of =
+            |version: &str| jdk(&format!("IMPLEMENTOR=\"Debian\"\nJAVA_VERSION=\"{version}\"\nOS_NAME=\"Linux\"\n"));
+        assert_eq!(of("17.0.13"), Some((17, 0, 13)));
+        assert_eq!((of("22"), of("21.0.1+12")), (Some((22, 0, 0)), Some((21, 0, 1))));
+        assert_eq!((of("x"), jdk("")), (None, None));
+    }
 
     #[test]
     fn zeros_and_a_title_are_no_environment() {

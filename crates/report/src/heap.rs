@@ -2,13 +2,13 @@
 
 mod brief;
 mod columns;
+mod deeper;
 mod difference;
 mod histogram;
 mod many;
 mod map;
 mod over_time;
 mod page;
-mod remedies;
 mod text;
 
 pub use brief::brief;
@@ -17,8 +17,7 @@ pub use difference::difference;
 pub use many::{Lines, tree};
 pub use over_time::{head, line};
 pub use page::page;
-pub use remedies::Paste;
-pub use text::text;
+pub use text::{subject, text};
 
 use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
 use allocanary_kernel::units::Bytes;

@@ -14,6 +14,7 @@ use allocanary_doctor::diagnosis;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links;
 use allocanary_doctor::process::Process;
+use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::Seen;
 use allocanary_error::Error;
 use allocanary_error::Result;
@@ -48,12 +49,9 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
 fn within_limits(pid: u32, form: Form) -> Result<String> {
     let mut child = Reader::new(MEMORY);
     // What may not be read is missing, and the rest is told.
-    let reading = match form {
-        Form::Text { .. } => match child.take(pid, How::Running, DEADLINE) {
-            Err(Trouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
-            read => read.ok(),
-        },
-        _ => None,
+    let reading = match child.take(pid, How::Running, DEADLINE) {
+        Err(Trouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
+        read => read.ok(),
     };
     reader::diagnosis(&mut child, pid, form, reading, DEADLINE).map_err(|why| {
         // Most of them name it.
@@ -66,7 +64,7 @@ pub fn of_process(pid: u32, form: Form, reading: Option<&Reading>) -> std::resul
     let process = Process::look_at(pid).map_err(|error| error.to_string())?;
     Ok(match form {
         Form::Text { .. } => diagnosis::of_process(&process, reading, form.look()),
-        _ => answer(form, &diagnosis::advice_of_process(&process), &process.program),
+        _ => of_remedies(form, reading, &process),
     })
 }
 
@@ -77,6 +75,34 @@ fn of_host(form: Form) -> String {
     match form {
         Form::Text { .. } => diagnosis::of_host(&Surroundings::here(), &variables, form.look()),
         _ => answer(form, &advice(&Surroundings::here(), &variables, None, &Seen::default()), "this host"),
+    }
+}
+
+/// The remedies as answers, for a script or in few lines.
+fn of_remedies(form: Form, reading: Option<&Reading>, process: &Process) -> String {
+    let remedies = reading.map_or_else(Vec::new, |reading| remedies(reading, Some(process)));
+    let facts = |choice: &str| -> serde_json::Map<String, serde_json::Value> {
+        [("choice", choice), ("of", &process.program)]
+            .map(|(key, value)| (key.to_string(), value.into()))
+            .into_iter()
+            .collect()
+    };
+    let text = reading.map_or_else(|| "Its memory could not be read.".into(), |reading| conclusion(reading, &remedies));
+    let mut answers = vec![Answer { text, pasted: None, facts: facts("keep") }];
+    for (at, one) in remedies.iter().enumerate() {
+        let lines = one.lines.iter().map(|line| format!("{:<12}{}", line.place, line.text)).collect();
+        let pasted = Some(Pasted { name: one.id.clone(), heading: String::new(), lines, note: None });
+        let mut facts = facts("change");
+        facts.insert("remedy".into(), serde_json::to_value(one).unwrap_or_default());
+        match at {
+            // The conclusion is about the first one.
+            0 => answers = vec![Answer { text: format!("{} {}", answers[0].text, one.details()), pasted, facts }],
+            _ => answers.push(Answer { text: format!("{}. {}", one.title(), one.details()), pasted, facts }),
+        }
+    }
+    match form {
+        Form::Json => document("doctor", &answers, Default::default()),
+        _ => short(&answers, &form.look()),
     }
 }
 

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use super::{named, reader, terminal};
 use crate::args::HeapFlags;
-use allocanary_doctor::advice::advice;
-use allocanary_doctor::process::Process;
+use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
@@ -21,10 +20,10 @@ use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_report::answer::short;
-use allocanary_report::heap::{self as reports, Paste};
+use allocanary_report::heap as reports;
 use saved::{Saved, load};
 
-/// The time for a process unless --deadline says another: a GiB takes less than a second.
+/// The time for a process unless --timeout says another: a GiB takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Does what is asked for.
@@ -35,19 +34,20 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     }
     if let Some(file) = &flags.core {
         let reading = limited(flags)?.take_core(file, time(flags)?).map_err(trouble)?;
-        return shown(flags, reading, &[]);
+        let remedies = remedies(&reading, None);
+        return shown(flags, reading, &remedies);
     }
     match words.as_slice() {
         [] if flags.all => many::all(flags),
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
         ["diff", ..] if flags.json => refused("diff", "--json"),
         ["diff", ..] if flags.short => refused("diff", "--short"),
-        ["diff", ..] if flags.html.is_some() => refused("diff", "--html"),
+        ["diff", ..] if flags.to.is_some() => refused("diff", "--to"),
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
         ["diff" | "show", ..] if flags.exact_shares => refused(words[0], "--exact-shares"),
-        ["diff" | "show", ..] if flags.deadline.is_some() => refused(words[0], "--deadline"),
+        ["diff" | "show", ..] if flags.timeout.is_some() => refused(words[0], "--timeout"),
         ["diff" | "show", ..] if flags.memory.is_some() => refused(words[0], "--memory"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
         ["diff" | "show", ..] if flags.contents => refused(words[0], "--contents"),
@@ -87,10 +87,10 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
 }
 
 /// A process that costs too much has a reading in which only the kernel's counts are, and why.
-fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::result::Result<Reading, Trouble> {
+pub fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::result::Result<Reading, Trouble> {
     let Err(Trouble::Costly { cost, .. }) = read else { return read };
     let hint = match cost {
-        Cost::Time(_) => "; --deadline gives it more",
+        Cost::Time(_) => "; --timeout gives it more",
         Cost::Memory(_) => "; --memory allows more",
         Cost::Ended(_) => "",
     };
@@ -122,47 +122,50 @@ fn shares(flags: &HeapFlags) -> Shares {
 
 /// The time for each process.
 fn time(flags: &HeapFlags) -> Result<Duration> {
-    let Some(text) = &flags.deadline else { return Ok(DEADLINE) };
+    let Some(text) = &flags.timeout else { return Ok(DEADLINE) };
     parse_duration(text).filter(|time| *time >= Duration::from_millis(1)).ok_or_else(|| {
-        Error::Input(format!("heap: --deadline: wanted a time of 1ms or more, such as 10s; found `{}`", harmless(text)))
+        Error::Input(format!("heap: --timeout: wanted a time of 1ms or more, such as 10s; found `{}`", harmless(text)))
     })
 }
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
     let (mut child, time) = (limited(flags)?, time(flags)?);
     let reading = read(flags, &mut child, pid, time).map_err(trouble)?;
-    // A line of JSON has no lines to paste.
-    let paste = if flags.json { Vec::new() } else { reader::advice(&mut child, pid, time) };
-    shown(flags, reading, &paste)
+    let remedies = reader::remedies_of(&mut child, &reading, time);
+    shown(flags, reading, &remedies)
 }
 
 /// Saves and prints a reading.
-fn shown(flags: &HeapFlags, reading: Reading, paste: &[Paste]) -> Result<ExitCode> {
+fn shown(flags: &HeapFlags, reading: Reading, remedies: &[Remedy]) -> Result<ExitCode> {
     if let Some(file) = &flags.save {
         Saved::create(file)?.add(&reading)?;
     }
-    print(flags, &[reading], paste)
+    print(flags, &[reading], remedies)
 }
 
 fn show(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
     if let Some(found) = contents::load(file)? {
         return contents::print(flags, &found);
     }
-    print(flags, &load(file)?, &[])
+    let readings = load(file)?;
+    let remedies = readings.last().map_or_else(Vec::new, |last| remedies(last, None));
+    print(flags, &readings, &remedies)
 }
 
 /// Prints the last reading, and writes the page about all of them.
-fn print(flags: &HeapFlags, readings: &[Reading], paste: &[Paste]) -> Result<ExitCode> {
+fn print(flags: &HeapFlags, readings: &[Reading], remedies: &[Remedy]) -> Result<ExitCode> {
     let Some(reading) = readings.last() else { return Ok(ExitCode::SUCCESS) };
-    if let Some(file) = &flags.html {
-        write_page(file, readings, paste)?;
+    if let Some(file) = &flags.to {
+        write_page(file, readings, remedies)?;
         terminal::tell(format_args!("page: {}", file.display()));
     }
     let look = terminal::look();
     let text = match flags {
         HeapFlags { json: true, .. } => json(reading)?,
-        HeapFlags { short: true, .. } => harmless_lines(&short(&[reports::brief(reading, paste)], &look)).into_owned(),
-        _ => reports::text(reading, paste, &look),
+        HeapFlags { short: true, .. } => {
+            harmless_lines(&short(&[reports::brief(reading, remedies)], &look)).into_owned()
+        }
+        _ => reports::text(reading, remedies, &look),
     };
     terminal::print(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(is_undivided(reading))))
@@ -173,8 +176,8 @@ fn is_undivided(reading: &Reading) -> bool {
     reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty()
 }
 
-fn write_page(file: &Path, readings: &[Reading], paste: &[Paste]) -> Result<()> {
-    let page = reports::page(readings, paste);
+fn write_page(file: &Path, readings: &[Reading], remedies: &[Remedy]) -> Result<()> {
+    let page = reports::page(readings, remedies);
     private::replace(file, page.as_bytes()).map(drop).map_err(|error| Error::file(file, "writing the page", error))
 }
 
@@ -184,7 +187,7 @@ fn json(reading: &Reading) -> Result<String> {
     line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --json: {error}")))
 }
 
-fn without_map(reading: &Reading) -> Reading {
+pub fn without_map(reading: &Reading) -> Reading {
     let mut reading = reading.clone();
     reading.heaps.iter_mut().for_each(|heap| heap.map = Map::default());
     reading
@@ -241,27 +244,14 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
         if let Some(saved) = &mut saved {
             saved.add(&small)?;
         }
-        if let Some(file) = &flags.html {
+        if let Some(file) = &flags.to {
             // Only the latest reading needs its map.
             history.push(reading);
-            write_page(file, &history, &[])?;
+            write_page(file, &history, &remedies(&small, None))?;
             history.pop();
             history.push(small);
         }
         std::thread::sleep(every);
     }
     Ok(ExitCode::from(u8::from(undivided)))
-}
-
-/// What the diagnosis of the process advises; nothing if it cannot be made. In the child.
-pub fn advised(pid: u32) -> Vec<Paste> {
-    let Ok(process) = Process::look_at(pid) else { return Vec::new() };
-    let flavours = process.identity.flavours();
-    let advice = advice(&process.surroundings, &process.variables, Some(&flavours), &process.seen);
-    let paste = |one: allocanary_doctor::advice::Advice| Paste {
-        lines: one.environment(),
-        allocator: one.allocator.into(),
-        reasons: one.reasons,
-    };
-    advice.into_iter().map(paste).collect()
 }

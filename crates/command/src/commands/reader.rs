@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{doctor, heap};
+use super::doctor;
+use super::heap::without_map;
 use allocanary_contents::{Contents, Wanted};
+use allocanary_doctor::process::Process;
+use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_heap::reader::{Cost, Reader, limit_memory, serve, serves};
 use allocanary_heap::{How, Reading};
 use allocanary_kernel::terminal::Look;
-use allocanary_report::heap::Paste;
 
 /// What the child is asked for, beyond a reading.
 #[derive(Serialize, Deserialize)]
 enum Asked {
     /// The diagnosis of a process.
     Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>> },
-    /// What that advises.
-    Advice { pid: u32 },
+    /// What to do about its memory.
+    Remedies { reading: Box<Reading> },
     /// What its heap contains.
     Contents { of: Of, stopped: bool, limit: u64, time: Duration },
 }
@@ -58,9 +60,9 @@ pub fn serve_if_asked() -> Option<ExitCode> {
 fn answer(text: &str) -> String {
     let answer: Result<String, String> = match serde_json::from_str(text) {
         Ok(Asked::Diagnosis { pid, form, reading }) => doctor::of_process(pid, form, reading.as_deref()),
-        Ok(Asked::Advice { pid }) => {
-            Ok(serde_json::to_string(&heap::advised(pid).into_iter().map(parts).collect::<Vec<_>>())
-                .unwrap_or_default())
+        Ok(Asked::Remedies { reading }) => {
+            let process = Process::look_at(reading.process.pid).ok();
+            serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
         }
         Ok(Asked::Contents { of, stopped, limit, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
@@ -75,13 +77,6 @@ fn answer(text: &str) -> String {
         Err(error) => Err(error.to_string()),
     };
     serde_json::to_string(&answer).unwrap_or_default()
-}
-
-/// An advice on its way: the allocator, the reasons, the lines.
-type Parts = (String, Vec<String>, Vec<String>);
-
-fn parts(paste: Paste) -> Parts {
-    (paste.allocator, paste.reasons, paste.lines)
 }
 
 fn ask(reader: &mut Reader, asked: &Asked, time: Duration) -> Result<String, String> {
@@ -107,12 +102,11 @@ pub fn contents(reader: &mut Reader, of: Of, stopped: bool, limit: u64, time: Du
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// What the diagnosis of a process advises; nothing if it cannot be made in time.
-pub fn advice(reader: &mut Reader, pid: u32, time: Duration) -> Vec<Paste> {
-    let answer = ask(reader, &Asked::Advice { pid }, time);
-    let parts: Vec<Parts> = answer.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let paste = |(allocator, reasons, lines): Parts| Paste { allocator, reasons, lines };
-    parts.into_iter().map(paste).collect()
+/// What to do about a process's memory. Without the time for what the process shows otherwise, what its memory alone says.
+pub fn remedies_of(reader: &mut Reader, reading: &Reading, time: Duration) -> Vec<Remedy> {
+    let asked = Asked::Remedies { reading: Box::new(without_map(reading)) };
+    let answer = ask(reader, &asked, time).ok();
+    answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| remedies(reading, None))
 }
 
 impl Form {

@@ -11,10 +11,12 @@ mod tcmalloc;
 use std::collections::BTreeSet;
 
 use allocanary_allocators::descriptor::Descriptor;
+use allocanary_heap::Heap;
 
 use crate::advice::Advice;
 use crate::defaults::Default;
 use crate::host::Surroundings;
+use crate::remedies::{Remedy, Subject};
 use crate::seen::{Libraries, Seen};
 use crate::variables::Assignment;
 use crate::{Effect, Flavour, Variables};
@@ -31,8 +33,10 @@ pub(crate) struct Part {
     pub variables: Reads,
     /// What it does without settings; `None` if that does not depend on the host.
     pub defaults: Option<fn(&Surroundings) -> Default>,
-    /// What to change; `None` if no setting is judged.
+    /// What to change in general; `None` if no setting is judged.
     pub advice: Option<fn(&Case) -> Option<Advice>>,
+    /// What settings would give to a process with this heap; `None` if none is judged.
+    pub remedies: Option<fn(&Case, &Subject, &Heap) -> Vec<Remedy>>,
 }
 
 /// A symbol, and the flavour that it shows in a program that calls the hook of `install!`, or not.

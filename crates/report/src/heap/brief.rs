@@ -1,18 +1,17 @@
-//! A reading in few lines. In: a reading, and what the diagnosis advises. Out: an answer.
+//! A reading in few lines. In: a reading, and its remedies. Out: an answer.
 
-use super::remedies::{Paste, remedies};
 use crate::answer::{Answer, Pasted};
+use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
 
-/// What the memory is, how sure that is, and the first remedy.
-pub fn brief(reading: &Reading, paste: &[Paste]) -> Answer {
+/// What the memory is, how sure that is, and what to do first.
+pub fn brief(reading: &Reading, remedies: &[Remedy]) -> Answer {
     let sure = reading.heaps.iter().map(|heap| format!(". {}", answer::how_sure(heap)));
     let problems = reading.problems.iter().map(|problem| format!(". {problem}"));
-    let first = remedies(reading, paste).into_iter().next();
-    let remedy = first.as_ref().map(|remedy| format!(". {}", remedy.text));
     let text = answer::answer(reading).trim_end_matches('.').to_string()
-        + &sure.chain(problems).chain(remedy).collect::<String>();
-    let lines = first.map_or(Vec::new(), |remedy| remedy.lines);
+        + &sure.chain(problems).collect::<String>()
+        + &format!(". {}", conclusion(reading, remedies));
+    let lines = remedies.first().map_or_else(Vec::new, |first| first.first_lines().map(String::from).collect());
     let pasted = Pasted { name: String::new(), heading: String::new(), lines, note: None };
     Answer { text, pasted: Some(pasted).filter(|one| !one.lines.is_empty()), facts: Default::default() }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
+use super::deeper::deeper;
 use super::map::{self, class_of, color};
-use super::remedies::{Paste, Remedy, remedies};
 use super::{bytes, histogram, percent, text};
 use crate::markup::prose;
 use crate::page::Page;
 use crate::pictures::{Picture, palette};
 use crate::trace::drawn;
+use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::units::{Unit, show_time};
 
@@ -22,21 +23,20 @@ const ARENAS: usize = 20;
 const OVER_TIME: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, Part::Lazy];
 
 /// The page. `readings` are of one process, in the order of time; without one there is nothing to show.
-pub fn page(readings: &[Reading], paste: &[Paste]) -> String {
+pub fn page(readings: &[Reading], remedies: &[Remedy]) -> String {
     let Some(reading) = readings.last() else { return String::new() };
-    let remedies = remedies(reading, paste);
     let name = &reading.process.name;
     let head = html! {
         section #answer {
             p.answer { (prose(&answer::answer(reading))) }
-            (what_to_do(&remedies))
+            (bar(reading))
+            (what_to_do(reading, remedies))
         }
         (facts(reading))
     };
     let main = html! {
         section {
             h2 { "Where it is" }
-            (bar(reading))
             (parts(reading))
         }
         (over_time(readings))
@@ -205,17 +205,24 @@ fn arenas(heap: &Heap) -> Markup {
     }
 }
 
-fn what_to_do(remedies: &[Remedy]) -> Markup {
+fn what_to_do(reading: &Reading, remedies: &[Remedy]) -> Markup {
+    let deeper = deeper(reading);
     html! {
-        @if !remedies.is_empty() {
-            h3 { "What to do" }
-            ul.remedies {
-                @for remedy in remedies {
-                    li {
-                        (prose(&remedy.text))
-                        @if !remedy.lines.is_empty() { pre { (remedy.lines.join("\n")) } }
-                    }
+        h3 { "What to do" }
+        p { (prose(&conclusion(reading, remedies))) }
+        ol.remedies {
+            @for remedy in remedies {
+                li {
+                    b { (prose(&remedy.title())) }
+                    pre { (remedy.first_lines().collect::<Vec<_>>().join("\n")) }
+                    (prose(&remedy.details()))
                 }
+            }
+        }
+        @if !deeper.is_empty() {
+            h3 { "What the parts mean" }
+            ul.remedies {
+                @for sentence in deeper { li { (prose(&sentence)) } }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::many::all;
 use super::*;
+use allocanary_doctor::remedies::remedies;
 use allocanary_heap::{Part, Reading};
 
 const LOOK: Look = Look { color: false, width: 80 };
@@ -12,21 +13,19 @@ fn reading(name: &str) -> Reading {
 }
 
 #[test]
-fn advice_is_told_with_its_lines_and_small_parts_are_not() {
+fn remedies_are_told_with_their_lines_and_small_parts_are_not() {
     let reading = reading("after");
-    let paste = Paste {
-        allocator: "system".into(),
-        reasons: vec!["64 arenas".into()],
-        lines: vec!["MALLOC_ARENA_MAX=2".into()],
-    };
-    let text = text(&reading, &[paste], &LOOK);
-    assert!(text.contains("\n    MALLOC_ARENA_MAX=2\n"), "{text}");
-    assert!(text.contains("  - `malloc_trim(0)` would give back"), "{text}");
+    let remedies = remedies(&reading, None);
+    let text = text(&reading, &remedies, &LOOK);
+    assert!(text.contains(&format!("\n     allocanary give-back {}\n", reading.process.pid)), "{text}");
+    assert!(text.contains("1. Now, ") && text.contains("calls `malloc_trim(0)`"), "{text}");
     assert!(!text.contains("  - cached by threads"), "it is less than a twentieth: {text}");
     assert!(text.contains("its share of its pages (PSS) is"), "{text}");
     let mut nothing = reading.clone();
     nothing.heaps[0].remedies[0].bytes = 0;
-    assert!(!super::text(&nothing, &[], &LOOK).contains("malloc_trim"), "what gives nothing back is no remedy");
+    let said = super::text(&nothing, &allocanary_doctor::remedies::remedies(&nothing, None), &LOOK);
+    assert!(!said.contains("give-back"), "what gives nothing back is no remedy: {said}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::columns::columns;
-use super::remedies::{Paste, remedies};
+use super::deeper::deeper;
 use super::{bold, bytes, item, percent};
+use crate::remedies::list;
+use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::terminal::{Look, harmless};
 use allocanary_kernel::units::show_duration;
@@ -12,22 +14,22 @@ use allocanary_kernel::units::show_duration;
 /// The arenas that have a line each.
 const ARENAS: usize = 8;
 
-/// The whole text. `paste` is what the diagnosis advises, with the lines to paste.
-pub fn text(reading: &Reading, paste: &[Paste], look: &Look) -> String {
+/// The whole text.
+pub fn text(reading: &Reading, remedies: &[Remedy], look: &Look) -> String {
     let answer = crate::wrapped(&answer::answer(reading), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
         out.push_str(&format!("{}\n", arenas(heap, look)));
     }
-    let remedies = remedies(reading, paste);
-    if !remedies.is_empty() {
-        out.push_str(&format!("{}\n", bold("What to do", look)));
-        for remedy in &remedies {
-            out.push_str(&item(&remedy.text, look));
-            remedy.lines.iter().for_each(|line| out.push_str(&format!("    {}\n", harmless(line))));
-        }
-        out.push('\n');
+    out.push_str(&format!("{}\n", bold("What to do", look)));
+    out.push_str(&list(remedies, remedies.len(), look));
+    out.push_str(&item(&conclusion(reading, remedies), look));
+    let deeper = deeper(reading);
+    if !deeper.is_empty() {
+        out.push_str(&format!("\n{}\n", bold("What the parts mean", look)));
+        deeper.iter().for_each(|sentence| out.push_str(&item(sentence, look)));
     }
+    out.push('\n');
     out.push_str(&format!("{}\n", bold("What was checked, and how sure it is", look)));
     checked(reading).iter().for_each(|sentence| out.push_str(&item(sentence, look)));
     out

@@ -17,7 +17,18 @@ const PROVEN: &str = "narenas:1,tcache:false: in the workload `server` at 40 cor
                                threads that do little but allocate, as in `small`, need more than twice the \
                                processor time. `allocanary study winners` shows both here";
 
-pub(super) fn advice(&Case { at, variables, flavour, subject, seen }: &Case) -> Option<Advice> {
+/// The settings that are considered.
+#[derive(Clone, Copy)]
+pub(super) struct Considered {
+    pub arenas: bool,
+    pub background_thread: bool,
+}
+
+pub(super) fn advice(case: &Case) -> Option<Advice> {
+    advise(case, Considered { arenas: true, background_thread: true })
+}
+
+pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, considered: Considered) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
     let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
     // What the jemalloc of the program's C code reads is meant for that one.
@@ -55,7 +66,7 @@ pub(super) fn advice(&Case { at, variables, flavour, subject, seen }: &Case) -> 
     // A ratio is also a choice of the user.
     let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
     // One thread uses only one arena.
-    if !chosen && default > usable && !seen.is_single() {
+    if considered.arenas && !chosen && default > usable && !seen.is_single() {
         wanted.insert("narenas".into(), usable.to_string());
         install.push("narenas = per_cpu(1)".to_string());
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
@@ -66,11 +77,13 @@ pub(super) fn advice(&Case { at, variables, flavour, subject, seen }: &Case) -> 
     let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
     // A program may enable them itself, as Redis does.
     let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
-    if has_them && decays && !run_already {
+    if considered.background_thread && has_them && decays && !run_already {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
-        reasons
-            .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
+        reasons.push(
+            "background_thread: without it freed pages go back only while threads allocate and free, and those of an arena that is idle stay"
+                .into(),
+        );
     }
     // A preload's own setting is none of the allocator.
     install.extend(meant.iter().filter(|(key, _)| *key != "idle").map(|(key, value)| paste::assigned(key, value)));

@@ -4,6 +4,7 @@ mod advice;
 pub(crate) mod builds;
 mod defaults;
 pub mod links;
+mod remedies;
 mod variables;
 
 use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME, PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
@@ -51,6 +52,7 @@ pub(super) const PART: Part = Part {
     },
     defaults: Some(defaults::defaults),
     advice: Some(advice::advice),
+    remedies: Some(remedies::remedies),
 };
 
 /// Texts of the build with the prefix `_rjem_`, of one under C's own names, and of a program with `install!`.

@@ -1,5 +1,6 @@
 //! mimalloc.
 
+mod remedies;
 mod variables;
 
 use allocanary_allocators::allocators::mimalloc::{DESCRIPTOR, NAME};
@@ -26,6 +27,7 @@ pub(super) const PART: Part = Part {
     variables: Reads { reader: variables::reader, assignments: variables::add, suspects: &["MIMALLOC"], ..Reads::NONE },
     defaults: Some(defaults),
     advice: Some(advice),
+    remedies: Some(remedies::remedies),
 };
 
 fn defaults(at: &Surroundings) -> Default {

@@ -12,4 +12,5 @@ pub(super) const PART: Part = Part {
     variables: Reads::NONE,
     defaults: None,
     advice: None,
+    remedies: None,
 };

@@ -19,4 +19,5 @@ pub(super) const PART: Part = Part {
     variables: Reads::NONE,
     defaults: None,
     advice: None,
+    remedies: None,
 };

@@ -1,5 +1,6 @@
 //! The C library's malloc, glibc's.
 
+mod remedies;
 mod variables;
 
 use allocanary_allocators::allocators::system::{DESCRIPTOR, NAME, PER_CORE};
@@ -29,6 +30,7 @@ pub(super) const PART: Part = Part {
     },
     defaults: Some(defaults),
     advice: Some(advice),
+    remedies: Some(remedies::remedies),
 };
 
 /// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".

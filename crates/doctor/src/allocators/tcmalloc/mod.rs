@@ -20,6 +20,7 @@ pub(super) const PART: Part = Part {
     variables: Reads { reader, ..Reads::NONE },
     defaults: None,
     advice: None,
+    remedies: None,
 };
 
 fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {

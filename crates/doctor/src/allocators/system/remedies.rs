@@ -1,0 +1,67 @@
+//! What settings of glibc's malloc give to a process. In: its heap, and the settings in force. Out: remedies for the next start.
+
+use allocanary_allocators::allocators::system::NAME;
+use allocanary_heap::{Heap, Part};
+use allocanary_kernel::units::Bytes;
+
+use super::super::Case;
+use crate::Flavour;
+use crate::remedies::{Gives, Line, Remedy, Subject, Who, is_rust, lines_of};
+
+pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
+    [idle(case, subject, heap), arenas(case, subject, heap)].into_iter().flatten().collect()
+}
+
+/// Threads that give back when they wait.
+fn idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
+    let bytes = heap.remedies.first()?.bytes;
+    let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
+    let has = case.seen.code.contains_key("idle") || case.seen.code.contains_key("budget");
+    // A JVM has a flag for it. Go's threads do not wait in the C library.
+    if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
+        return None;
+    }
+    let mut lines = vec![Line::new("shell", format!("allocanary preload {NAME} --settings idle=100ms"))];
+    if is_rust(case) {
+        lines.push(Line::new("Rust", "allocanary::install!(system); // and tuning::thread_idle() before a long wait"));
+    }
+    Some(Remedy {
+        id: "idle".into(),
+        what: "threads give their free pages back when they have waited for 100 ms".into(),
+        who: Who::OperatorRestart,
+        gives: Gives::Bound { bytes },
+        evidence:
+            "After each burst it gives about what one call gives now, if the threads wait in the C library. This line \
+                   prints what to paste."
+                .into(),
+        price: "one page fault for each page that is needed again".into(),
+        lines,
+    })
+}
+
+/// Fewer arenas.
+fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
+    let advice = super::advice(case)?;
+    let wanted: usize = advice.variable.1.parse().ok()?;
+    let parts = [Part::Free, Part::Kept, Part::Lazy, Part::Structures, Part::Padding];
+    let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
+    let of_threads = || heap.arenas.iter().filter(|arena| !arena.name.starts_with("main"));
+    let beyond: u64 = of_threads().map(|arena| arena.resident).sum();
+    let free: u64 = of_threads().map(|arena| arena.resident - arena.parts.of(Part::Live)).sum();
+    if heap.arenas.len() <= wanted || !subject.matters(bytes) || !subject.matters(free) {
+        return None;
+    }
+    Some(Remedy {
+        id: "arena_max".into(),
+        what: format!("at most {wanted} arenas, as many as usable processors, in place of {}", heap.arenas.len()),
+        who: Who::OperatorRestart,
+        gives: Gives::Bound { bytes },
+        evidence: format!(
+            "{} of {} are in arenas of threads. What fewer arenas would keep cannot be told from a reading: try it on one replica.",
+            Bytes(beyond),
+            Bytes(heap.resident)
+        ),
+        price: "threads wait for each other if they allocate much".into(),
+        lines: { lines_of(&advice) }.into_iter().filter(|line| line.place != "Rust" || is_rust(case)).collect(),
+    })
+}

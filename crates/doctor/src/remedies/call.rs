@@ -1,0 +1,28 @@
+//! The call that makes a heap give free memory back now. In: a heap. Out: the remedy with its forecast.
+
+use allocanary_heap::{Heap, Reading, Sure};
+
+use super::{Gives, Line, Remedy, Who, matters};
+
+/// The remedy; `None` if the call would give nothing that matters.
+pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
+    let forecast = heap.remedies.first().filter(|_| heap.sure != Sure::NotKnown)?;
+    if !matters(reading, forecast.bytes) {
+        return None;
+    }
+    let (bytes, allocator) = (forecast.bytes, &heap.allocator);
+    let (gives, counted) = match forecast.at_most {
+        false => (Gives::Exact { bytes }, "These pages were counted one by one"),
+        true => (Gives::Bound { bytes }, "A part of these pages may stay"),
+    };
+    let pid = reading.process.pid;
+    Some(Remedy {
+        id: "give-back".into(),
+        what: format!("have {allocator} give its whole free pages back, without a restart"),
+        who: Who::OperatorNow,
+        gives,
+        evidence: format!("A thread of the process calls `{}` while it waits. {counted}.", forecast.name),
+        price: "pages that the program needs again cost a page fault each".into(),
+        lines: vec![Line::new("shell", format!("allocanary give-back {pid}"))],
+    })
+}

@@ -1,0 +1,32 @@
+//! What has to be measured: free places between live blocks. No call gives them back; another allocator, fewer arenas or another
+//! order of allocations may. In: a reading. Out: the way to find out.
+
+use allocanary_heap::{Part, Reading};
+use allocanary_kernel::units::Bytes;
+
+use super::{Gives, Line, Remedy, Who, matters};
+use crate::process::Process;
+
+/// The remedy, if free places are a part that matters.
+pub(super) fn remedy(reading: &Reading, process: Option<&Process>) -> Option<Remedy> {
+    let free = reading.parts().of(Part::Free);
+    if !matters(reading, free) {
+        return None;
+    }
+    let command = process.map(|process| process.command.as_str()).filter(|text| !text.is_empty() && text.len() <= 60);
+    let command = command.unwrap_or("COMMAND");
+    Some(Remedy {
+        id: "record".into(),
+        what: "find the call sites whose few live blocks pin the pages, and compare allocators".into(),
+        who: Who::Developer,
+        gives: Gives::Unknown {
+            find_out: "record the program once, then `allocanary who` and `allocanary replay`".into(),
+        },
+        evidence: format!(
+            "{} lie free between live blocks, in pages that no call gives back. The program uses them again when it grows.",
+            Bytes(free)
+        ),
+        price: String::new(),
+        lines: vec![Line::new("shell", format!("allocanary record --stacks all -- {command}"))],
+    })
+}

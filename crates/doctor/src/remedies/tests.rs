@@ -1,0 +1,99 @@
+//! Tests of remedies, from saved readings and this process.
+
+use super::*;
+use crate::host::sample;
+use crate::seen::Seen;
+use allocanary_heap::Part;
+
+fn reading(name: &str) -> Reading {
+    let path = format!("{}/../../tests/golden/heap-{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A process of C with glibc's malloc and many threads, on a host with 40 cores.
+fn process(quota_milli: Option<u64>) -> Process {
+    let mut process = Process::look_at(std::process::id()).unwrap();
+    process.surroundings = sample(quota_milli, "madvise");
+    process.seen = Seen { threads: Some(64), rust: Some(false), ..Seen::default() };
+    process.variables.clear();
+    process.identity.main.flavour = Flavour::Glibc;
+    process.identity.c = None;
+    process
+}
+
+fn ids(all: &[Remedy]) -> Vec<&str> {
+    all.iter().map(|one| one.id.as_str()).collect()
+}
+
+#[test]
+fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_gives_nothing() {
+    let mut reading = reading("after");
+    let all = remedies(&reading, Some(&process(Some(1000))));
+    assert_eq!(ids(&all)[..2], ["give-back", "idle"], "{all:?}");
+    assert!(matches!(all[0].gives, Gives::Exact { .. }) && matches!(all[1].gives, Gives::Bound { .. }));
+    assert!(conclusion(&reading, &all).contains(" can go: now, have glibc give"), "{}", conclusion(&reading, &all));
+    let arenas =
+        all.iter().find(|one| one.id == "arena_max").expect("it has more arenas than the quota has processors");
+    assert_eq!(arenas.first_lines().collect::<Vec<_>>(), ["MALLOC_ARENA_MAX=1"]);
+    assert!(arenas.lines.iter().all(|line| line.place != "Rust"), "it is C");
+    let parts = reading.parts();
+    assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
+    // More processors than arenas: no fewer arenas are proposed.
+    assert!(!ids(&remedies(&reading, Some(&process(None)))).contains(&"arena_max"));
+    // The same threads and cores, and nothing kept.
+    reading.heaps[0].remedies[0].bytes = 0;
+    reading.heaps[0].parts.pass(Part::Kept, Part::Live, u64::MAX);
+    reading.heaps[0].parts.pass(Part::Free, Part::Live, u64::MAX);
+    let none = remedies(&reading, Some(&process(Some(1000))));
+    assert_eq!(ids(&none), Vec::<&str>::new());
+    let said = conclusion(&reading, &none);
+    assert!(
+        said.starts_with("Nothing of the allocator's") && said.ends_with("is live: the program holds it."),
+        "{said}"
+    );
+}
+
+#[test]
+fn settings_in_force_are_not_advised_again() {
+    let reading = reading("after");
+    let mut process = process(Some(1000));
+    process.seen.code = [("idle", "100ms"), ("arena_max", "1")].map(|(key, value)| (key.into(), value.into())).into();
+    let all = remedies(&reading, Some(&process));
+    assert!(ids(&all).iter().all(|id| !["idle", "arena_max"].contains(id)), "{:?}", ids(&all));
+}
+
+#[test]
+fn a_jvm_has_its_own_way() {
+    let reading = reading("after");
+    let mut process = process(Some(1000));
+    process
+        .maps
+        .files
+        .push(crate::process::MappedFile { path: "/opt/jdk/lib/server/libjvm.so".into(), mapping: String::new() });
+    (process.seen.jvm, process.seen.jdk) = (true, Some((17, 0, 13)));
+    let all = remedies(&reading, Some(&process));
+    assert_eq!(ids(&all)[..2], ["give-back", "TrimNativeHeapInterval"], "{:?}", ids(&all));
+    assert!(all[0].lines.iter().any(|line| line.text.starts_with("jcmd ")), "{:?}", all[0].lines);
+    assert!(all[1].lines[0].text.contains("TrimNativeHeapInterval=1000"), "{:?}", all[1].lines);
+    assert!(!ids(&all).contains(&"idle"), "one way is enough");
+    process.seen.jdk = Some((11, 0, 20));
+    assert!(!ids(&remedies(&reading, Some(&process))).contains(&"TrimNativeHeapInterval"));
+}
+
+#[test]
+fn what_is_not_divided_has_no_figure_and_never_stands_first() {
+    let mut reading = reading("after");
+    reading.heaps.clear();
+    reading.undivided = vec!["glibc".into()];
+    let all = remedies(&reading, Some(&process(Some(1000))));
+    assert!(!all.is_empty() && all.iter().all(|one| one.gives.bytes().is_none()), "{all:?}");
+    assert!(!conclusion(&reading, &all).contains(" can go"));
+}
+
+#[test]
+fn a_remedy_is_the_same_after_its_way_from_the_child() {
+    let all = remedies(&reading("after"), Some(&process(Some(1000))));
+    let text = serde_json::to_string(&all).unwrap();
+    assert!(text.contains(r#""gives":{"kind":"exact","bytes":"#), "{text}");
+    assert_eq!(serde_json::from_str::<Vec<Remedy>>(&text).unwrap(), all);
+}

@@ -1,0 +1,39 @@
+//! Go: its heap is its own; C code that it calls has `malloc`.
+
+use allocanary_kernel::units::Bytes;
+
+use super::{Runtime, area};
+use crate::Flavour;
+use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
+
+pub(super) const RUNTIME: Runtime =
+    Runtime { is_here: |process| process.identity.main.flavour == Flavour::Go, remedies };
+
+fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
+    // Go takes the signals by which the end of a call would be noticed.
+    for one in all.iter_mut().filter(|one| one.id == "give-back") {
+        *one = Remedy {
+            id: "malloc_trim".into(),
+            what: "have the C library give its whole free pages back after a burst".into(),
+            who: Who::Developer,
+            evidence: "These pages were counted one by one. `give-back` cannot do it from outside: Go takes the signals that it needs."
+                .into(),
+            lines: vec![Line::new("Go", "C.malloc_trim(0)   // #include <malloc.h>")],
+            ..one.clone()
+        };
+    }
+    let Some(bytes) = area(subject, "Go's heap") else { return };
+    // Room for what is not Go's, as the guide of the runtime advises.
+    let limit = subject.process.surroundings.memory.as_ref().map_or(512 << 20, |limit| limit.bytes / 10 * 9);
+    all.push(Remedy {
+        id: "GOMEMLIMIT".into(),
+        what: "a limit for Go's memory, so that it collects and gives back earlier".into(),
+        who: Who::OperatorRestart,
+        gives: Gives::Unknown {
+            find_out: "`/debug/pprof/heap?debug=1` of the program: HeapIdle less HeapReleased is what Go keeps".into(),
+        },
+        evidence: format!("{} are Go's heap, which no allocator has. From Go 1.19.", Bytes(bytes)),
+        price: "more collections near the limit".into(),
+        lines: variable("GOMEMLIMIT", &format!("{}MiB", limit >> 20)),
+    });
+}

@@ -1,0 +1,80 @@
+//! Java virtual machines. Their own native memory is `malloc`'s; the Java heap is not.
+
+use allocanary_heap::{Area, Part, Sort};
+
+use super::{Runtime, also_now, area, has_library};
+use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
+
+pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| has_library(process, "libjvm.so"), remedies };
+
+/// Options that any JVM reads at its start.
+const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
+
+fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
+    let pid = subject.reading.process.pid;
+    let release = subject.process.seen.jdk;
+    also_now(all, "shell, by the JDK", format!("jcmd {pid} System.trim_native_heap"));
+    let forecast = { all.iter() }.find(|one| one.id == "give-back").and_then(|one| one.gives.bytes());
+    if let (Some(bytes), Some(options)) = (forecast, release.and_then(trims)) {
+        all.push(Remedy {
+            id: "TrimNativeHeapInterval".into(),
+            what: "the JVM trims its native memory each second".into(),
+            who: Who::OperatorRestart,
+            gives: Gives::Bound { bytes },
+            evidence: "After each burst it gives about what one call gives now.".into(),
+            price: "one call of malloc_trim each second, in a thread of the JVM".into(),
+            lines: variable(OPTIONS, options),
+        });
+    }
+    if area(subject, "the JVM's heap").is_some() {
+        all.push(collect(subject, pid));
+    }
+}
+
+/// A collection, after which the JVM gives parts of its heap back, with the tables that belong to them.
+fn collect(subject: &Subject, pid: u32) -> Remedy {
+    let parts = subject.reading.parts();
+    let areas = subject.reading.areas.iter();
+    let of_it = |area: &&Area| area.name.starts_with("the JVM") || area.sort == Sort::Unknown;
+    let bytes =
+        areas.filter(of_it).map(|area| area.resident).sum::<u64>() + parts.of(Part::Kept) + parts.of(Part::Free);
+    Remedy {
+        id: "GC.run".into(),
+        what: "have the JVM collect, and give back what it does not need".into(),
+        who: Who::OperatorNow,
+        gives: Gives::Bound { bytes },
+        evidence: "How much of the Java heap is live is not read here; `jcmd PID GC.heap_info` says it. From JDK 12 G1 can do it by \
+                   itself when the program is idle."
+            .into(),
+        price: "a pause for one full collection".into(),
+        lines: [
+            vec![Line::new("shell", format!("jcmd {pid} GC.run"))],
+            variable(OPTIONS, "-XX:G1PeriodicGCInterval=60000"),
+        ]
+        .concat(),
+    }
+}
+
+/// The options that make a release trim; `None` if it cannot.
+fn trims((major, minor, patch): (u32, u32, u32)) -> Option<&'static str> {
+    let experimental = Some("-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=1000");
+    match major {
+        23.. => Some("-XX:TrimNativeHeapInterval=1000"),
+        22 => experimental,
+        21 if (minor, patch) >= (0, 1) => experimental,
+        17 if (minor, patch) >= (0, 9) => experimental,
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trims;
+
+    #[test]
+    fn releases_trim_since_their_backport() {
+        assert!(trims((17, 0, 8)).is_none() && trims((11, 0, 30)).is_none() && trims((21, 0, 0)).is_none());
+        assert!(trims((17, 0, 9)).is_some_and(|options| options.contains("Experimental")));
+        assert_eq!(trims((23, 0, 0)), Some("-XX:TrimNativeHeapInterval=1000"));
+    }
+}

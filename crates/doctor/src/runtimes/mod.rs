@@ -1,0 +1,56 @@
+//! What owners of programs in other languages, and of well-known services, can do besides the allocator's settings. In: what a process
+//! shows. Out: remedies. Each has the version from which it works.
+
+mod go;
+mod jvm;
+mod node;
+mod php;
+mod postgres;
+mod redis;
+mod ruby;
+
+use allocanary_heap::Part;
+
+use crate::identity::file_name;
+use crate::process::Process;
+use crate::remedies::{Remedy, Subject};
+
+/// A runtime or a service.
+pub(crate) struct Runtime {
+    /// Whether the process is one.
+    pub is_here: fn(&Process) -> bool,
+    /// Adds its remedies. It may add lines to those that are there already.
+    pub remedies: fn(&Subject, &mut Vec<Remedy>),
+}
+
+/// All of them.
+pub(crate) const ALL: &[Runtime] =
+    &[jvm::RUNTIME, redis::RUNTIME, php::RUNTIME, postgres::RUNTIME, node::RUNTIME, go::RUNTIME, ruby::RUNTIME];
+
+/// Whether the name of the program's file begins like this.
+fn is_program(process: &Process, name: &str) -> bool {
+    file_name(&process.program).starts_with(name)
+}
+
+/// Whether a library whose name begins like this is mapped.
+fn has_library(process: &Process, name: &str) -> bool {
+    process.maps.files.iter().any(|file| file_name(&file.path).starts_with(name))
+}
+
+/// Resident bytes of the area whose name begins like this, as far as they matter.
+fn area(subject: &Subject, name: &str) -> Option<u64> {
+    let areas = subject.reading.areas.iter().filter(|area| area.name.starts_with(name));
+    Some(areas.map(|area| area.resident).sum()).filter(|bytes| subject.matters(*bytes))
+}
+
+/// Free places between live blocks, as far as they matter.
+fn free(subject: &Subject) -> Option<u64> {
+    Some(subject.reading.parts().of(Part::Free)).filter(|bytes| subject.matters(*bytes))
+}
+
+/// Adds lines to the remedy that makes the allocator give back now.
+fn also_now(remedies: &mut [Remedy], place: &str, text: String) {
+    for one in remedies.iter_mut().filter(|one| one.id == "give-back") {
+        one.lines.push(crate::remedies::Line::new(place, text.clone()));
+    }
+}

@@ -1,0 +1,24 @@
+//! Node: JavaScript objects lie in V8's heap; buffers are `malloc`'s.
+
+use allocanary_kernel::units::Bytes;
+
+use super::{Runtime, area, has_library, is_program};
+use crate::remedies::{Gives, Remedy, Subject, Who, variable};
+
+pub(super) const RUNTIME: Runtime =
+    Runtime { is_here: |process| is_program(process, "node") || has_library(process, "libnode"), remedies };
+
+fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
+    let Some(bytes) = area(subject, "V8's heap") else { return };
+    all.push(Remedy {
+        id: "max-old-space-size".into(),
+        what: "a limit for V8's heap, so that it collects earlier".into(),
+        who: Who::OperatorRestart,
+        gives: Gives::Unknown {
+            find_out: "`process.memoryUsage()` in the program: heapTotal less heapUsed is what V8 keeps".into(),
+        },
+        evidence: format!("{} are V8's heap, which no allocator has.", Bytes(bytes)),
+        price: "more collections; above the limit the process ends".into(),
+        lines: variable("NODE_OPTIONS", "--max-old-space-size=256"),
+    });
+}

@@ -1,0 +1,42 @@
+//! PHP-FPM: a worker keeps the memory of its largest request.
+
+use allocanary_kernel::units::Bytes;
+
+use super::{Runtime, area, is_program};
+use crate::remedies::{Gives, Line, Remedy, Subject, Who};
+
+pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(process, "php-fpm"), remedies };
+
+fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
+    let Some(bytes) = area(subject, "PHP's heap") else { return };
+    let remedy = |id: &str, what: &str, who, price: &str, lines| Remedy {
+        id: id.into(),
+        what: what.into(),
+        who,
+        gives: Gives::Bound { bytes },
+        evidence: format!("{} are PHP's heap. A worker keeps what its largest requests needed.", Bytes(bytes)),
+        price: price.into(),
+        lines,
+    };
+    let master = subject.reading.process.parent;
+    all.push(remedy(
+        "reload",
+        "reload PHP-FPM: each worker ends after its request, and a new one starts",
+        Who::OperatorNow,
+        "requests wait while the first workers start",
+        vec![
+            Line::new("shell", format!("kill -USR2 {master}")),
+            Line::new("shell", "# the master, which is the worker's parent"),
+        ],
+    ));
+    all.push(remedy(
+        "pm=ondemand",
+        "workers that are idle end",
+        Who::OperatorRestart,
+        "a fork when requests come again",
+        vec![
+            Line::new("pool.d/www.conf", "pm = ondemand"),
+            Line::new("pool.d/www.conf", "pm.process_idle_timeout = 10s"),
+        ],
+    ));
+}

@@ -1,0 +1,22 @@
+//! Ruby: objects lie in pages of their own, which `malloc` has; texts and arrays in blocks of `malloc`.
+
+use allocanary_kernel::units::Bytes;
+
+use super::{Runtime, free, has_library, is_program};
+use crate::remedies::{Gives, Line, Remedy, Subject, Who};
+
+pub(super) const RUNTIME: Runtime =
+    Runtime { is_here: |process| is_program(process, "ruby") || has_library(process, "libruby"), remedies };
+
+fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
+    let Some(bytes) = free(subject) else { return };
+    all.push(Remedy {
+        id: "GC.compact".into(),
+        what: "move Ruby's objects together before the process forks or waits".into(),
+        who: Who::Developer,
+        gives: Gives::Unknown { find_out: "call it, and read the process again".into() },
+        evidence: format!("{} lie free between live blocks. From Ruby 2.7.", Bytes(bytes)),
+        price: "the program stands still while it compacts".into(),
+        lines: vec![Line::new("Ruby", "GC.compact")],
+    });
+}

@@ -1,0 +1,51 @@
+//! The first screen about a process. In: a reading and its remedies. Out: text of 24 lines at most, where the terminal has 80 columns.
+
+use std::time::Duration;
+
+use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
+use allocanary_heap::{Reading, answer};
+use allocanary_kernel::terminal::{Look, harmless};
+use allocanary_kernel::units::show_duration;
+
+use crate::heap::{bold, subject};
+use crate::remedies::list;
+
+/// The most remedies on it.
+const MOST: usize = 3;
+
+/// The whole text.
+pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look) -> String {
+    let wrapped = |text: &str| crate::wrapped(&harmless(text), look.width.into());
+    let took = show_duration(took);
+    let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
+    out.push_str(&format!("{}\n\n", bold(&wrapped(&answer::answer(reading)), look)));
+    // What is not known never stands first.
+    if remedies.first().is_none_or(|first| matches!(first.gives, Gives::Unknown { .. })) {
+        out.push_str(&format!("{}\n", bold(&wrapped(&conclusion(reading, remedies)), look)));
+    }
+    out.push_str(&list(remedies, MOST, look));
+    let pid = reading.process.pid;
+    let lines = [
+        (format!("allocanary heap {pid}"), "all parts and arenas, and how sure they are"),
+        (format!("allocanary heap {pid} --contents"), "what is live: kinds, holders, leaks"),
+    ];
+    out.push_str(&format!("\n{}\n", bold("Look deeper", look)));
+    let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
+    for (line, what) in lines {
+        out.push_str(&format!("  {line:<width$}  {what}\n"));
+    }
+    out
+}
+
+/// What to do about one process of several. `like` is how many run the same program.
+pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &Look) -> String {
+    let others = match like {
+        0 | 1 => String::new(),
+        like => format!(", one of {like} that run this program"),
+    };
+    let title = format!("What to do: {}{others}", subject(reading));
+    let mut out = format!("\n{}\n", bold(&crate::wrapped(&title, look.width.into()), look));
+    out.push_str(&list(remedies, MOST, look));
+    out.push_str(&format!("{}\n", crate::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())));
+    out
+}

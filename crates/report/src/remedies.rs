@@ -1,0 +1,26 @@
+//! Remedies as a list. In: remedies, the best first. Out: text for a terminal.
+
+use allocanary_doctor::remedies::Remedy;
+use allocanary_kernel::terminal::{Look, harmless};
+
+use crate::heap::bold;
+
+/// The first `most` of them, numbered, each with its lines to paste and why.
+pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
+    let mut out = String::new();
+    for (at, remedy) in remedies.iter().take(most).enumerate() {
+        let indented = |text: &str| {
+            let room = usize::from(look.width).saturating_sub(3);
+            crate::wrapped(&harmless(text), room).replace('\n', "\n   ")
+        };
+        let title = indented(&remedy.title()).replace("\n   ", "\n");
+        let title = bold(&title, look).replace('\n', "\n   ");
+        out.push_str(&format!("{}. {title}\n", at + 1));
+        remedy.first_lines().for_each(|line| out.push_str(&format!("     {}\n", harmless(line))));
+        out.push_str(&format!("   {}\n", indented(&remedy.details())));
+    }
+    if remedies.len() > most {
+        out.push_str(&format!("   and {} more\n", remedies.len() - most));
+    }
+    out
+}
