@@ -27,5 +27,5 @@ verify() {
 }
 verify mstress -- ./mstress 8 10 5
 for program in handover-cpp handover-rs; do
-    verify "$program" --file "$programs/$program.toml" --settle 50ms
+    verify "$program" --program "$programs/$program.toml" --settle 50ms
 done

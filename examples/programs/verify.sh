@@ -24,6 +24,6 @@ verify() {
         --candidates system jemalloc jemalloc:narenas=1 mimalloc "$@"
 }
 for program in redis python git handover-cpp handover-rs; do
-    verify "$program" --file "$programs/$program.toml"
+    verify "$program" --program "$programs/$program.toml"
 done
 verify threads -- ./threads-c

@@ -71,7 +71,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     let folder = tempdir().unwrap();
     let process = Waiting::start(&["cat"]);
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    let line = format!("heap {} --json --save {} --html {}", process.pid(), at("a.json"), at("a.html"));
+    let line = format!("heap {} --json --save {} --to {}", process.pid(), at("a.json"), at("a.html"));
     let ran = allocanary(folder.path(), words(&line));
     if ran.err.contains("may not be read") {
         return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
@@ -212,7 +212,7 @@ fn what_is_wrong_is_told_in_a_line() {
         ("diff a".into(), "heap diff: wanted two files"),
         ("show".into(), "heap show: wanted one file"),
         ("1 --watch never".into(), "--watch: wanted a time of 100ms or more, such as 5s; found `never`"),
-        ("1 --deadline never".into(), "--deadline: wanted a time of 1ms or more, such as 10s; found `never`"),
+        ("1 --timeout never".into(), "--timeout: wanted a time of 1ms or more, such as 10s; found `never`"),
         ("1 --contents --limit much".into(), "--limit: wanted a size such as 2GiB; found `much`"),
         (format!("show {later_contents}"), "contents of schema 99; this command knows up to 1"),
         (format!("--core {none}"), "wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it"),

@@ -97,7 +97,7 @@ fn what_needs_more_memory_than_it_may_have_is_a_line() {
     };
     told(&format!("{} --json --memory 64MiB", process.pid()), "64 MiB");
     // Each of several workers has only a part of the memory, so such a process is read again at the end.
-    told("--all --json --memory 64MiB --deadline 5s", "64 MiB");
+    told("--all --json --memory 64MiB --timeout 5s", "64 MiB");
     let ran = heap("1 --memory 1MiB");
     assert!(
         ran.code == Some(2) && ran.err.contains("wanted a size of 64MiB or more, such as 1GiB; found `1MiB`"),

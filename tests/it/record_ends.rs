@@ -30,7 +30,7 @@ pub fn kill(signal: &str, child: &Child) {
 /// The traces are there, cut to their length, and named.
 fn assert_told(folder: &Path, ran: &Ran) {
     let found = traces(&folder.join("traces"));
-    assert!(!found.is_empty() && ran.err.contains("next: allocanary trace info"), "{ran:?}");
+    assert!(!found.is_empty() && ran.err.contains("next: allocanary report"), "{ran:?}");
     for trace in found {
         assert!(trace.metadata().unwrap().len() < 64 << 20, "{}", trace.display());
         assert!(ran.err.contains(trace.file_name().unwrap().to_str().unwrap()), "{}: {}", trace.display(), ran.err);
@@ -86,9 +86,9 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
     let sleep = format!("84.{}", std::process::id());
     let begun = Instant::now();
     let text = format!("sleep {sleep} & sleep {sleep}");
-    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--deadline", "5s", "--", "sh", "-c", &text]);
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--timeout", "5s", "--", "sh", "-c", &text]);
     assert!(begun.elapsed() < Duration::from_secs(80), "it was not killed");
-    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 5 s (--deadline)"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 5 s (--timeout)"), "{ran:?}");
     assert_told(folder.path(), &ran);
     assert_gone(&format!("sleep {sleep}"));
 }
@@ -127,7 +127,7 @@ fn the_check_of_a_file_counts() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("file.toml"), "[program]\ncommand = ['echo', 'some']\ncheck = 'grep other'\n")
         .unwrap();
-    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--file", "file.toml"]);
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--program", "file.toml"]);
     assert!(ran.code == Some(2) && ran.err.contains("--check `grep other`"), "{ran:?}");
     assert_told(folder.path(), &ran);
 }

@@ -79,13 +79,13 @@ fn a_program_that_the_command_before_it_makes_is_recorded() {
 fn a_service_that_fails_says_so() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "service") else { return };
-    let ran = record(folder.path(), &["--ready", "line:never", "--deadline", "1s"], &program);
+    let ran = record(folder.path(), &["--ready", "line:never", "--timeout", "1s"], &program);
     assert!(ran.code == Some(2) && ran.err.contains("was not ready"), "{}", ran.err);
     let ran = record(folder.path(), &["--ready", "tcp:x"], &program);
     assert!(ran.code == Some(2) && ran.err.contains("--ready: wanted tcp:PORT"), "{}", ran.err);
     let wrong = allocanary(folder.path(), ["replay", "/dev/null", "--mark-at", "5s,1s"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("--mark-at: wanted one time"), "{}", wrong.err);
-    let none = allocanary(folder.path(), ["record", "--file", "none.toml"]);
+    let none = allocanary(folder.path(), ["record", "--program", "none.toml"]);
     assert!(none.code == Some(2) && none.err.contains("none.toml"), "{}", none.err);
 }
 

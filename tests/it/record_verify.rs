@@ -57,7 +57,7 @@ fn what_a_replay_cannot_have_is_refused_before_anything_runs() {
         ("--candidates system preload=/lib/x.so", "preload=/lib/x.so"),
         ("--candidates jemalloc:thread_idle=100ms", "jemalloc has no setting `thread_idle`"),
         ("--candidates jemaloc", "no candidate `jemaloc`"),
-        ("--file two.toml", "cores: wanted one size with --verify, found 2"),
+        ("--program two.toml", "cores: wanted one size with --verify, found 2"),
     ] {
         let ran = verify(folder.path(), flags, &["touch", "ran"]);
         assert!(ran.code == Some(2) && ran.err.contains(said), "{flags}: {ran:?}");
@@ -71,7 +71,7 @@ fn a_file_says_what_is_compared() {
     let folder = tempdir().unwrap();
     let text = "cores = [3]\ncandidates = ['system']\nrepeats = 2\n[program]\ncommand = ['sleep', '0.1']\n";
     fs::write(folder.path().join("file.toml"), text).unwrap();
-    let ran = allocanary(folder.path(), words("record -o traces --verify --file file.toml"));
+    let ran = allocanary(folder.path(), words("record -o traces --verify --program file.toml"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for part in ["real", "replay"] {
         let rows = samples(&folder.path().join("traces").join(part));

@@ -75,8 +75,8 @@ fn reports_of_the_golden_rows() {
     // On a terminal of 80 columns: a line for each candidate. And all columns there.
     for (columns, name) in [
         ("", "report-80.txt"),
-        ("--columns all", "report-80-all.txt"),
-        ("--columns peak,p99,faults", "report-80-some.txt"),
+        ("--metrics all", "report-80-all.txt"),
+        ("--metrics peak,p99,faults", "report-80-some.txt"),
     ] {
         let report = at(80, &format!("report {} {columns}", rows.display()));
         assert_golden(name, &report);

@@ -146,7 +146,7 @@ fn a_run_is_resumed_and_a_file_says_the_same_as_flags() {
                 stdin = 'in'\nany_output = true\ncheck = 'grep -q hello'\nname = 'mine'\n";
     fs::write(folder.path().join("my.toml"), text).unwrap();
     fs::write(folder.path().join("in"), "hello\n").unwrap();
-    for line in ["study my.toml --out a", "run --file my.toml --out b"] {
+    for line in ["study my.toml --out a", "run --program my.toml --out b"] {
         let ran = allocanary(folder.path(), words(line));
         assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
     }

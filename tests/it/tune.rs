@@ -117,7 +117,7 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
 fn what_cannot_be_searched_is_refused_before_anything_is_written() {
     let folder = fake("");
     for (more, said) in [
-        ("--allocators jemaloc", "--allocators: no allocator `jemaloc`"),
+        ("--candidates jemaloc", "--candidates: no allocator `jemaloc`"),
         ("--objective size", "--objective: no objective `size`; there are memory, cpu, p99"),
         ("--within rss=5%", "rss is the objective itself"),
         ("--within throughput", "wanted METRIC=PERCENT"),
@@ -202,7 +202,7 @@ fn the_whole_answer_is_as_it_was() {
 #[test]
 fn a_small_real_search_ends_with_an_answer() {
     let folder = tempdir().unwrap();
-    let flags = "--allocators system --present system --threads 2 --repeats 5 --out out";
+    let flags = "--candidates system --present system --threads 2 --repeats 5 --out out";
     let ran = allocanary(folder.path(), words("tune --workloads").into_iter().chain([TINY]).chain(words(flags)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("Keep what you have, system") || ran.out.contains("Use system:"), "{}", ran.out);

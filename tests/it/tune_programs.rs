@@ -15,7 +15,7 @@ use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// A search with few rows among the settings of glibc's malloc; the machine of the tests is too busy for limits on time.
-const FEW: &str = "tune --allocators system --repeats 6 --out out";
+const FEW: &str = "tune --candidates system --repeats 6 --out out";
 
 fn tune(folder: &Path, flags: &str, program: &[&str]) -> Ran {
     let flags: Vec<&str> = words(FEW).into_iter().chain(words(flags)).collect();
@@ -60,7 +60,8 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     // The proof is a study of the program.
     let tuned = fs::read_to_string(out.join("tuned.toml")).unwrap();
     assert!(tuned.contains("[program]") && tuned.contains("within = [\"wall=1000%\"]"), "{tuned}");
-    for again in ["run --file out/tuned.toml --repeats 1 --out again", "study out/tuned.toml --repeats 1 --out more"] {
+    for again in ["run --program out/tuned.toml --repeats 1 --out again", "study out/tuned.toml --repeats 1 --out more"]
+    {
         let again = allocanary(folder.path(), words(again));
         assert_eq!(again.code, Some(0), "{again:?}");
     }
@@ -76,7 +77,7 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
 #[test]
 fn what_the_user_has_now_may_be_a_setting() {
     let folder = tempdir().unwrap();
-    let present = "tune --allocators system --present own:arena_max=1 --repeats 5 --out other";
+    let present = "tune --candidates system --present own:arena_max=1 --repeats 5 --out other";
     let ran =
         allocanary(folder.path(), words(present).into_iter().chain(["--", "sh", "-c", &format!("{SHORT}; echo done")]));
     assert!(ran.code == Some(0) && joined(&ran).contains("own:arena_max=1 (what you have)"), "{ran:?}");
@@ -101,7 +102,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
     let said = "note: the rows have no p99: the default limit p99=20% is left out";
     assert!(joined(&ran).contains(said), "{}", ran.out);
     assert!(joined(&ran).contains("own (what you have)"), "{}", ran.out);
-    let idle = "run --file service.toml --repeats 1 --candidates system:thread_idle=100ms --out idle";
+    let idle = "run --program service.toml --repeats 1 --candidates system:thread_idle=100ms --out idle";
     let idle = allocanary(folder.path(), words(idle));
     assert_eq!(idle.code, Some(0), "{idle:?}");
     let rows = samples(&folder.path().join("idle"));
@@ -114,7 +115,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
 fn limits_are_of_metrics_that_the_rows_have() {
     let Some(folder) = turns() else { return };
     service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'", "20ms");
-    let few = "tune service.toml --allocators system --repeats 5 --budget 10m";
+    let few = "tune service.toml --candidates system --repeats 5 --budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
     let ran = with("--within p99=5% --out a");
     let said = "--within p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
@@ -161,7 +162,7 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     let again = allocanary(folder.path(), words("study out/tuned.toml --repeats 1 --out again"));
     assert_eq!(again.code, Some(0), "{again:?}");
     // By default the limits are those that a replay has.
-    let ran = allocanary(folder.path(), words("tune small --allocators jemalloc --repeats 5 --out other"));
+    let ran = allocanary(folder.path(), words("tune small --candidates jemalloc --repeats 5 --out other"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the rows have no p99: the default limit p99=20% is left out"), "{}", ran.out);
     assert!(ran.err.contains("the replay rests for 50 ms: --idle 2000 lets it act"), "{ran:?}");
@@ -196,7 +197,7 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
         ("tune --objective size -- true", "--objective: no objective `size`"),
         ("tune --within peak=5% -- true", "peak is the objective itself"),
         ("tune --present nothing -- true", "no candidate `nothing`"),
-        ("tune --allocators jemaloc -- true", "no allocator `jemaloc`"),
+        ("tune --candidates jemaloc -- true", "no allocator `jemaloc`"),
         ("tune --budget 1ms -- true", "--budget: wanted at least "),
         ("tune -- sh -c exit_3", "a first run of the program, under own, failed"),
         ("tune -- /no/such", "/no/such: No such file"),
@@ -216,8 +217,8 @@ fn a_program_in_which_a_preload_has_no_effect_is_told_with_the_reason() {
     if !built.is_ok_and(|built| built.status.success()) {
         return skipped("no static C library");
     }
-    let ran = allocanary(folder.path(), words("tune --allocators jemalloc -- ./fixed"));
-    let said = "--allocators jemalloc: ./fixed is linked statically: no loader reads LD_PRELOAD";
+    let ran = allocanary(folder.path(), words("tune --candidates jemalloc -- ./fixed"));
+    let said = "--candidates jemalloc: ./fixed is linked statically: no loader reads LD_PRELOAD";
     assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
     let ran = allocanary(folder.path(), words("tune --present system -- ./fixed"));
     assert!(ran.code == Some(2) && ran.err.contains("is linked statically"), "{ran:?}");
@@ -229,8 +230,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let mark = format!("71.{}", std::process::id());
     // The eighth run, of which two are not measured, never ends, until there is a file `go`.
     let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
-    let flags =
-        words("tune --allocators system --repeats 5 --deadline 20m --budget 300h --within wall=1000% --out out");
+    let flags = words("tune --candidates system --repeats 5 --timeout 20m --budget 300h --within wall=1000% --out out");
     let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
     let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);

@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod renamed;
 mod verbs;
 
 use std::process::ExitCode;

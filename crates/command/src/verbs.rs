@@ -4,32 +4,63 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, arg};
 
 use crate::args::examples::{
-    BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES,
-    HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES,
-    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, UPGRADE_EXAMPLES, WHO_EXAMPLES,
+    BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
+    LIST_EXAMPLES, MAN_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES,
+    RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, UPGRADE_EXAMPLES, WHO_EXAMPLES,
     glossary_with_examples, with_glossary,
 };
 use crate::args::values::Offered;
 use crate::args::{
-    BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, GiveBackFlags, GlossaryFlags, HeapFlags, HereFlags,
-    ListFlags, ManFlags, PreloadFlags, ProgramStudyFlags, RecordFlags, ReplayFlags, ReportFlags, StudyFlags,
+    BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, DoorFlags, GiveBackFlags, GlossaryFlags, HeapFlags,
+    HereFlags, ListFlags, ManFlags, PreloadFlags, ProgramStudyFlags, RecordFlags, ReplayFlags, ReportFlags,
     StudyRunFlags, TraceFlags, TuneFlags, UpgradeFlags, WhoFlags,
 };
 use crate::commands::{
-    build, compare, completions, doctor, give_back, glossary, heap, here, list, man, plan, preload, record, replay,
+    build, compare, completions, doctor, door, give_back, glossary, heap, here, list, man, preload, record, replay,
     report, run, study, terminal, trace, tune, upgrade, who,
 };
+use crate::renamed::renamed;
 use allocanary_error::Result;
+
+/// What a verb is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Look,
+    Measure,
+    Ship,
+    /// Listed by `--help` alone.
+    More,
+    /// Of earlier versions: it goes on working.
+    Old,
+}
+
+impl Group {
+    const SHOWN: [Group; 3] = [Group::Look, Group::Measure, Group::Ship];
+
+    fn heading(self) -> &'static str {
+        match self {
+            Group::Look => "Look at a process",
+            Group::Measure => "Measure before you deploy",
+            Group::Ship => "Ship",
+            Group::More => "More",
+            Group::Old => "",
+        }
+    }
+}
 
 /// A verb.
 struct Verb {
     /// Its name on the command line.
     name: &'static str,
+    /// Where the first help lists it.
+    group: Group,
     /// What it does, in one sentence.
     about: &'static str,
+    /// The flags that its first help shows. `--help` shows all.
+    first: &'static [&'static str],
     /// What its help ends with.
     examples: fn() -> String,
     /// Adds its flags.
@@ -38,12 +69,14 @@ struct Verb {
     run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 
-/// An entry: name, sentence, the end of its help, its flags, and the function that takes them.
+/// An entry: name, group, sentence, the flags of its first help, the end of its help, its flags, and the function that takes them.
 macro_rules! verb {
-    ($name:literal, $about:literal, $examples:expr, $flags:ty, $run:expr) => {
+    ($name:literal, $group:ident, $about:literal, $first:expr, $examples:expr, $flags:ty, $run:expr) => {
         Verb {
             name: $name,
+            group: Group::$group,
             about: $about,
+            first: &$first,
             examples: || $examples.into(),
             takes: <$flags>::augment_args,
             run: |found| {
@@ -58,134 +91,261 @@ macro_rules! verb {
 /// Every verb, in the order of the help.
 static ALL: &[Verb] = &[
     verb!(
-        "study",
-        "Compare allocators and their settings, with confidence intervals and verdicts",
-        STUDY_EXAMPLES,
-        StudyRunFlags,
-        study::run
-    ),
-    verb!("run", "Run your own program under each allocator, and compare", RUN_EXAMPLES, ProgramStudyFlags, run::run),
-    verb!(
-        "upgrade",
-        "Run your own programs under two versions of an allocator, and say whether to upgrade",
-        UPGRADE_EXAMPLES,
-        UpgradeFlags,
-        upgrade::run
-    ),
-    verb!(
-        "plan",
-        "Print the processes that a study starts and their expected duration; run nothing",
-        PLAN_EXAMPLES,
-        StudyFlags,
-        plan::run
-    ),
-    verb!(
-        "list",
-        "List allocators, settings, workloads, meters, metrics, studies and formats",
-        LIST_EXAMPLES,
-        ListFlags,
-        list::run
-    ),
-    verb!("report", "Re-render a report from saved results", REPORT_EXAMPLES, ReportFlags, report::run),
-    verb!(
-        "compare",
-        "Compare two results: each candidate is better, worse, equal or undecided",
-        COMPARE_EXAMPLES,
-        CompareFlags,
-        compare::run
-    ),
-    verb!(
-        "doctor",
-        "Diagnose how this host affects each allocator, or inspect a process",
-        DOCTOR_EXAMPLES,
-        DoctorFlags,
-        doctor::run
-    ),
-    verb!(
         "heap",
-        "Take the memory of a running process apart: live, cached, fragmentation, free pages kept",
+        Look,
+        "Take the memory of a running process apart",
+        ["contents", "tree", "save", "to"],
         HEAP_EXAMPLES,
         HeapFlags,
         heap::run
     ),
     verb!(
+        "doctor",
+        Look,
+        "Diagnose settings: of a process, or of this host",
+        ["json", "short"],
+        DOCTOR_EXAMPLES,
+        DoctorFlags,
+        doctor::run
+    ),
+    verb!(
+        "who",
+        Look,
+        "Name the call sites whose blocks are live, or pin pages",
+        ["sort", "callers", "against"],
+        WHO_EXAMPLES,
+        WhoFlags,
+        who::run
+    ),
+    verb!(
+        "run",
+        Measure,
+        "Run your program under each allocator, and compare",
+        ["candidates", "http", "repeats"],
+        RUN_EXAMPLES,
+        ProgramStudyFlags,
+        run::run
+    ),
+    verb!(
+        "tune",
+        Measure,
+        "Find the best settings, prove them, and print the lines",
+        ["objective", "http", "budget"],
+        TUNE_EXAMPLES,
+        TuneFlags,
+        tune::run
+    ),
+    verb!(
+        "study",
+        Measure,
+        "Compare allocators under a workload of ours",
+        ["candidates", "workloads", "plan"],
+        STUDY_EXAMPLES,
+        StudyRunFlags,
+        study::run
+    ),
+    verb!(
+        "record",
+        Measure,
+        "Record a program's allocations, for `who` and `replay`",
+        ["out", "stacks", "window"],
+        RECORD_EXAMPLES,
+        RecordFlags,
+        record::run
+    ),
+    verb!(
+        "replay",
+        Measure,
+        "Compare allocators under a recorded trace",
+        ["candidates", "cores", "repeats"],
+        REPLAY_EXAMPLES,
+        ReplayFlags,
+        replay::run
+    ),
+    verb!(
+        "compare",
+        Measure,
+        "Compare two results: better, worse, equal or undecided",
+        ["gate", "metrics"],
+        COMPARE_EXAMPLES,
+        CompareFlags,
+        compare::run
+    ),
+    verb!(
+        "report",
+        Measure,
+        "Render saved results, or a trace, as a report",
+        ["format", "to", "metrics"],
+        REPORT_EXAMPLES,
+        ReportFlags,
+        report::run
+    ),
+    verb!(
         "give-back",
-        "Have a running process give free memory back, without a restart",
+        Ship,
+        "Have a running process give free memory back",
+        ["dry_run", "yes", "every"],
         GIVE_BACK_EXAMPLES,
         GiveBackFlags,
         give_back::run
     ),
     verb!(
         "preload",
-        "Print where an allocator's preload is, and the lines that put it into a container or a service",
+        Ship,
+        "Print the lines that bring an allocator into a program",
+        ["settings"],
         PRELOAD_EXAMPLES,
         PreloadFlags,
         preload::run
     ),
     verb!(
         "build",
-        "Build a preload of another allocator or version, once, from its published crate",
+        More,
+        "Build another version of an allocator, from its published crate",
+        ["again"],
         BUILD_EXAMPLES,
         BuildFlags,
         build::run
     ),
     verb!(
-        "record",
-        "Record a program's allocations, once, to replay them under every allocator",
-        RECORD_EXAMPLES,
-        RecordFlags,
-        record::run
+        "list",
+        More,
+        "List allocators, settings, workloads, meters, metrics, studies, formats",
+        [],
+        LIST_EXAMPLES,
+        ListFlags,
+        list::run
     ),
-    verb!("trace", "Show what a recorded trace tells by itself", TRACE_EXAMPLES, TraceFlags, trace::run),
     verb!(
-        "who",
-        "Name the call sites of a trace: whose blocks are live, and whose few survivors pin pages",
-        WHO_EXAMPLES,
-        WhoFlags,
-        who::run
+        "trace",
+        More,
+        "Check a recorded trace, or export its figures",
+        ["format"],
+        TRACE_EXAMPLES,
+        TraceFlags,
+        trace::run
     ),
-    verb!("replay", "Compare allocators under a recorded trace", REPLAY_EXAMPLES, ReplayFlags, replay::run),
     verb!(
-        "tune",
-        "Find the settings that cost a workload the least; prove them, and print the lines to paste",
-        TUNE_EXAMPLES,
-        TuneFlags,
-        tune::run
+        "glossary",
+        More,
+        "Print the words that all outputs use",
+        [],
+        glossary_with_examples(),
+        GlossaryFlags,
+        glossary::run
     ),
-    verb!("glossary", "Print the words that all outputs use", glossary_with_examples(), GlossaryFlags, glossary::run),
-    verb!("completions", "Print a completion script for a shell", COMPLETIONS_EXAMPLES, CompletionsFlags, |flags| {
-        completions::run(flags, command())
-    }),
+    verb!(
+        "completions",
+        More,
+        "Print a completion script for a shell",
+        [],
+        COMPLETIONS_EXAMPLES,
+        CompletionsFlags,
+        |flags| completions::run(flags, command())
+    ),
     // The shell is offered the verbs.
     Verb {
         takes: |command| ManFlags::augment_args(command).mut_arg("verb", |verb| verb.value_parser(offered())),
         ..verb!(
             "man",
+            More,
             "Print a manual page in roff format, or write all pages to a folder",
+            ["to"],
             MAN_EXAMPLES,
             ManFlags,
             |flags| man::run(flags, command())
         )
     },
+    verb!(
+        "upgrade",
+        Old,
+        "Run your own programs under two versions of an allocator: `run --candidates A B` does it, too",
+        ["from", "to", "program"],
+        UPGRADE_EXAMPLES,
+        UpgradeFlags,
+        upgrade::run
+    ),
 ];
 
-/// Measure what each memory allocator costs a service as threads and cores grow.
+/// What a process's memory is, what its allocator keeps, and what to do about it.
 ///
-/// Without a verb, the command measures the allocator that it was built with, under the configuration in its environment
-/// variables. It prints resident memory for each number of threads.
+/// Without a process and a verb, a command that was built with one of the features `*-alloc` measures that allocator, under the
+/// configuration in its environment variables: resident memory for each number of threads.
 #[derive(Parser)]
-#[command(name = "allocanary", version, max_term_width = 100, args_conflicts_with_subcommands = true, after_help = EXAMPLES,
-    after_long_help = with_glossary())]
+#[command(
+    name = "allocanary",
+    version,
+    max_term_width = 80,
+    args_conflicts_with_subcommands = true,
+    override_usage = "allocanary PROCESS        what its memory is, and what to do\n       \
+    allocanary -- COMMAND     which verb answers what, of a program to start\n       allocanary VERB ..."
+)]
 struct Line {
+    #[command(flatten)]
+    door: DoorFlags,
     #[command(flatten)]
     here: HereFlags,
 }
 
+/// The verbs by what they are for.
+fn overview(groups: &[Group]) -> String {
+    let mut out = String::new();
+    for group in groups {
+        out.push_str(&format!("{}:\n", group.heading()));
+        for verb in ALL.iter().filter(|verb| verb.group == *group) {
+            out.push_str(&format!("  {:<12}{}\n", verb.name, verb.about));
+        }
+    }
+    out
+}
+
+/// The first examples of a help text.
+fn first_examples(text: &str) -> String {
+    const MOST: usize = 3;
+    let examples = text.split_once("Examples:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    let mut out = String::from("Examples:\n");
+    let mut count = 0;
+    for line in examples.lines() {
+        // What continues a line is indented further.
+        count += usize::from(!line.starts_with("   "));
+        if count > MOST {
+            break;
+        }
+        out.push_str(&format!("{line}\n"));
+    }
+    out + "All flags, defaults and examples: --help"
+}
+
+/// The flag for help. A verb gets one of its own, because the command's own is in no first help.
+fn help_flag() -> clap::Arg {
+    arg!(-h --help "Print the first help with -h, and all of it with --help").action(ArgAction::Help)
+}
+
 /// The whole command line.
 fn command() -> Command {
-    Line::command().subcommands(ALL.iter().map(|verb| {
-        let command = (verb.takes)(Command::new(verb.name));
-        command.about(verb.about).long_about(None).after_help((verb.examples)())
+    let of_door = DoorFlags::augment_args(Command::new(""));
+    let is_of_door = |arg: &clap::Arg| of_door.get_arguments().any(|own| own.get_id() == arg.get_id());
+    let measures = |arg: clap::Arg| arg.help_heading("Without a process and a verb");
+    let line = Line::command()
+        .mut_args(|arg| if is_of_door(&arg) { arg } else { measures(arg) })
+        // The first help is one screen: its flags are a line.
+        .mut_args(|arg| arg.hide_short_help(true))
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .arg(help_flag().hide_short_help(true))
+        .arg(arg!(-V --version "Print the version").action(ArgAction::Version).hide_short_help(true))
+        .before_help(overview(&Group::SHOWN) + "More verbs: build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
+        .before_long_help(overview(&[Group::Look, Group::Measure, Group::Ship, Group::More]))
+        .after_long_help(with_glossary())
+        .help_template("{about-with-newline}{usage-heading} {usage}\n\n{before-help}{options}{after-help}");
+    line.subcommands(ALL.iter().map(|verb| {
+        let command = (verb.takes)(Command::new(verb.name).max_term_width(80));
+        let is_first = |arg: &clap::Arg| arg.is_positional() || verb.first.iter().any(|name| arg.get_id() == *name);
+        let command = command.mut_args(|arg| if is_first(&arg) { arg } else { arg.hide_short_help(true) });
+        let examples = (verb.examples)();
+        let command = command.arg(help_flag());
+        let short = command.about(verb.about).long_about(None).after_help(first_examples(&examples));
+        short.after_long_help(examples).hide(verb.group == Group::Old)
     }))
 }
 
@@ -194,10 +354,27 @@ fn offered() -> Offered {
     Offered::of(ALL.iter().map(|verb| verb.name))
 }
 
+/// The names of the verbs.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|verb| verb.name)
+}
+
 /// Reads the command line and carries it out. The exit code is 0 for success, 1 if a cell or a gate failed, 130 if the user
 /// interrupted; an error is 2. On a mistake clap prints the error and ends the process.
 pub fn carry_out() -> Result<ExitCode> {
-    let found = match command().try_get_matches() {
+    let words = std::env::args_os().map(|word| word.into_string());
+    let found = match words.collect::<std::result::Result<Vec<String>, _>>() {
+        Ok(words) => {
+            let mut words = words.into_iter();
+            let own = words.next();
+            let (words, notices) = renamed(words.collect());
+            notices.iter().for_each(terminal::tell);
+            command().try_get_matches_from(own.into_iter().chain(words))
+        }
+        // A name that is no text is no flag of an earlier version.
+        Err(_) => command().try_get_matches(),
+    };
+    let found = match found {
         Ok(found) => found,
         // Printed here, because clap would ignore a failure to write them.
         Err(text) if matches!(text.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -214,9 +391,19 @@ pub fn carry_out() -> Result<ExitCode> {
         }
         None => {
             let line = Line::from_arg_matches(&found).unwrap_or_else(|mistake| mistake.exit());
-            here::run(&line.here)
+            let here = || match built_with_an_allocator() {
+                true => here::run(&line.here),
+                false => terminal::print_plain(OVERVIEW),
+            };
+            door::run(&line.door).unwrap_or_else(here)
         }
     }
+}
+
+/// Whether one of the features is on that choose this command's allocator, as `cargo run --features=system-alloc` does. A command from a package
+/// has none of them.
+fn built_with_an_allocator() -> bool {
+    crate::commands::features().split(',').any(|feature| feature.ends_with("-alloc"))
 }
 
 /// A mistake with what to do, if a program stands where it is not looked for: `run python3 x.py`.
@@ -255,6 +442,46 @@ mod tests {
         assert!(record.contains("allocanary record -- ./service ..."), "{record}");
         assert!(!said("allocanary run --repeat 3").contains("come after"), "a flag is no program");
         assert!(!said("allocanary study a b").contains("come after"));
+    }
+
+    /// Who asks for the first help sees it whole, on a screen of 80 by 24.
+    #[test]
+    fn the_first_help_of_each_verb_fits_a_screen() {
+        let whole = command();
+        let verbs: Vec<Command> = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+        let mut wrong = Vec::new();
+        for mut verb in std::iter::once(whole).chain(verbs) {
+            let (short, long) = (verb.render_help().to_string(), verb.render_long_help().to_string());
+            if short.lines().count() > 24 {
+                wrong.push(format!("{}: {} lines\n{short}", verb.get_name(), short.lines().count()));
+            }
+            let wide = short.lines().chain(long.lines()).find(|line| line.chars().count() > 80);
+            wrong.extend(wide.map(|line| format!("{}: wider than 80 columns: {line}", verb.get_name())));
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// One idea has one name. A flag of another name for it is a mistake here.
+    #[test]
+    fn no_two_flags_have_one_idea() {
+        const IDEAS: &[(&str, &str, &[&str])] = &[
+            ("a time limit", "timeout", &["deadline", "time-limit", "time_limit"]),
+            ("a file that is written", "to", &["html", "output", "file", "write"]),
+            ("metrics", "metrics", &["columns", "metric-names"]),
+            ("a file with a [program] table", "program", &["file", "service"]),
+            ("allocators with settings", "candidates", &["allocators", "allocator", "candidate"]),
+            ("results, and where they are", "out", &["results", "folder", "dir"]),
+            ("JSON", "json", &["as-json", "json-lines"]),
+            ("processes per candidate", "repeats", &["runs", "repeat", "count"]),
+            ("a process", "", &["pid", "process"]),
+        ];
+        let line = command();
+        for verb in line.get_subcommands().filter(|verb| !verb.is_hide_set()).chain([&line]) {
+            for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()) {
+                let wrong = IDEAS.iter().find(|(_, _, others)| others.contains(&flag));
+                assert_eq!(wrong, None, "{}: --{flag}", verb.get_name());
+            }
+        }
     }
 
     /// One way to say it: of two that differ, neither may win without a word.

@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
         let blocks = Blocks::of(&mut walks, pools.blocks);
         let links = types.as_ref().map(|types| python::links(copy, &blocks, types)).unwrap_or_default();
         if copy.is_late() {
-            doubts.push("the time was over before all was read: --deadline gives it more".into());
+            doubts.push("the time was over before all was read: --timeout gives it more".into());
         }
         let variables = types.as_ref().map(|types| python::variables(copy, &blocks, types, &links)).unwrap_or_default();
         let of_python = (0..).zip(&variables).map(|(index, one)| Root::of_word(Place::Python(index), one.object));

@@ -122,14 +122,14 @@ impl<'a> Space<'a> {
     ) -> Result<Space<'a>> {
         let names = || cells.iter().map(|cell| cell.allocator.as_str());
         if let Some(unknown) = allocators.iter().copied().flatten().find(|name| !names().any(|known| known == *name)) {
-            return Err(Error::Input(format!("--allocators: no allocator `{unknown}`{}", perhaps(unknown, names()))));
+            return Err(Error::Input(format!("--candidates: no allocator `{unknown}`{}", perhaps(unknown, names()))));
         }
         let wanted = |cell: &&Description| allocators.is_none_or(|names| names.contains(&cell.allocator));
         let mut seen = BTreeSet::new();
         let cells: Vec<&Description> =
             cells.iter().filter(wanted).filter(|cell| seen.insert(&cell.allocator)).collect();
         if cells.is_empty() {
-            return Err(Error::Input("--allocators: the space is empty: wanted at least one allocator".into()));
+            return Err(Error::Input("--candidates: the space is empty: wanted at least one allocator".into()));
         }
         Ok(Space { cells, own, runtime: None, memory: None, cores, rest })
     }
@@ -222,7 +222,7 @@ impl<'a> Space<'a> {
             left_out.insert(match allocator.as_str() {
                 // A program as it comes, beside preloads or alone.
                 "own" => format!(
-                    "own:{THREAD_IDLE}={values}: only preloads have it: name {} as --allocators",
+                    "own:{THREAD_IDLE}={values}: only preloads have it: name {} as --candidates",
                     our_names()
                 ),
                 _ => format!(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, Table};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, MAGIC, Table};
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::StackId;
 
@@ -94,6 +94,12 @@ impl<'a> Headers<'a> {
         let from = (offset - self.start) as usize;
         Ok(self.buffer[..self.filled].get(from..).and_then(|rest| rest.first_chunk()))
     }
+}
+
+/// Whether a file begins as a trace does. A file that cannot be read is no trace.
+pub fn is_one(path: &Path) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    path.is_file() && File::open(path).is_ok_and(|file| file.read_exact_at(&mut begin, 0).is_ok()) && begin == MAGIC
 }
 
 impl Trace {

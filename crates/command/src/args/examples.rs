@@ -1,38 +1,56 @@
-//! Defaults and examples, printed at the end of each help text. In: nothing. Out: texts of at most 100 columns.
+//! Defaults and examples, printed at the end of each help text. In: nothing. Out: texts of at most 80 columns.
+
+/// What there is to do, for a command that is started without any word.
+pub const OVERVIEW: &str = "\
+allocanary PROCESS                what its memory is, and what to do
+allocanary heap PROCESS           all parts of its memory; --contents: what is live
+allocanary give-back PROCESS      have it give free memory back, without a restart
+allocanary -- COMMAND             which verb answers what, of a program to start
+allocanary run -- COMMAND         your program under each allocator, compared
+allocanary tune -- COMMAND        the best settings for it, proven, to paste
+allocanary record -- COMMAND      its allocations, for `who` and `replay`
+allocanary preload ALLOCATOR      the lines that bring an allocator into it
+allocanary study                  compare allocators here, in two minutes
+allocanary doctor                 what settings do on this host
+PROCESS is a process ID or a name. Nothing is sent anywhere.
+All verbs and flags: allocanary --help
+";
 
 /// Of the command without a verb.
-pub const EXAMPLES: &str = "\
-Defaults without a verb:
-  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, deadline 60s per process.
-  Results go to a new folder, allocanary-out/here-1 the first time.
-
+const EXAMPLES: &str = "\
 Examples:
-  allocanary                                     measure this build's allocator, 1 to 64 threads
-  _RJEM_MALLOC_CONF=narenas:1 allocanary         measure it with one arena (jemalloc)
-  allocanary study                               compare all allocators, in two minutes
-  allocanary study cores                         memory by the host's number of cores, as in 2018
-  allocanary study --candidates system jemalloc jemalloc:narenas=1 --threads 32
-  allocanary report allocanary-out/default-1 --format markdown
-  allocanary compare old.jsonl new.jsonl --gate rss=5%
-  allocanary doctor                              how this host affects each allocator
-  allocanary heap 4242                           what the memory of a running process is
+  allocanary 4242                   a process: what it keeps, and what to do
+  allocanary redis-server --json    the same by its name, for a script
+  allocanary -- ./service --port 1  a program that does not run yet
+  allocanary study                  compare all allocators, in two minutes
+  allocanary                        measure this build's allocator
+  _RJEM_MALLOC_CONF=narenas:1 allocanary   measure it with one arena (jemalloc)
 
-Exit codes: 0 success; 1 a process failed, or a gate failed; 2 the command could not run;
-130 interrupted, and every finished row is saved.";
+Defaults of a measurement without a verb:
+  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, timeout
+  60s per process. Results go to a new folder, allocanary-out/here-1 the first
+  time.
+
+Exit codes: 0 success; 1 a process failed, or a gate failed; 2 the command could
+not run; 130 interrupted, and every finished row is saved.";
 
 /// The words of all outputs, at the end of the long help.
 pub const GLOSSARY: &str = "\
 Words:
   candidate   an allocator with settings, such as jemalloc:narenas=1
-  own         your program as it is; own:NAME=VALUE is a setting of the allocator that it has
+  own         your program as it is; own:NAME=VALUE is a setting of the
+              allocator that it has
   baseline    the first candidate: the others are compared with it
   n           how many runs a figure rests on; each is a fresh process
-  moment      when memory is read: start, ready, filled, peak, idle, released, purged
+  moment      when memory is read: start, ready, filled, peak, idle, released,
+              purged
   rss, peak   resident memory when idle, and the most until then
   live        the bytes that the program itself holds
   interval    [a, b]: the true value lies in it, in 19 of 20 cases
-  undecided   neither clearly different nor equal (within 2 %): the runs differ too much, or are few
-  gate        a limit of `compare`: a metric that clearly got worse by more fails it";
+  undecided   neither clearly different nor equal (within 2 %): the runs differ
+              too much, or are few
+  gate        a limit of `compare`: a metric that clearly got worse by more
+              fails it";
 
 /// The examples of the command, and the glossary.
 pub fn with_glossary() -> String {
@@ -52,84 +70,85 @@ Examples:
 /// Of `study`.
 pub const STUDY_EXAMPLES: &str = "\
 Defaults:
-  The study `default` runs, with a budget of 105s. A flag replaces the value in the study's file.
-  A file without a value gets workload server, threads 1,4,16,64, repeats 10, seed 1, no budget and
-  deadline 60s per process. --candidates without a study uses these values too.
+  The study `default` runs, with a budget of 105s. A flag replaces the value in
+  the study's file. A file without a value gets workload server, threads
+  1,4,16,64, repeats 10, seed 1, no budget and timeout 60s per process.
+  --candidates without a study uses these values too.
 
 Examples:
-  allocanary study                               run the default study, in two minutes
-  allocanary study cores                         run a shipped study (see `allocanary list studies`)
-  allocanary study cases                         measure six published cases, in three minutes
-  allocanary study sort --full                   run one of these cases at its large sizes
-  allocanary study my.toml --repeats 20          run a study file with another number of repeats
-  allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
+  allocanary study                  run the default study, in two minutes
+  allocanary study cores   run a shipped study (see `allocanary list studies`)
+  allocanary study cases   measure six published cases, in three minutes
+  allocanary study sort --full      run one of these cases at its large sizes
+  allocanary study my.toml --repeats 20
+      run a study file with another number of repeats
+  allocanary study --candidates jemalloc jemalloc:narenas=2 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
+  allocanary study cores --plan     only print what would run, and how long
   allocanary study --resume --out allocanary-out/default-1
 
-A group such as `cases` applies each flag to each of its studies: --budget is per study.
-A group refuses --workloads.";
+A group such as `cases` applies each flag to each of its studies: --budget is
+per study. A group refuses --workloads.";
 
 /// Of `run`.
 pub const RUN_EXAMPLES: &str = "\
 Defaults:
   Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
-  jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with `own` where a
-  program cannot be preloaded. 10 repeats, deadline 60s per process. One run before is not measured.
-  A program with --ready or --load is a service, and runs until it is stopped.
+  jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with
+  `own` where a program cannot be preloaded. 10 repeats, timeout 60s per
+  process. One run before is not measured. A program with --ready or --load is a
+  service, and runs until it is stopped.
 
 Examples:
   allocanary run -- python3 script.py
-  allocanary run --candidates own jemalloc:narenas=1,tcache=false -- ./service --once
+  allocanary run --candidates own jemalloc:narenas=1 -- ./service --once
   allocanary run --stdin input.json --repeats 20 -- jq .
-  allocanary run --candidates own preload=/usr/lib/libtcmalloc.so.4 -- ./service --once
-  allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -n 100000 -q' \\
-    --metric 'throughput=([0-9.]+) requests' -- redis-server --port {port} --dir {dir} --save ''
+  allocanary run --candidates own preload=/usr/lib/libtcmalloc.so.4 -- ./job
+  allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -q' \\
+    --metric 'throughput=([0-9.]+) requests' -- \\
+    redis-server --port {port} --dir {dir} --save ''
   allocanary run --memory 256MiB --cpus 0.5 --within wall=5% -- ./batch-job
-  allocanary run --file service.toml
+  allocanary run --program service.toml
   allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
   allocanary run --lines kubernetes -- python3 script.py
   allocanary compare main-out branch-out --gate peak=5%
 
-Exit codes: 0 success; 1 a process failed; 2 the program could not run as it comes, or bad input;
-130 interrupted: every process of the program is gone, and every finished row is saved.";
+Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
+comes, or bad input; 130 interrupted: every process of the program is gone, and
+every finished row is saved.";
 
 /// Of `upgrade`.
 pub const UPGRADE_EXAMPLES: &str = "\
-Defaults: 10 repeats of each program under both, in shuffled order; deadline 60s per process. It is
-`run` with two candidates. `allocanary build` builds the versions before.
+Defaults: 10 repeats of each program under both, in shuffled order; timeout 60s
+per process. It is `run` with two candidates. `allocanary build` builds the
+versions before.
 
 Examples:
   allocanary build mimalloc@2.2 mimalloc@3.3
   allocanary upgrade --from mimalloc@2.2 --to mimalloc@3.3 -- python3 job.py
-  allocanary upgrade --from jemalloc@5.3.0 --to jemalloc@5.3.1 --program redis.toml --program jq.toml
+  allocanary upgrade --from jemalloc@5.3.0 --to jemalloc@5.3.1 \\
+    --program redis.toml --program jq.toml
   allocanary upgrade --from system --to tcmalloc --stdin input.json -- jq .
 
-Exit codes: 0 success; 1 a process failed; 2 a program could not run, or bad input; 130 interrupted:
-every finished row is saved.";
-
-/// Of `plan`.
-pub const PLAN_EXAMPLES: &str = "\
-Defaults:
-  As in `allocanary study`: the study `default`, with a budget of 105s. A file without a value gets
-  threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per process.
-
-Examples:
-  allocanary plan                                summarize the default study, then list its processes
-  allocanary plan cores --repeats 30 | head      only the summary: how many, and how long they take";
+Exit codes: 0 success; 1 a process failed; 2 a program could not run, or bad
+input; 130 interrupted: every finished row is saved.";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:
-  allocanary list                                list everything, after a summary
-  allocanary list settings | grep decay          settings, their values here, what they do
-  allocanary list workloads                      workloads and their parameters";
+  allocanary list                   list everything, after a summary
+  allocanary list settings | grep decay
+      settings, their values here, what they do
+  allocanary list workloads         workloads and their parameters";
 
 /// Of `report`.
 pub const REPORT_EXAMPLES: &str = "\
 Examples:
   allocanary report allocanary-out/default-1
-  allocanary report allocanary-out/default-1 --columns all
+  allocanary report allocanary-out/default-1 --metrics all
   allocanary report node-*.jsonl --format html --to fleet.html
+  allocanary report traces/service-812-0.trace   a summary of a trace
+  allocanary report service.trace --format html --to service.html
   kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
 
 /// Of `compare`.
@@ -141,15 +160,19 @@ Examples:
 
 Verdicts:
   better, worse   a statistically significant difference of more than 2 %
-  equal           the whole 95 % interval of the ratio lies within the margin, and no spikes
+  equal           the whole 95 % interval of the ratio lies within the margin,
+                  and no spikes
   different       one side has spikes: runs far beyond all of the other side's
   undecided       all other cases, and fewer than five samples
-The margin is 2 %, or the gate of the metric. `compare` prints how many repeats would decide.
+The margin is 2 %, or the gate of the metric. `compare` prints how many repeats
+would decide.
 
 A gate fails, with exit code 1, if
-  - the metric clearly got worse by more than the gate: the whole interval lies beyond it,
+  - the metric clearly got worse by more than the gate: the whole interval lies
+  beyond it,
   - the interval leaves this open (--undecided pass accepts it),
-  - one side has no value of the metric, or only the new side has fewer than five,
+  - one side has no value of the metric, or only the new side has fewer than
+  five,
   - a side is not finished,
   - or a candidate is missing from NEW, or has more failed processes there.
 A gate on peak is for the median run. One on peak.p90 is for what 90 % of the
@@ -160,94 +183,115 @@ pub const DOCTOR_EXAMPLES: &str = "\
 Default: diagnose this host, for a program that is started from here.
 
 Examples:
-  allocanary doctor                              diagnose this host
-  MALLOC_CONF=narenas:1 allocanary doctor        check a variable: who reads it, what is wrong in it
-  allocanary doctor 4242                         inspect a running process, by its process ID
-  allocanary doctor redis-server                 by its name
-  docker run --cpus 0.5 IMAGE allocanary doctor  see the effect of a quota of half a CPU
+  allocanary doctor                 diagnose this host
+  MALLOC_CONF=narenas:1 allocanary doctor
+      check a variable: who reads it, what is wrong in it
+  allocanary doctor 4242            inspect a running process, by its process ID
+  allocanary doctor redis-server    by its name
+  docker run --cpus 0.5 IMAGE allocanary doctor
+      see the effect of a quota of half a CPU
   kubectl exec POD -- allocanary doctor 1
 
-Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
+Exit codes: 0 whatever was found; 2 if the process does not exist or may not be
+read.";
 
 /// Of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
-Defaults: one process, once, as text. The process is not stopped, and nothing is loaded into it.
+Defaults: one process, once, as text. The process is not stopped, and nothing is
+loaded into it.
 
 Examples:
-  allocanary heap 4242                           by its process ID
-  allocanary heap redis-server                   by its name
-  allocanary heap 4242 --html memory.html        a page with a map of the memory
-  allocanary heap 4242 --watch 5s                parts over time, until it ends
-  allocanary heap 4242 --save before.json        save a reading, and compare with a later one
-  allocanary heap diff before.json after.json    what grew is live, or kept
-  allocanary heap show before.json               show a saved reading
-  allocanary heap 4242 --contents                kinds of objects, who holds them, what is leaked
-  allocanary heap 4242 --tree                    with all its children; shared pages count once
-  sudo allocanary heap --all                     every process, one line each
+  allocanary heap 4242              by its process ID
+  allocanary heap redis-server      by its name
+  allocanary heap 4242 --to memory.html   a page with a map of the memory
+  allocanary heap 4242 --watch 5s   parts over time, until it ends
+  allocanary heap 4242 --save before.json
+      save a reading, and compare with a later one
+  allocanary heap diff before.json after.json   what grew is live, or kept
+  allocanary heap show before.json   show a saved reading
+  allocanary heap 4242 --contents
+      kinds of objects, who holds them, what is leaked
+  allocanary heap 4242 --tree   with all its children; shared pages count once
+  sudo allocanary heap --all        every process, one line each
   allocanary heap 4242 --json | jq '.heaps[0].parts'
 
-Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/heap.md).
-Exit codes: 0 success; 1 a heap that was found could not be divided; 2 no such process, several of
-that name, it may not be read, or bad input.";
+Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
+(docs/heap.md). Exit codes: 0 success; 1 a heap that was found could not be
+divided; 2 no such process, several of that name, it may not be read, or bad
+input.";
 
 /// Of `give-back`.
 pub const GIVE_BACK_EXAMPLES: &str = "\
-Defaults: once; the forecast, then a question. One thread of the process, which waits in a system
-call, calls malloc_trim(0) (glibc), arena.4096.purge (jemalloc), mi_collect(true) (mimalloc) or
-MallocExtension_ReleaseFreeMemory() (tcmalloc), and then waits again. The other threads run on.
+Defaults: once; the forecast, then a question. One thread of the process, which
+waits in a system call, calls malloc_trim(0) (glibc), arena.4096.purge
+(jemalloc), mi_collect(true) (mimalloc) or MallocExtension_ReleaseFreeMemory()
+(tcmalloc), and then waits again. The other threads run on.
 
 Examples:
-  allocanary give-back 4242 --dry-run            what would be given back
-  sudo allocanary give-back 4242                 the same, then a question, then the call
-  allocanary give-back redis-server --yes        without a question, for a script
-  allocanary give-back 4242 --yes --every 10m --while 'kept > 200MiB' --log give-back.log
-  allocanary give-back 4242 --yes --set background_thread=true --set dirty_decay_ms=1000
+  allocanary give-back 4242 --dry-run   what would be given back
+  sudo allocanary give-back 4242    the same, then a question, then the call
+  allocanary give-back redis-server --yes   without a question, for a script
+  allocanary give-back 4242 --yes --every 10m --while 'kept > 200MiB' --log F
+  allocanary give-back 4242 --yes --set dirty_decay_ms=1000
 
-Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/give-back.md).
-Exit codes: 0 given back, or nothing to give; 1 refused, not known what to call, or a call failed:
-the reason is printed; 2 no such process, several of that name, it may not be read, or bad input.";
+Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
+(docs/give-back.md). Exit codes: 0 given back, or nothing to give; 1 refused,
+not known what to call, or a call failed: the reason is printed; 2 no such
+process, several of that name, it may not be read, or bad input.";
 
 /// Of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\
-Default: no settings. The allocator's own variables take precedence over --settings.
+Default: no settings. The allocator's own variables take precedence over
+--settings.
 
 Examples:
-  allocanary preload jemalloc                    where the library is, and how a program gets it
+  allocanary preload jemalloc   where the library is, and how a program gets it
   allocanary preload jemalloc --settings 'narenas=per_cpu(1),tcache=false'
-  allocanary preload system --settings tuned     the set for a small service in a container
+  allocanary preload system --settings tuned
+      the set for a small service in a container
   allocanary preload system --settings 'arena_max=per_cpu(1),idle=100ms'
   allocanary preload jemalloc | sed -n 's/^library *//p'
-                                                 the path alone, for a script
+      the path alone, for a script
 
 Settings:
-  those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
-  tuned        the allocator's set for a small service; a setting beside it replaces the set's.
-               It starts no thread: jemalloc's background_thread, part of install!'s set, is not in it
-  idle=100ms   a thread that has waited that long gives back the memory that it keeps";
+  those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU
+  of the container
+  tuned        the allocator's set for a small service; a setting beside it
+               replaces the set's.
+               It starts no thread: jemalloc's background_thread, part of
+               install!'s set, is not in it
+  idle=100ms   a thread that has waited that long gives back the memory that it
+               keeps";
 
 /// Of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed 1.
-  Budget: 5m, or twice what the first race and the least proof take if that is more.
-  Results go to a new folder, allocanary-out/tune-1 the first time.
-  Memory is resident memory when idle; of a program that ends its peak, of a trace resident memory
-  without files. A default limit whose metric is not measured is left out, and a line says so.
+  Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed
+  1. Budget: 5m, or twice what the first race and the least proof take if that
+  is more. Results go to a new folder, allocanary-out/tune-1 the first time.
+  Memory is resident memory when idle; of a program that ends its peak, of a
+  trace resident memory without files. A default limit whose metric is not
+  measured is left out, and a line says so.
 
 Examples:
-  allocanary tune -- python3 script.py           a program that ends: its peak
-  allocanary tune --ready 'tcp:{port}' --load 'redis-benchmark -p {port} -n 100000' \\
-    --metric 'throughput=([0-9.]+) requests' -- redis-server --port '{port}' --save ''
-  allocanary tune examples/programs/redis.toml   a study file with a [program] table
-  allocanary tune service.trace --pace 1         a trace of `allocanary record`; decay acts by time
-  allocanary tune --workloads server --cores 40  a built-in workload on a host of 40 cores
-  allocanary tune --workloads handoff --threads 32 --objective cpu --within rss=10%
-  allocanary tune --allocators jemalloc --present jemalloc:narenas=2 --budget 2m
+  allocanary tune -- python3 script.py   a program that ends: its peak
+  allocanary tune --ready 'tcp:{port}' --load 'redis-benchmark -p {port}' \\
+    --metric 'throughput=([0-9.]+) requests' -- \\
+    redis-server --port '{port}' --save ''
+  allocanary tune examples/programs/redis.toml
+      a study file with a [program] table
+  allocanary tune service.trace --pace 1
+      a trace of `allocanary record`; decay acts by time
+  allocanary tune --workloads server --cores 40
+      a built-in workload on a host of 40 cores
+  allocanary tune --workloads handoff --objective cpu --within rss=10%
+  allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --budget 2m
   allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
 
-\"Keep what you have\" is a result. Races only choose the finalists: every figure is of fresh rows.
-Exit codes: 0 success, also if nothing better was found; 2 the search could not run;
-130 interrupted, and every finished row is saved.";
+\"Keep what you have\" is a result. Races only choose the finalists: every
+figure is of fresh rows. Exit codes: 0 success, also if nothing better was
+found; 2 the search could not run; 130 interrupted, and every finished row is
+saved.";
 
 /// Of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
@@ -259,118 +303,132 @@ Examples:
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
-  allocanary man study | man -l -               read the page of `study`
-  allocanary man --to /usr/local/share/man/man1  install the pages of the command and of all verbs";
+  allocanary man study | man -l -   read the page of `study`
+  allocanary man --to /usr/local/share/man/man1
+      install the pages of the command and of all verbs";
 
 /// Of `build`.
 pub const BUILD_EXAMPLES: &str = "\
-Defaults: each library is built once, with your cargo and C compiler, into the user's cache; a build
-takes some 30 s to 2 min. It is tried before it is kept: threads, a fork, alignment, its version.
+Defaults: each library is built once, with your cargo and C compiler, into the
+user's cache; a build takes some 30 s to 2 min. It is tried before it is kept:
+threads, a fork, alignment, its version.
 
 Examples:
-  allocanary build                               what can be built, and what has been
+  allocanary build                  what can be built, and what has been
   allocanary build mimalloc@2.2 jemalloc@5.3.0   the newest 2.2, and 5.3.0
-  allocanary build snmalloc --offline            from crates that cargo has downloaded before
-  allocanary build --prune                       remove all
+  allocanary build snmalloc --offline
+      from crates that cargo has downloaded before
+  allocanary build --prune          remove all
 
-Exit codes: 0 success; 2 no such version, or a build failed: its last lines are printed.";
+Exit codes: 0 success; 2 no such version, or a build failed: its last lines are
+printed.";
 
 /// Of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
-  LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
-  Its bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N,
-  ALLOCANARY_RECORD_WINDOW=milliseconds. ALLOCANARY_RECORD_STACKS=N records the stack of one
-  allocation in N; 1 is all, and 0, the default, none.
+  LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM Its
+  bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N,
+  ALLOCANARY_RECORD_WINDOW=milliseconds. ALLOCANARY_RECORD_STACKS=N records the
+  stack of one allocation in N; 1 is all, and 0, the default, none.
 
 Examples:
-  allocanary record -o traces -- ./service       until it ends; Ctrl-C ends it
+  allocanary record -o traces -- ./service   until it ends; Ctrl-C ends it
   allocanary record -o traces --max-size 256MiB -- python3 service.py
-  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' \\
+  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port}' \\
     -- redis-server --port {port}
-  allocanary record --file examples/programs/redis.toml
-                                                 a [program] table, as `run` takes it
-  allocanary record --window 60s -- ./service    the last minute of a long run
+  allocanary record --program examples/programs/redis.toml
+      a [program] table, as `run` takes it
+  allocanary record --window 60s -- ./service   the last minute of a long run
   allocanary record --window 60s --stacks -- ./service
-                                                 and where its blocks were allocated, for `who`;
-                                                 Ctrl-C or SIGTERM: memory is read, then it ends
-  allocanary record --stacks 1/10 -- ./service   the stack of one allocation in ten: a program that
-                                                 does little else than allocate is slowed down less
-  allocanary record --stacks off -- ./service    no stacks: for replays only
+      and where its blocks were allocated, for `who`; Ctrl-C or SIGTERM: memory
+      is read, then it ends
+  allocanary record --stacks 1/10 -- ./service
+      the stack of one allocation in ten: a program that does little else than
+      allocate is slowed down less
+  allocanary record --stacks off -- ./service   no stacks: for replays only
   allocanary record --verify --candidates system mimalloc -- ./batch-job
-                                                 is a replay like the program?
+      is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py
-                                                 see Python's small objects too
+      see Python's small objects too
 
-The command prints the names of the traces. A trace has the name of the executable that really
-runs: Debian's redis-server is a link, and its trace is redis-check-rdb-PID-0.trace.
+The command prints the names of the traces. A trace has the name of the
+executable that really runs: Debian's redis-server is a link, and its trace is
+redis-check-rdb-PID-0.trace.
 
-With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its
-outputs are kept next to the traces. Otherwise it has this terminal, and the exit code is the
-program's. With --verify the exit code is 0 if program and replay were measured under every
-candidate, otherwise 1.";
+With a flag of a service, or --before, --after or --stdin, the program runs as
+in `run`, and its outputs are kept next to the traces. Otherwise it has this
+terminal, and the exit code is the program's. With --verify the exit code is 0
+if program and replay were measured under every candidate, otherwise 1.";
 
 /// Of `trace`.
 pub const TRACE_EXAMPLES: &str = "\
 Examples:
-  allocanary trace info traces/service-812-0.trace
   allocanary trace check traces/service-812-0.trace
   allocanary trace export traces/service-812-0.trace --format json
   allocanary trace export traces/service-812-0.trace > live.csv
-  allocanary trace report traces/service-812-0.trace --to service.html
 
-`allocanary record` prints the name of each trace.
-Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
+`allocanary record` prints the name of each trace. Exit codes: 0 success; 1
+`check` found damage; 2 the file is no trace.";
 
 /// Of `who`.
 pub const WHO_EXAMPLES: &str = "\
-Defaults: when idle; if the trace has no mark `idle`, at the end of a recording that was ended
-from outside, else at the peak of live bytes. By function. A time such as 12s counts from the
-start, and in a trace of --window from the window's begin.
+Defaults: when idle; if the trace has no mark `idle`, at the end of a recording
+that was ended from outside, else at the peak of live bytes. By function. A time
+such as 12s counts from the start, and in a trace of --window from the window's
+begin.
 
 Examples:
   allocanary record -o traces --stacks all -- ./service
-  allocanary who traces/service-812-0.trace      who pins pages, and what the allocator keeps
+  allocanary who traces/service-812-0.trace
+      who pins pages, and what the allocator keeps
   allocanary who service.trace --by line --at peak
   allocanary who service.trace --at 12s --top 40
-  allocanary who service.trace --sort grows      those that grow fastest first
-  allocanary who service.trace --callers sdsnew  who calls this function on the way to malloc
-  allocanary who service.trace --skip 'sds*'     their callers are the sites
+  allocanary who service.trace --sort grows   those that grow fastest first
+  allocanary who service.trace --callers sdsnew
+      who calls this function on the way to malloc
+  allocanary who service.trace --skip 'sds*'   their callers are the sites
   allocanary who service.trace --under jemalloc:narenas=1
   allocanary who service.trace --what-if cacheInsert --under jemalloc
   allocanary who service.trace --json | jq '.sites[0]'
-  allocanary who service.trace --format pprof --out who.pb.gz && go tool pprof -top who.pb.gz
+  allocanary who service.trace --format pprof --to who.pb.gz
+  go tool pprof -top who.pb.gz
   allocanary who service.trace --format flamegraph --sort live --out who.svg
   allocanary who new.trace --against old.trace --gate site=5%
 
 Columns:
-  pinned       free bytes of pages that live blocks of the site keep resident, in equal parts with
+  pinned       free bytes of pages that live blocks of the site keep resident,
+               in equal parts with
                the other sites that have blocks in the page
   alone        those of the pages that it shares with no other site
   short        blocks of the site that lived for a millisecond at most
-  a minute     (110 columns and more) how fast its live bytes grow, from the mark `ready` (or
-               after the first quarter) until the end of the load (or the last tenth)
-  grows        they grow for sure, by 1 % or more of all live bytes, and go on. Not known of a
+  a minute     (110 columns and more) how fast its live bytes grow, from the
+               mark `ready` (or
+               after the first quarter) until the end of the load (or the last
+               tenth)
+  grows        they grow for sure, by 1 % or more of all live bytes, and go on.
+               Not known of a
                trace of --window, and of a start: less than 5 s without `ready`
   no callers   the site's code has no unwinding tables: its stacks end there
 docs/who.md explains them.
 
-Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad input.";
+Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad
+input.";
 
 /// Of `replay`.
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/service-812-0.trace
-  allocanary replay service.trace --candidates system jemalloc:narenas=1,tcache=false --cores 4,40
+  allocanary replay service.trace --candidates system jemalloc --cores 4,40
   allocanary replay service.trace --mark-at 12s,20s
-                                                 look for the peak until 12 s, read idle at 20 s
-  allocanary replay service.trace --pace 1       keep idle gaps: decay acts by time
+      look for the peak until 12 s, read idle at 20 s
+  allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time
 
-The figures are anon and peak: resident memory that no file backs, when idle and at its most.
-It is mostly the allocator's; the replay's own part is small (METHOD.md).
-The first replay writes .NAME.HASH.replay next to the trace, 16 bytes for each call. Later ones
-read it. It can be deleted. Where that folder cannot be written, it is in ~/.cache/allocanary.
-A study can use the trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
+The figures are anon and peak: resident memory that no file backs, when idle and
+at its most. It is mostly the allocator's; the replay's own part is small
+(METHOD.md). The first replay writes .NAME.HASH.replay next to the trace, 16
+bytes for each call. Later ones read it. It can be deleted. Where that folder
+cannot be written, it is in ~/.cache/allocanary. A study can use the trace as
+well: --workloads replay:trace=/path/to/service.trace,pace=1";
 
 #[cfg(test)]
 mod tests {
@@ -386,7 +444,9 @@ mod tests {
             let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
             format!("  {word:<11} {}", meaning.replace('`', ""))
         });
-        let words = GLOSSARY.lines().skip(1).map(|line| line.replace('`', ""));
+        // A line that goes on with the one before stands below its meaning.
+        let joined = GLOSSARY.replace(&format!("\n{:14}", ""), " ");
+        let words = joined.lines().skip(1).map(|line| line.replace('`', ""));
         assert_eq!(
             rows.collect::<Vec<_>>(),
             words.collect::<Vec<_>>(),

@@ -16,7 +16,7 @@ pub struct HeapFlags {
     #[arg(long, conflicts_with = "all")]
     pub tree: bool,
     /// Read every process that may be read, one line each [default: one process].
-    #[arg(long, conflicts_with_all = ["what", "watch", "html"])]
+    #[arg(long, conflicts_with_all = ["what", "watch", "to"])]
     pub all: bool,
     /// Read a core file, as the kernel or gcore writes it, in place of a process; pages full of zeroes do not count [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "watch", "freeze"])]
@@ -33,14 +33,14 @@ pub struct HeapFlags {
     pub exact_shares: bool,
     /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
     /// [default: the parts].
-    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "html", "short", "exact_shares"])]
+    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "to", "short", "exact_shares"])]
     pub contents: bool,
     /// Memory of the process that --contents may copy: a process that has more is refused [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]
     pub limit: Option<String>,
     /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
     #[arg(long, value_name = "TIME")]
-    pub deadline: Option<String>,
+    pub timeout: Option<String>,
     /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told [default: 256MiB].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -53,7 +53,7 @@ pub struct HeapFlags {
     /// Save the reading to a file that only you can read, for diff and show; with --watch a line for each [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub save: Option<PathBuf>,
-    /// Write a page with a map of the memory to a file that only you can read [default: none].
+    /// Also write a file that only you can read: a page with a map of the memory (*.html) [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "tree")]
-    pub html: Option<PathBuf>,
+    pub to: Option<PathBuf>,
 }

@@ -21,5 +21,5 @@ pub struct TableFlags {
     pub output: OutputFlags,
     /// The columns of the tables: metrics, or all [default: those that decide; all if the terminal has 120 columns].
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',', conflicts_with_all = ["short", "json"])]
-    pub columns: Vec<String>,
+    pub metrics: Vec<String>,
 }

@@ -128,7 +128,7 @@ pub struct ProgramStudyFlags {
     #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
     candidates: Option<Vec<String>>,
     /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "program", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Numbers of CPU cores that the program sees under a preload; `own` sees this host's [default: this host's].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]

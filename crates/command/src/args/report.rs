@@ -9,18 +9,19 @@ use super::values;
 /// Flags of `report`.
 #[derive(Args, Clone)]
 pub struct ReportFlags {
-    /// Result files (*.jsonl), study folders, or - for standard input.
+    /// Result files (*.jsonl), study folders, - for standard input; or one trace of `allocanary record`.
     ///
-    /// Several are read as one result: one report can show many hosts.
+    /// Several results are read as one: one report can show many hosts. A trace has the formats table, html, csv (live bytes over time)
+    /// and json.
     #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
     pub rows: Vec<PathBuf>,
     /// Format of the report: table, markdown, csv, html or json.
     #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
     pub format: String,
-    /// File to write the report to [default: standard output].
+    /// File to write the report to [default: standard output; for a trace's page next to the trace].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
     /// The columns of a table: metrics, or all [default: those that decide; all if the terminal has 120 columns].
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
-    pub columns: Vec<String>,
+    pub metrics: Vec<String>,
 }

@@ -54,6 +54,9 @@ impl StudyFlags {
 /// Flags of `study`.
 #[derive(Args, Clone, Default)]
 pub struct StudyRunFlags {
+    /// Print the processes that would run and their expected duration; run nothing [default: off].
+    #[arg(long, conflicts_with_all = ["resume", "short", "json", "metrics"])]
+    pub plan: bool,
     /// Which study.
     #[command(flatten)]
     pub study: StudyFlags,

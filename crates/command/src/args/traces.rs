@@ -45,14 +45,14 @@ pub struct RecordFlags {
     /// A TOML file with a [program] table; flags replace its values.
     ///
     /// Its candidates, repeats, cores and seed are for --verify. Its metrics are not read: memory alone is compared.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "program", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// How the program is started, loaded and stopped.
     #[command(flatten)]
     service: ServiceFlags,
     /// Time limit of one run: a slower one is killed [default: 60s; none for a program in the terminal].
     #[arg(long, value_name = "TIME")]
-    pub deadline: Option<String>,
+    pub timeout: Option<String>,
     /// The program and its arguments, after `--`.
     ///
     /// For a service {port} is a free TCP port and {dir} an empty folder, as in `run`.
@@ -71,9 +71,8 @@ impl RecordFlags {
 /// Flags of `trace`.
 #[derive(Args, Clone)]
 pub struct TraceFlags {
-    /// What to print: info (a summary), check (what is damaged or missing), export (all figures), or report (a page with
-    /// pictures, in a file).
-    #[arg(value_parser = ["info", "check", "export", "report"])]
+    /// What to print: check (what is damaged or missing), export (all figures), or info (a summary, as `allocanary report`).
+    #[arg(value_parser = ["check", "export", "info"])]
     pub what: String,
     /// A trace of `allocanary record`.
     #[arg(value_name = "FILE")]
@@ -81,9 +80,6 @@ pub struct TraceFlags {
     /// Format of export: csv (live bytes over time) or json (everything) [default: csv].
     #[arg(long, value_name = "FORMAT", value_parser = ["csv", "json"])]
     pub format: Option<String>,
-    /// The file of report [default: next to the trace, with the ending .html].
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub to: Option<PathBuf>,
 }
 
 /// How a trace is replayed: flags of `replay` and of `tune`.
@@ -104,7 +100,7 @@ pub struct PaceFlags {
 }
 
 /// The help of a shared flag in `replay`.
-const OWN: [(&str, &str); 1] = [("deadline", "Time limit of one replay [default: by the trace's length]")];
+const OWN: [(&str, &str); 1] = [("timeout", "Time limit of one replay [default: by the trace's length]")];
 
 /// Flags of `replay`.
 #[derive(Args, Clone)]

@@ -38,9 +38,9 @@ pub struct TuneFlags {
     /// A list that you give replaces the default: metrics that it does not name are not limited.
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     pub within: Option<Vec<String>>,
-    /// Allocators to search [default: all that have a cell, or all preloads].
+    /// Allocators to search, without settings: the search finds those [default: all that have a cell, or all preloads].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
-    pub allocators: Option<Vec<String>>,
+    pub candidates: Option<Vec<String>>,
     /// What you have now, such as jemalloc:narenas=2.
     ///
     /// Default: of a program what it brings (own), of a trace system, otherwise this command's allocator.

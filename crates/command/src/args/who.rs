@@ -53,9 +53,9 @@ pub struct WhoFlags {
     #[command(flatten)]
     pub output: OutputFlags,
     /// Write whole stacks for other tools as well: pprof (`go tool pprof`), collapsed (a line each), or flamegraph (SVG).
-    #[arg(long, value_name = "FORMAT", value_parser = ["pprof", "collapsed", "flamegraph"], requires = "out")]
+    #[arg(long, value_name = "FORMAT", value_parser = ["pprof", "collapsed", "flamegraph"], requires = "to")]
     pub format: Option<String>,
     /// The file of --format; only you can read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "format")]
-    pub out: Option<PathBuf>,
+    pub to: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ pub fn built_with(features: &'static str) {
 }
 
 /// The features of this command, separated by commas.
-pub(super) fn features() -> &'static str {
+pub fn features() -> &'static str {
     FEATURES.get().copied().unwrap_or_default()
 }
 

@@ -9,19 +9,70 @@ use clap::Command;
 use clap::builder::PossibleValue;
 use clap_complete::Shell;
 
+/// The verbs that take a running process.
+const OF_A_PROCESS: [&str; 3] = ["heap", "doctor", "give-back"];
+/// Prints the names of running processes.
+const NAMES: &str = "ps -eo comm= 2>/dev/null | sort -u";
+
 /// Prints it.
 pub fn run(flags: &CompletionsFlags, mut command: Command) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut command, "allocanary", &mut script);
-    if flags.shell == Shell::Fish {
-        script.extend(fish(&command).bytes());
-    }
-    terminal::print(&script)
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let script = match flags.shell {
+        Shell::Fish => script + &fish(&command),
+        Shell::Bash => script + &bash(),
+        Shell::Zsh => zsh(&script),
+        _ => script,
+    };
+    terminal::print(script.as_bytes())
 }
 
-/// Lines of fish for the values of arguments without a flag: clap writes none of them.
+/// Lines of bash that offer the names of running processes besides.
+fn bash() -> String {
+    let verbs = OF_A_PROCESS.join("|");
+    format!(
+        r#"
+_allocanary_with_processes() {{
+    _allocanary "$@"
+    local current="${{COMP_WORDS[COMP_CWORD]}}"
+    case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
+    "1 "* | *" "@({verbs}))
+        [[ $current == -* ]] || COMPREPLY+=($(compgen -W "$({NAMES})" -- "$current"))
+        ;;
+    esac
+}}
+shopt -s extglob
+complete -F _allocanary_with_processes -o nosort -o bashdefault -o default allocanary
+"#
+    )
+}
+
+/// The script of zsh with the names of running processes in place of files, where a process is wanted.
+fn zsh(script: &str) -> String {
+    let with_names = |line: &str| {
+        let is_process = line.contains(":process -- ") || line.contains(":what -- ");
+        let ends = [":_default'", ":_files'"].into_iter().find_map(|end| line.find(end).map(|at| (at, end.len())));
+        match ends.filter(|_| is_process) {
+            Some((at, length)) => format!("{}:_allocanary_processes'{}\n", &line[..at], &line[at + length..]),
+            None => format!("{line}\n"),
+        }
+    };
+    let mut lines = script.lines();
+    let first = lines.next().unwrap_or_default();
+    let names = format!(
+        "_allocanary_processes() {{\n    local -a names\n    names=(${{(f)\"$({NAMES})\"}})\n    compadd -a names\n    _files\n}}\n"
+    );
+    format!("{first}\n\n{names}{}", lines.map(with_names).collect::<String>())
+}
+
+/// Lines of fish for the names of running processes, and for the values of arguments without a flag: clap writes none of them.
 fn fish(command: &Command) -> String {
-    let mut out = String::new();
+    let first = format!("complete -c allocanary -n __fish_allocanary_needs_command -f -a \"({NAMES})\"\n");
+    let of_verb = |verb: &str| {
+        format!("complete -c allocanary -n \"__fish_allocanary_using_subcommand {verb}\" -a \"({NAMES})\"\n")
+    };
+    let mut out = first + &OF_A_PROCESS.map(of_verb).concat();
     for verb in command.get_subcommands() {
         for argument in verb.get_positionals() {
             let values = argument.get_possible_values();

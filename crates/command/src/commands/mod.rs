@@ -5,6 +5,7 @@ mod cells;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod door;
 pub mod give_back;
 pub mod glossary;
 pub mod heap;
@@ -31,6 +32,6 @@ pub mod tune;
 pub mod upgrade;
 pub mod who;
 
-pub use cells::built_with;
+pub use cells::{built_with, features};
 pub use reader::serve_if_asked;
 pub use terminal::tell;

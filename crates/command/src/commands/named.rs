@@ -15,6 +15,21 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
     among(verb, &all, text)
 }
 
+/// The process that the first word of the command line names. The word may be a verb that is written wrongly.
+pub fn find_or_verb(text: &str) -> Result<u32> {
+    find("allocanary", text).map_err(|error| {
+        let near = nearest(text, crate::verbs::names());
+        let verb = near.first().map_or(String::new(), |verb| format!("\nIs it a verb? Perhaps `allocanary {verb}`"));
+        let is_word = text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
+        let also = if verb.is_empty() && is_word {
+            "\nNo verb has this name either: `allocanary --help` lists them"
+        } else {
+            &verb
+        };
+        Error::Input(format!("{error}{also}"))
+    })
+}
+
 fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
     let text = harmless(text);
     match named(all, &text).as_slice() {

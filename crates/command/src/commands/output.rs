@@ -45,12 +45,12 @@ impl Output {
     /// What the flags of a measurement say. An unknown metric is an error before anything is measured: a metric of the user's
     /// program has its name in one of the studies.
     pub fn of_tables(verb: &'static str, flags: &TableFlags, studies: &[StudyFile]) -> Result<Output> {
-        if flags.columns.is_empty() {
+        if flags.metrics.is_empty() {
             return Ok(Output::of(verb, &flags.output));
         }
         let named = studies.iter().filter_map(|study| study.program.as_ref()).flat_map(|program| program.metric.keys());
         let named: Vec<&str> = named.filter_map(|key| key.split(':').next()).collect();
-        let columns = columns(&flags.columns, &named)?;
+        let columns = columns(&flags.metrics, &named)?;
         // Who names columns wants to see them.
         Ok(Output { verb, form: Form::Tables(View { columns, lines: None }) })
     }
@@ -70,7 +70,7 @@ impl Output {
     }
 }
 
-/// The columns of `--columns`; `others` are metrics that only some rows have.
+/// The columns of `--metrics`; `others` are metrics that only some rows have.
 pub fn columns(names: &[String], others: &[&str]) -> Result<Columns> {
     if names.is_empty() {
         return Ok(Columns::Deciding);
@@ -84,7 +84,7 @@ pub fn columns(names: &[String], others: &[&str]) -> Result<Columns> {
         Some(name) => {
             let hint = perhaps(name, known().chain(["all"]));
             Err(Error::Input(format!(
-                "--columns: no metric `{name}`{hint}: `allocanary list metrics` has them, and all is all"
+                "--metrics: no metric `{name}`{hint}: `allocanary list metrics` has them, and all is all"
             )))
         }
     }

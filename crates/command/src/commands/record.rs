@@ -100,7 +100,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             let largest = largest(&made).display();
             // A replay of a window has no more than its blocks.
             let second = if has_both { "who" } else { "replay" };
-            terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary {second} {largest}"));
+            terminal::tell(format_args!("next: allocanary report {largest}\n      allocanary {second} {largest}"));
         }
         let recorded = recorded?;
         if made.is_empty() && recorded.code != INTERRUPTED {
@@ -229,11 +229,11 @@ fn largest(made: &[(PathBuf, Header)]) -> &Path {
     &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
 }
 
-/// The study to record: that of `--file`, if one is named, changed by each flag that was given.
+/// The study to record: that of `--program`, if one is named, changed by each flag that was given.
 fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
-    let deadline = flags.deadline.clone().or(file.deadline.clone());
+    let deadline = flags.timeout.clone().or(file.deadline.clone());
     let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
     let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{measure, output, terminal};
+use super::{measure, output, terminal, trace};
 use crate::args::ReportFlags;
 use allocanary_error::{Error, Result};
 use allocanary_measure::rows;
@@ -13,9 +13,15 @@ use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_spec::perhaps;
+use allocanary_trace::reader;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
+    if let [file] = flags.rows.as_slice()
+        && reader::is_one(file)
+    {
+        return trace::report(flags, file);
+    }
     let report = reports::find(&flags.format).ok_or_else(|| {
         let names = reports::ALL.iter().map(|report| report.name);
         Error::Input(format!("--format: no format `{}`{}", flags.format, perhaps(&flags.format, names)))
@@ -30,10 +36,10 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         return Err(Error::NoRows(format!("{}: no row that can be reported", files.join(", "))));
     }
     let named = findings.sections.iter().flat_map(|section| &section.about.metrics).map(|metric| &*metric.name);
-    let columns = output::columns(&flags.columns, &named.collect::<Vec<_>>())?;
+    let columns = output::columns(&flags.metrics, &named.collect::<Vec<_>>())?;
     if columns != Columns::Deciding && report.name != "table" {
         let name = report.name;
-        return Err(Error::Input(format!("--columns: wanted --format table, found {name}: it has every column")));
+        return Err(Error::Input(format!("--metrics: wanted --format table, found {name}: it has every column")));
     }
     if report.name == "csv" {
         // CSV has no place for warnings, so they go to standard error.

@@ -37,7 +37,7 @@ pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     run_study(file, target, &flags.run, flags.resume, output)
 }
 
-/// The study to run: that of `--file` or of the folder to resume, changed by each flag that was given.
+/// The study to run: that of `--program` or of the folder to resume, changed by each flag that was given.
 fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
     let resumed = match (&flags.run.out, flags.resume) {
         (None, true) => return Err(Error::Input("--resume: wanted --out with the folder of the run to finish".into())),
@@ -106,6 +106,7 @@ pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Sta
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
     file.about(&Metrics::default())?;
+    let file = with_versions(file)?;
     let mut program = file.program.clone().unwrap_or_default();
     program.command[0] = cells::own_program(&program.command[0], folders)?;
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
@@ -132,6 +133,18 @@ pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Sta
         return Ok(None);
     };
     Ok(Some((file, started)))
+}
+
+/// The study with whole versions of its candidates: `mimalloc@2.2` is the newest of these. What is not there is built.
+fn with_versions(file: StudyFile) -> Result<StudyFile> {
+    let Some(named) = file.candidates.as_ref().filter(|all| all.iter().any(|name| name.contains('@'))) else {
+        return Ok(file);
+    };
+    let installed = candidates::installed();
+    let whole: Vec<String> = named.iter().map(|name| candidates::whole(name, &installed)).collect();
+    let versions: Vec<String> = whole.iter().filter(|name| name.contains('@')).cloned().collect();
+    super::build::make_missing(&versions, |name| candidates::is_there(name, &installed))?;
+    Ok(StudyFile { candidates: Some(whole), ..file })
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.

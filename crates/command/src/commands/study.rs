@@ -15,7 +15,10 @@ use allocanary_spec::perhaps;
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
-    let StudyRunFlags { study: flags, tables } = flags;
+    let StudyRunFlags { plan, study: flags, tables } = flags;
+    if *plan {
+        return super::plan::run(flags);
+    }
     let (name, group) = study(flags)?;
     let output = Output::of_tables("study", tables, &group.0)?;
     if let [one] = group.0.as_slice()

@@ -4,11 +4,12 @@
 mod sites;
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::terminal;
-use crate::args::TraceFlags;
+use crate::args::{ReportFlags, TraceFlags};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_report::trace::page as page_of;
@@ -17,15 +18,9 @@ use allocanary_trace::reader::Trace;
 
 /// Reads the trace and prints what is asked for.
 pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
-    let wrong = |flag: &str, what: &str| {
-        let asked = &flags.what;
-        Err(Error::Input(format!("{flag}: is for `trace {what}`: leave it out of `trace {asked}`")))
-    };
-    if flags.to.is_some() && flags.what != "report" {
-        return wrong("--to", "report");
-    }
     if flags.format.is_some() && flags.what != "export" {
-        return wrong("--format", "export");
+        let asked = &flags.what;
+        return Err(Error::Input(format!("--format: is for `trace export`: leave it out of `trace {asked}`")));
     }
     let trace = Trace::open(&flags.file)?;
     let info = info(&trace)?;
@@ -37,25 +32,46 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
             terminal::print(if sound { "the trace is sound\n" } else { "the trace is damaged\n" }.as_bytes())?;
             Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
-        "report" => {
-            let file = flags.to.clone().unwrap_or_else(|| flags.file.with_extension("html"));
+        "export" if flags.format.as_deref() == Some("json") => terminal::print(json(&info)?.as_bytes()),
+        "export" => terminal::print(curve(&info).as_bytes()),
+        _ => terminal::print_plain(&page(&info)),
+    }
+}
+
+/// `allocanary report TRACE`: a summary, a page, or all figures.
+pub fn report(flags: &ReportFlags, path: &Path) -> Result<ExitCode> {
+    let trace = Trace::open(path)?;
+    let info = info(&trace)?;
+    let text = match flags.format.as_str() {
+        "table" => page(&info),
+        "csv" => curve(&info),
+        "json" => json(&info)?,
+        "html" => {
             // The rest of the page needs no sites.
             let sites = sites::of(&trace).unwrap_or_else(|error| {
                 terminal::tell(format_args!("the page has no sites: {error}"));
                 None
             });
-            let page = page_of(&info, sites.as_ref());
-            std::fs::write(&file, page).map_err(|error| Error::file(&file, "writing the page", error))?;
-            terminal::tell(format_args!("pictures: {}", file.display()));
+            page_of(&info, sites.as_ref())
+        }
+        other => {
+            let text = format!("--format: of a trace wanted table, html, csv or json; found `{other}`");
+            return Err(Error::Input(text));
+        }
+    };
+    let beside = || (flags.format == "html").then(|| path.with_extension("html"));
+    match flags.to.clone().or_else(beside) {
+        None => terminal::print_plain(&text),
+        Some(file) => {
+            std::fs::write(&file, text).map_err(|error| Error::file(&file, "writing the report", error))?;
+            terminal::tell(format_args!("report: {}", file.display()));
             Ok(ExitCode::SUCCESS)
         }
-        "export" if flags.format.as_deref() == Some("json") => {
-            let text = serde_json::to_string_pretty(&info).map_err(|error| Error::Input(error.to_string()))?;
-            terminal::print((text + "\n").as_bytes())
-        }
-        "export" => terminal::print(curve(&info).as_bytes()),
-        _ => terminal::print_plain(&page(&info)),
     }
+}
+
+fn json(info: &Info) -> Result<String> {
+    serde_json::to_string_pretty(info).map(|text| text + "\n").map_err(|error| Error::Input(error.to_string()))
 }
 
 fn bytes(number: u64) -> String {

@@ -195,7 +195,7 @@ fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Durat
         None => Ok(USUAL.max(span(2.0 * least))),
         Some(budget) if budget.as_secs_f64() >= least => Ok(budget),
         Some(budget) => Err(Error::Input(format!(
-            "--budget: wanted at least {} for {} candidates, found {}: name fewer --allocators, or give it that time",
+            "--budget: wanted at least {} for {} candidates, found {}: name fewer --candidates, or give it that time",
             show_duration(span(least)),
             race.len() as u32 / RACED,
             show_duration(budget)

@@ -76,7 +76,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let order =
         flags.sort.as_ref().and_then(|sort| ORDERS.iter().find(|(name, _)| name == sort)).map(|(_, order)| *order);
     let by_default = order.unwrap_or_else(|| Order::of(&found));
-    if let (Some(format), Some(file)) = (&flags.format, &flags.out) {
+    if let (Some(format), Some(file)) = (&flags.format, &flags.to) {
         let title = format!("{program}, {}", found.moment.words);
         let of = Whole { program: &trace.header.program, stacks: &stacks, taken: &taken, resident: resident.as_ref() };
         let bytes = written(format, &title, of, &mut names, by_default)?;

@@ -115,7 +115,7 @@ fn allocators(
     described: &[Description],
     runtime: Option<&runtimes::Found>,
 ) -> Result<Vec<String>> {
-    let asked = flags.allocators.clone();
+    let asked = flags.candidates.clone();
     let Some(reason) = &looked.cannot else {
         let preloads =
             ours().map(|(one, _)| one.name).filter(|name| described.iter().any(|one| one.allocator == *name));
@@ -124,7 +124,7 @@ fn allocators(
         return Ok(asked.unwrap_or_else(|| own.into_iter().chain(preloads.map(str::to_string)).collect()));
     };
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
-        return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));
+        return Err(Error::Input(format!("--candidates {name}: {reason}: leave out --candidates, or name only `own`")));
     }
     let has_settings = looked.reads_settings() == Effect::Read && candidates::own_like(looked).is_some();
     if !has_settings && runtime.is_none() && !huge_pages::are_unasked() {

@@ -41,7 +41,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
         roster,
         started: None,
         serving,
-        allocators: flags.allocators.clone(),
+        allocators: flags.candidates.clone(),
         own: None,
         runtime: None,
         memory: None,

@@ -33,7 +33,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
         roster,
         started: None,
         serving,
-        allocators: flags.allocators.clone(),
+        allocators: flags.candidates.clone(),
         own: None,
         runtime: None,
         memory: None,

@@ -1,0 +1,86 @@
+//! `allocanary PROCESS`: what its memory is, what to do now and before the next release, and how to look deeper. In: a process, by its ID
+//! or its name. Out: a screen, JSON, or a page. The process is read, and not changed.
+
+mod tree;
+mod unstarted;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use super::heap::{or_unread, without_map};
+use super::{named, reader, terminal};
+use crate::args::DoorFlags;
+use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_error::{Error, Result};
+use allocanary_heap::reader::MEMORY;
+use allocanary_heap::{How, Reader, Reading, answer};
+use allocanary_kernel::private;
+use allocanary_kernel::terminal::harmless_lines;
+use allocanary_report::answer::short;
+use allocanary_report::{door, heap as reports};
+use serde_json::json;
+
+/// The time for the process. A heap that is not read by then is told as one part.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The form of the JSON. A reader refuses later ones.
+const SCHEMA: u32 = 1;
+
+/// Does what is asked for; `None` if neither a process nor a program is named.
+pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
+    match (&flags.process, flags.command.as_slice()) {
+        (Some(process), _) => Some(of_process(flags, process)),
+        (None, command @ [_, ..]) => Some(unstarted::print(command)),
+        (None, []) => None,
+    }
+}
+
+/// The process that a text names. A text with `name:` before it is never a verb.
+fn find(text: &str) -> Result<u32> {
+    match text.strip_prefix("name:") {
+        Some(name) => named::find("allocanary", name),
+        None => named::find_or_verb(text),
+    }
+}
+
+fn of_process(flags: &DoorFlags, process: &str) -> Result<ExitCode> {
+    let pid = find(process)?;
+    if flags.tree {
+        return tree::print(flags, pid);
+    }
+    let mut child = Reader::new(MEMORY);
+    let started = Instant::now();
+    let reading = or_unread(pid, child.take(pid, How::Running, DEADLINE));
+    let took = started.elapsed();
+    let reading = reading.map_err(|error| Error::Input(format!("allocanary: {error}")))?;
+    let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
+    if let Some(file) = &flags.to {
+        page(file, &reading, &remedies)?;
+    }
+    let look = terminal::look();
+    let text = match &flags.output {
+        output if output.json => json(&reading, &remedies),
+        output if output.short => harmless_lines(&short(&[reports::brief(&reading, &remedies)], &look)).into_owned(),
+        _ => door::screen(&reading, &remedies, took, &look),
+    };
+    terminal::print(text.as_bytes())
+}
+
+fn page(file: &Path, reading: &Reading, remedies: &[Remedy]) -> Result<()> {
+    let page = reports::page(std::slice::from_ref(reading), remedies);
+    private::replace(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))?;
+    terminal::tell(format_args!("page: {}", file.display()));
+    Ok(())
+}
+
+/// One line. `remedies` are in the order of the screen.
+fn json(reading: &Reading, remedies: &[Remedy]) -> String {
+    let document = json!({
+        "schema": SCHEMA,
+        "answer": answer::answer(reading),
+        "conclusion": conclusion(reading, remedies),
+        "remedies": remedies,
+        "reading": without_map(reading),
+    });
+    format!("{document}\n")
+}

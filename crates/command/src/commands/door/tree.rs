@@ -1,0 +1,58 @@
+//! `allocanary PROCESS --tree`: a process and its children, such as the workers of a service that forks. In: the first process. Out: a table of
+//! them, and what to do about the one that can give the most.
+
+use std::process::ExitCode;
+
+use super::super::{reader, terminal};
+use super::{DEADLINE, json};
+use crate::args::DoorFlags;
+use crate::commands::heap::{or_unread, without_map};
+use allocanary_doctor::remedies::Remedy;
+use allocanary_error::{Error, Result};
+use allocanary_heap::reader::MEMORY;
+use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
+use allocanary_report::answer::short;
+use allocanary_report::{door, heap as reports};
+
+/// Prints it.
+pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
+    let all = read(root)?;
+    let look = terminal::look();
+    let best = all.iter().max_by_key(|(_, remedies)| remedies.first().and_then(|first| first.gives.bytes()));
+    let (reading, remedies) = best.expect("one was read, or else there is an error");
+    let text = match &flags.output {
+        output if output.json => all.iter().map(|(reading, remedies)| json(reading, remedies)).collect(),
+        output if output.short => short(&[reports::brief(reading, remedies)], &look),
+        _ => {
+            let readings: Vec<Reading> = all.iter().map(|(reading, _)| reading.clone()).collect();
+            let like = all.iter().filter(|(one, _)| one.process.executable == reading.process.executable).count();
+            reports::tree(&readings, &look) + &door::of_one(reading, remedies, like, &look)
+        }
+    };
+    terminal::print(text.as_bytes())
+}
+
+/// Every process of the tree that can be read, in the order in which they were started, with its remedies.
+fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
+    let told = |error: Trouble| Error::Input(format!("allocanary: {error}"));
+    let (processes, mut child) = (processes(), Reader::new(MEMORY));
+    let (mut all, mut first) = (Vec::new(), None);
+    for one in tree(&processes, root) {
+        match or_unread(one.pid, child.take_with(one.pid, How::Running, Shares::ByPages, DEADLINE)) {
+            Ok(reading) => {
+                let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
+                all.push((without_map(&reading), remedies));
+            }
+            Err(Trouble::Gone(_)) => {}
+            Err(error) => {
+                terminal::tell(format_args!("left out: {error}"));
+                first.get_or_insert(error);
+            }
+        }
+    }
+    match (all.is_empty(), first) {
+        (true, Some(error)) => Err(told(error)),
+        (true, None) => Err(told(Trouble::Gone(root))),
+        _ => Ok(all),
+    }
+}

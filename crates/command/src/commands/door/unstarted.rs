@@ -1,0 +1,63 @@
+//! `allocanary -- COMMAND`: which verb answers what about a program that does not run yet. In: its command. Out: lines. Nothing is started.
+
+use std::process::ExitCode;
+
+use super::super::terminal;
+use allocanary_allocators::paste::quoted;
+use allocanary_doctor::program::Program;
+use allocanary_error::{Error, Result};
+
+/// Prints the lines.
+pub fn print(command: &[String]) -> Result<ExitCode> {
+    let [name, ..] = command else { return Ok(ExitCode::SUCCESS) };
+    let program = Program::look_at(name).map_err(Error::Input)?;
+    terminal::print_plain(&text(&program, command))
+}
+
+fn text(program: &Program, command: &[String]) -> String {
+    let line = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let own = program.own.name();
+    let mut out = format!("{} has {own}. Nothing was started.\n\n", program.path.display());
+    let preloads = match &program.cannot {
+        Some(why) => {
+            out.push_str(&format!("No other allocator can be preloaded: {why}.\n\n"));
+            false
+        }
+        None => true,
+    };
+    let mut item = |question: &str, verb: &str| out.push_str(&format!("{question}\n  allocanary {verb} -- {line}\n"));
+    if preloads {
+        item("Which allocator needs the least memory, at which price?", "run");
+        item("Which settings are best? (some minutes; it ends with the lines to paste)", "tune");
+        item("Who allocates what, and what would each allocator make of it?", "record --stacks all");
+    } else {
+        item("How much memory does it need?", "run");
+    }
+    out.push_str("Does it run already? `allocanary PROCESS` says what its memory is, and what to do.\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_doctor::Flavour;
+
+    #[test]
+    fn the_command_is_filled_in_and_a_program_without_a_loader_gets_no_preload() {
+        let mut program = Program {
+            path: "/bin/x".into(),
+            runs: "/bin/x".into(),
+            own: Flavour::Glibc,
+            how: String::new(),
+            cannot: None,
+        };
+        let command = ["x".to_string(), "two words".into()];
+        let dynamic = text(&program, &command);
+        for line in ["run -- x 'two words'", "tune -- x 'two words'", "record --stacks all -- x 'two words'"] {
+            assert!(dynamic.contains(&format!("\n  allocanary {line}\n")), "{dynamic}");
+        }
+        program.cannot = Some("/bin/x is linked statically".into());
+        let fixed = text(&program, &command);
+        assert!(fixed.contains("can be preloaded: /bin/x is linked statically.") && !fixed.contains("tune"), "{fixed}");
+    }
+}
