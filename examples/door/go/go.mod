@@ -1,0 +1,3 @@
+module door
+
+go 1.19

@@ -1,0 +1,117 @@
+# What all scripts of this folder share: instances of a service, their resident memory, and forecasts.
+# Each instance has a folder of its own ($at), a port ($port), and a process ($pid). `choose N` makes instance N the current one.
+
+here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+allocanary=$(realpath "${ALLOCANARY:-$here/../../target/release/allocanary}")
+# What is built or downloaded once: the services' programs and their packages.
+built=${DOOR_BUILT:-$HOME/.cache/allocanary-door}
+# Seconds that a service waits after its burst, and again after a remedy. The blocking threads of tokio end after 10 s.
+rest=${DOOR_REST:-15}
+work=$(mktemp -d)
+chmod 755 "$work"
+mkdir -p "$built"
+declare -a at_of port_of pid_of others_of
+here_port=${DOOR_PORT:-18000}
+
+trap 'stop_all; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# Loads the functions of one service. They are:
+#   prepare    builds or installs the program, once
+#   serve      starts the service with "${environment[@]}" and "${flags[@]}", sets $pid, and $others (processes to end with it)
+#   burst SEED the load
+#   counted    the line of smaps_rollup that counts (usual: Rss)
+#   look       the processes to look at, for a service that is a tree (usual: $pid)
+#   remedies   one a line: NAME now COMMAND, or NAME start [NAME=VALUE...] [FLAGS...]; code instead of start: a developer's change
+service() {
+    look() { echo "$pid"; }
+    counted=Rss
+    . "$here/services/$1.sh"
+}
+
+choose() { at=${at_of[$1]} port=${port_of[$1]} pid=${pid_of[$1]} others=${others_of[$1]}; }
+keep() { at_of[$1]=$at port_of[$1]=$port pid_of[$1]=$pid others_of[$1]=$others; }
+
+# Starts instance N with the given variables (NAME=VALUE) and flags (all other words).
+start() {
+    local number=$1 word
+    shift
+    environment=() flags=()
+    for word; do
+        if [[ $word =~ ^[A-Z_][A-Z0-9_]*= ]]; then environment+=("$word"); else flags+=("$word"); fi
+    done
+    at=$work/$number port=$((here_port + number)) pid= others=
+    mkdir -p "$at"
+    chmod 777 "$at"
+    serve >"$at/log" 2>&1
+    keep "$number"
+}
+
+stop() {
+    choose "$1"
+    # shellcheck disable=SC2086
+    kill $pid $others 2>/dev/null
+    for process in $pid $others; do
+        for _ in {1..50}; do
+            kill -0 "$process" 2>/dev/null || continue 2
+            sleep 0.1
+        done
+        kill -9 "$process" 2>/dev/null
+    done
+    # shellcheck disable=SC2086
+    wait $pid $others 2>/dev/null
+    rm -rf "$at"
+    pid_of[$1]= others_of[$1]=
+}
+
+stop_all() {
+    for number in "${!pid_of[@]}"; do
+        [ -n "${pid_of[$number]}" ] && stop "$number"
+    done
+}
+
+# Waits until the service listens on its port.
+listening() {
+    for _ in {1..300}; do
+        sleep 0.1
+        kill -0 "$pid" || break
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return
+    done
+    echo "the service does not listen on port $port"
+    return 1
+}
+
+load() { python3 "$here/load.py" "$port" "$@"; }
+
+# Resident bytes of the processes to look at, added. A process that has ended has none.
+resident() {
+    local process
+    for process in $(look); do
+        cat "/proc/$process/smaps_rollup" 2>/dev/null
+    done | awk -v counted="$counted:" '$1 == counted { sum += $2 } END { print sum * 1024 }'
+}
+
+# From the JSON of a dry run of give-back: what it forecasts, if it could be carried out.
+dry_run='if any(.calls[]; .refused) then "refused \(.forecast)" elif .at_most then "bound \(.forecast)"
+    elif .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
+
+# What the command forecasts for a remedy, `KIND BYTES`: from the door's remedies if it has them, for give-back also from its dry run.
+forecast() {
+    local process kind=unknown bytes=0 found
+    for process in $(look); do
+        found=$("$allocanary" "$process" --json 2>/dev/null |
+            jq -r --arg id "$1" '.remedies[]? | select(.id == $id) | "\(.gives.kind) \(.gives.bytes // 0)"' 2>/dev/null | head -1)
+        [ -z "$found" ] && [ "$1" = give-back ] && found=$("$allocanary" give-back "$process" --dry-run --json 2>/dev/null | jq -r "$dry_run" 2>/dev/null)
+        [ -z "$found" ] && continue
+        kind=${found% *}
+        bytes=$((bytes + ${found#* }))
+    done
+    echo "$kind $bytes"
+}
+
+give_back() {
+    local process
+    for process in $(look); do
+        "$allocanary" give-back "$process" --yes
+    done
+}

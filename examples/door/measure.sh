@@ -1,0 +1,75 @@
+#!/bin/bash
+# Tries every remedy of services: writes one row of JSON for each remedy and round to FILE (rows.jsonl), and nothing else.
+# In each round an untouched twin and one instance for each remedy start, and get the same burst by the same seed. All rest.
+# Then each remedy that can be carried out now is, on its instance. All rest again, and all are read once more.
+# Usage: examples/door/measure.sh [-n ROUNDS] [-o FILE] [SERVICE...], as root. `table.sh FILE` makes the table. Needs jq, curl and python3.
+# Variables: ALLOCANARY (the command), DOOR_REST (seconds), DOOR_BUILT (folder of what is built), DOOR_ONLY (remedies, a pattern).
+set -u
+. "$(dirname "$0")/lib.sh"
+rounds=3 rows=rows.jsonl
+while getopts n:o: option; do
+    case $option in
+    n) rounds=$OPTARG ;;
+    o) rows=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
+
+# One round of the current service. Instance 0 is the twin.
+round() {
+    local seed=$1 names=(twin) whens=(none) whats=('') number name when what
+    while read -r name when what; do
+        [[ $name =~ ${DOOR_ONLY:-.} ]] || continue
+        names+=("$name") whens+=("$when") whats+=("$what")
+    done < <(remedies)
+    local failed=() fresh=() before=() after=() forecasts=()
+    for number in "${!names[@]}"; do
+        if [[ ${whens[number]} =~ start|code ]]; then
+            # shellcheck disable=SC2086
+            start "$number" ${whats[number]}
+        else
+            start "$number"
+        fi
+        choose "$number"
+        fresh+=("$(resident)")
+        failed[number]=
+        burst "$seed" >>"$at/log" 2>&1 || failed[number]=$(tail -1 "$at/log")
+    done
+    sleep "$rest"
+    for number in "${!names[@]}"; do
+        choose "$number"
+        before+=("$(resident)")
+        # A setting for the next start is forecast from a process without it.
+        [[ ${whens[number]} =~ start|code ]] && choose 0
+        forecasts+=("$(forecast "${names[number]}")")
+    done
+    for number in "${!names[@]}"; do
+        [ "${whens[number]}" = now ] || continue
+        choose "$number"
+        eval "${whats[number]}" >"$at/said" 2>&1 || failed[number]=$(grep -v '^ *$' "$at/said" | tail -1)
+        keep "$number"
+    done
+    sleep "$rest"
+    for number in "${!names[@]}"; do
+        choose "$number"
+        after+=("$(resident)")
+        jq -nc --arg service "$service" --arg remedy "${names[number]}" --arg when "${whens[number]}" --arg what "${whats[number]}" \
+            --arg failed "${failed[number]}" --argjson seed "$seed" --argjson fresh "${fresh[number]}" --argjson before "${before[number]}" --argjson after "${after[number]}" \
+            --argjson twin_before "${before[0]}" --argjson twin_after "${after[0]}" \
+            --arg kind "${forecasts[number]% *}" --argjson forecast "${forecasts[number]#* }" '$ARGS.named' >>"$rows"
+    done
+    stop_all
+}
+
+for service; do
+    service "$service"
+    prepare >"$work/prepare" 2>&1 || { echo "$service is left out: $(tail -1 "$work/prepare")" >&2; continue; }
+done
+for ((seed = 1; seed <= rounds; seed++)); do
+    for service; do
+        service "$service"
+        round "$seed"
+    done
+done
