@@ -28,7 +28,7 @@ pub struct Runtime {
 }
 
 /// Every runtime that is known.
-pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::HEAP];
+pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::KEPT, &php::HEAP];
 
 /// What a runtime is recognized by.
 pub struct Sight<'a> {

@@ -1,5 +1,8 @@
 //! PHP: its memory manager has chunks of 2 MiB at multiples of that. A chunk begins with its heap, the next and the previous chunk of a
-//! ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8).
+//! ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8). Between requests it keeps empty chunks in a list, as many
+//! as its requests needed on average: after big requests these are most of a worker's memory.
+
+use std::collections::BTreeSet;
 
 use super::{Runtime, Sight};
 use crate::Mapping;
@@ -13,16 +16,71 @@ pub const HEAP: Runtime = Runtime {
     owns,
 };
 
+/// The chunks that it keeps and does not use.
+pub const KEPT: Runtime = Runtime {
+    name: "PHP's kept chunks",
+    how: "chunks of 2 MiB in a list as long as PHP's heap counts",
+    tool: "",
+    is_here: HEAP.is_here,
+    owns: keeps,
+};
+
 /// Chunks lie at its multiples.
 const CHUNK: u64 = 2 << 20;
 /// The pages of a chunk.
 const PAGES: u64 = 512;
 
+/// The words from a heap's start in which its pointer to the first chunk is looked for.
+const HEAP_WORDS: u64 = 128;
+/// The most chunks of a list: 128 GiB.
+const MOST_KEPT: u64 = 1 << 16;
+
 /// Blocks of more than a chunk are mappings of their own. The kernel makes one of those that adjoin.
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
+    places(sight, mapping).any(|at| is_chunk(sight, at))
+}
+
+/// Where chunks can begin in a mapping.
+fn places<'a>(sight: &'a Sight, mapping: &Mapping) -> impl Iterator<Item = u64> + use<'a> {
     let runs = sight.memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident());
-    let mut places = runs.flat_map(|run| (run.from.next_multiple_of(CHUNK)..run.to).step_by(CHUNK as usize));
-    places.any(|at| is_chunk(sight, at))
+    runs.flat_map(|run| (run.from.next_multiple_of(CHUNK)..run.to).step_by(CHUNK as usize))
+}
+
+/// Whether most chunks of a mapping are kept ones. The kernel makes one mapping of chunks that adjoin.
+fn keeps(sight: &Sight, mapping: &Mapping) -> bool {
+    // A kept chunk has lost its heap and its predecessor.
+    let may_be = |at: u64| [0, 16].iter().all(|part| sight.memory.word(at + part) == Some(0));
+    let places: Vec<u64> = places(sight, mapping).collect();
+    if !places.iter().any(|at| may_be(*at)) {
+        return false;
+    }
+    let kept = kept(sight);
+    places.iter().filter(|at| kept.contains(at)).count() * 2 > places.len()
+}
+
+/// The chunks that the heap keeps. The heap is in its first chunk; there the list follows the pointer to that chunk, and then come three
+/// counts of chunks: in use, the most in use, and kept.
+fn kept(sight: &Sight) -> BTreeSet<u64> {
+    let word = |at: u64| sight.memory.word(at).unwrap_or_default();
+    let private = sight.memory.mappings().iter().filter(|one| one.inode == 0 && one.writable && !one.shared);
+    let mut chunks = private.flat_map(|mapping| places(sight, mapping)).filter(|at| is_chunk(sight, *at));
+    let Some(first) = chunks.find(|at| word(*at).wrapping_sub(*at) < CHUNK) else { return BTreeSet::new() };
+    let heap = word(first);
+    let list = (0..HEAP_WORDS).map(|part| heap + part * 8).filter(|at| word(*at) == first);
+    list.filter_map(|at| {
+        let count = word(at + 24) & u64::from(u32::MAX);
+        let mut kept = BTreeSet::new();
+        let mut next = word(at + 8);
+        while next != 0 {
+            if !next.is_multiple_of(CHUNK) || kept.len() as u64 == count.min(MOST_KEPT) || !kept.insert(next) {
+                return None;
+            }
+            next = word(next.checked_add(8)?);
+        }
+        (kept.len() as u64 == count).then_some(kept)
+    })
+    .next()
+    .unwrap_or_default()
 }
 
 fn is_chunk(sight: &Sight, at: u64) -> bool {

@@ -96,6 +96,27 @@ fn phps_chunks_are_in_a_ring_that_closes() {
 }
 
 #[test]
+fn phps_kept_chunks_are_in_a_list_as_long_as_its_heap_counts() {
+    let maps = "7f62a9000000-7f62a9200000 rw-p 0 00:0 0 \n7f62b1c00000-7f62b2200000 rw-p 0 00:0 0 \n";
+    let mut memory = Fake::of(maps);
+    let (first, one, two, three) = (0x7f62a9000000, 0x7f62b1c00000, 0x7f62b1e00000, 0x7f62b2000000);
+    memory.put(first, &[first + 64, first, first, 511 | 1 << 32]);
+    memory.put(first + 64 + 400, &[first, two, 1 | 4 << 32, 3]);
+    memory.put(one, &[0, three, 0]);
+    memory.put(two, &[0, one, 0]);
+    memory.put(three, &[0, 0, 0]);
+    assert_eq!(named(&memory, "php8.2"), wanted(&[("PHP's kept chunks", 6144), ("PHP's heap", 2048)]));
+    let mut other = |list: &[u64], count| {
+        memory.put(first + 64 + 400, &[first, list[0], 1 | 4 << 32, count]);
+        memory.put(three, &[0, list[1], 0]);
+        named(&memory, "php8.2") == wanted(&[("PHP's heap", 2048), ("not known", 6144)])
+    };
+    assert!(other(&[two, 0], 2), "the heap counts two");
+    assert!(other(&[two, two], 3), "the list does not end");
+    assert!(other(&[two + 8, 0], 3), "no chunk begins there");
+}
+
+#[test]
 fn pools_are_looked_for_on_resident_pages_only() {
     let (from, to) = (0x100000000000, 0x700000000000);
     let mut memory = Fake::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
