@@ -92,7 +92,7 @@ resident() {
 }
 
 # From the JSON of a dry run of give-back: what it forecasts, if it could be carried out.
-dry_run='if any(.calls[]; .refused) then "refused \(.forecast)" elif .at_most then "bound \(.forecast)"
+dry_run='if any(.calls[]; .error) then "refused \(.forecast)" elif .at_most then "bound \(.forecast)"
     elif .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
 
 # What the command forecasts for a remedy, `KIND BYTES`: from the door's remedies if it has them, for give-back also from its dry run.

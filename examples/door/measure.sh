@@ -2,14 +2,16 @@
 # Tries every remedy of services: writes one row of JSON for each remedy and round to FILE (rows.jsonl), and nothing else.
 # In each round an untouched twin and one instance for each remedy start, and get the same burst by the same seed. All rest.
 # Then each remedy that can be carried out now is, on its instance. All rest again, and all are read once more.
-# Usage: examples/door/measure.sh [-n ROUNDS] [-o FILE] [SERVICE...], as root. `table.sh FILE` makes the table. Needs jq, curl and python3.
-# Variables: ALLOCANARY (the command), DOOR_REST (seconds), DOOR_BUILT (folder of what is built), DOOR_ONLY (remedies, a pattern).
+# Usage: examples/door/measure.sh [-n ROUNDS] [-s FIRST SEED] [-o FILE] [SERVICE...], as root. `table.sh FILE` makes the table. Needs jq, curl and python3.
+# Variables: ALLOCANARY (the command), DOOR_REST (seconds), DOOR_BUILT (folder of what is built), DOOR_ONLY (remedies, a pattern), DOOR_PORT
+# (the first port: two that measure at a time need ranges of their own).
 set -u
 . "$(dirname "$0")/lib.sh"
-rounds=3 rows=rows.jsonl
-while getopts n:o: option; do
+rounds=3 first=1 rows=rows.jsonl
+while getopts n:s:o: option; do
     case $option in
     n) rounds=$OPTARG ;;
+    s) first=$OPTARG ;;
     o) rows=$OPTARG ;;
     *) exit 2 ;;
     esac
@@ -67,7 +69,7 @@ for service; do
     service "$service"
     prepare >"$work/prepare" 2>&1 || { echo "$service is left out: $(tail -1 "$work/prepare")" >&2; continue; }
 done
-for ((seed = 1; seed <= rounds; seed++)); do
+for ((seed = first; seed < first + rounds; seed++)); do
     for service; do
         service "$service"
         round "$seed"

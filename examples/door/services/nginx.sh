@@ -38,7 +38,7 @@ remedies() {
 give-back now give_back
 reload now kill -HUP $pid
 preload-jemalloc start LD_PRELOAD=libjemalloc.so.2
-small-buffers start proxy_buffers=8=16k
+small-buffers start proxy_buffers=8=64k
 arena-max-2 start MALLOC_ARENA_MAX=2
 trim-threshold start MALLOC_TRIM_THRESHOLD_=131072
 mmap-threshold start MALLOC_MMAP_THRESHOLD_=65536
