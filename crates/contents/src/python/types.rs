@@ -2,6 +2,10 @@
 //!
 //! An object has its type at 8. It begins at 16 behind the collector's two words, at 32 if there are two more words before these (the flags
 //! of 3.11 and later say so), and otherwise at 0.
+//!
+//! A list of types has types at these places too: the state of the module `_ssl` looked like an object of the type at 24 in it, and so the
+//! module's pointer to it looked like a link of the collector. So the count of references must be no address, and the collector's link must be
+//! one or none.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,11 +20,25 @@ const TYPE: u64 = 8;
 const NAME: u64 = 24;
 const BASIC_SIZE: u64 = 32;
 const FLAGS: u64 = 168;
+const BASE: u64 = 256;
 /// `Py_TPFLAGS_HAVE_GC`, and the two by which words come before those of the collector.
 const COLLECTED: u64 = 1 << 14;
 const BEFORE: u64 = 1 << 3 | 1 << 4;
 /// Names are cut here.
 const LONGEST: usize = 256;
+/// The collector's words before an object.
+const HEAD: u64 = 16;
+/// The classes above a type that are looked at.
+const BASES: usize = 16;
+/// The types whose objects are weak references, before 3.13 and from it on.
+const WEAK: [&str; 6] = [
+    "weakref",
+    "weakproxy",
+    "weakcallableproxy",
+    "weakref.ReferenceType",
+    "weakref.ProxyType",
+    "weakref.CallableProxyType",
+];
 /// Types that are remembered.
 const MOST: usize = 1 << 18;
 
@@ -78,11 +96,17 @@ impl Types {
 
     /// The object in a block: where it begins, and its type.
     pub fn object(&self, copy: &Copy, block: Block) -> Option<(u64, Type)> {
-        let bytes = copy.bytes(block.at, block.bytes.min(48))?;
+        self.object_in(copy, block, copy.bytes(block.at, block.bytes.min(48))?)
+    }
+
+    /// The same, with the first bytes of the block.
+    pub fn object_in(&self, copy: &Copy, block: Block, bytes: &[u8]) -> Option<(u64, Type)> {
+        let word = |at: u64| Some(u64::from_le_bytes(bytes.get(at as usize..at as usize + 8)?.try_into().ok()?));
         [16, 0, 32].into_iter().find_map(|at: u64| {
-            let place = (at + TYPE) as usize;
-            let word = u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().ok()?);
-            let found = self.known(copy, word)?;
+            let found = self.known(copy, word(at + TYPE)?)?;
+            if is_address(copy, word(at)?) || found.collected && !is_link(copy, word(at.checked_sub(HEAD)?)?) {
+                return None;
+            }
             let wanted = if !found.collected {
                 0
             } else if found.before {
@@ -127,13 +151,37 @@ impl Types {
         let (bytes, flags) = (word(at, BASIC_SIZE)?, word(at, FLAGS)?);
         let name = text(copy, at)?;
         ((16..1 << 20).contains(&bytes)).then(|| Type {
-            weak: name.starts_with("weak"),
+            weak: is_weak(copy, at),
             name,
             collected: flags & COLLECTED != 0,
             before: flags & BEFORE != 0,
             bytes,
         })
     }
+}
+
+/// Whether a word is an address. A count of references is less, or, of an object that lives for ever, in no mapping.
+fn is_address(copy: &Copy, word: u64) -> bool {
+    word >= 1 << 16 && copy.mapping(word).is_some()
+}
+
+/// Whether a word can be the collector's link to the next object: none of an object that it does not look after. The lowest two bits are flags.
+fn is_link(copy: &Copy, word: u64) -> bool {
+    word == 0 || is_address(copy, word & !3)
+}
+
+/// Whether the objects of a type are weak references: it is such a type, or a class below one.
+fn is_weak(copy: &Copy, mut at: u64) -> bool {
+    for _ in 0..BASES {
+        if text(copy, at).is_some_and(|name| WEAK.contains(&name.as_str())) {
+            return true;
+        }
+        match at.checked_add(BASE).and_then(|base| copy.copied(base)) {
+            None | Some(0) => return false,
+            Some(base) => at = base,
+        }
+    }
+    false
 }
 
 /// The name of the type at an address.
