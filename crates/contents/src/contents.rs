@@ -26,10 +26,16 @@ pub struct Contents {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// If the kinds are of a sample of the pages: how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
     /// The kinds, the largest first.
     pub kinds: Vec<Row>,
     /// Texts that are there more than once.
     pub copies: Copies,
+    /// Those that cost most, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts: Option<Vec<Text>>,
     /// The holders, the largest first.
     pub holders: Vec<Holder>,
     /// The leaks. `None` if they cannot be told; then the reason is among the problems.
@@ -50,6 +56,18 @@ pub struct Row {
     pub blocks: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Of a sample: the truth is within so many bytes in 95 of 100 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<u64>,
+}
+
+/// The pages whose blocks were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// How many.
+    pub pages: u64,
+    /// Of how many.
+    pub of: u64,
 }
 
 /// Texts that are there more than once.
@@ -59,6 +77,19 @@ pub struct Copies {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
+}
+
+/// A text that is there more than once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// Its beginning.
+    pub text: String,
+    /// Blocks that have it.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes without one of them.
+    pub again: u64,
 }
 
 /// Who holds blocks.
@@ -109,6 +140,23 @@ pub struct Leaked {
     pub direct_bytes: u64,
     /// By kind and size, the largest first.
     pub rows: Vec<Lost>,
+    /// Where they were allocated, the largest first, if a trace of the process was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<Site>,
+    /// The addresses of the blocks, on their way to who has a trace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<u64>,
+}
+
+/// Leaked blocks that one call site has allocated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Its name; empty for blocks that the trace does not have.
+    pub name: String,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes that were asked for; of blocks that the trace does not have 0.
+    pub bytes: u64,
 }
 
 /// Leaked blocks of one kind and size.
@@ -120,6 +168,9 @@ pub struct Lost {
     pub each: u64,
     /// The address of the first one, for a debugger.
     pub first: u64,
+    /// The beginning of its text, if texts were asked for and it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Blocks.
     pub blocks: u64,
     /// Of them, those that no other leaked block leads to.

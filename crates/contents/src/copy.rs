@@ -7,7 +7,7 @@ use std::ops::Range;
 use allocanary_heap::{Fact, Mapping, Memory, PAGE, Pages, Thread};
 
 /// The most that is copied in one read.
-const PIECE: u64 = 4 << 20;
+pub const PIECE: u64 = 4 << 20;
 
 /// A stretch of addresses, and where its bytes are in the copy.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,10 @@ pub struct Copy<'a> {
     memory: &'a dyn Memory,
     runs: Vec<Run>,
     bytes: Vec<u8>,
+    /// How many of the bytes are in use.
+    used: usize,
+    /// Whether what was not copied is read when it is asked for.
+    is_part: bool,
     /// The run of the last read.
     last: Cell<usize>,
     /// Bytes that were to be copied and could not be.
@@ -34,11 +38,10 @@ pub struct Room(Vec<u8>);
 impl Room {
     /// Room for as many bytes as a memory has to be copied, and an eighth more: it may grow until then.
     pub fn for_all_of(memory: &dyn Memory) -> Room {
-        let bytes: u64 = wanted(memory).iter().map(|range| range.end - range.start).sum();
+        let bytes = bytes_of(memory);
         let mut room = vec![0_u8; (bytes + bytes / 8) as usize];
         // The kernel gives each page now, and not during the stop.
         room.iter_mut().step_by(PAGE as usize).for_each(|byte| *std::hint::black_box(byte) = 0);
-        room.clear();
         Room(room)
     }
 }
@@ -51,8 +54,18 @@ pub fn bytes_of(memory: &dyn Memory) -> u64 {
 impl<'a> Copy<'a> {
     /// Copies what can be written, and what was relocated when the program was loaded.
     pub fn of(memory: &'a dyn Memory, room: Room) -> Copy<'a> {
-        let mut copy = Copy { memory, runs: Vec::new(), bytes: room.0, last: Cell::new(0), missing: 0 };
-        for range in wanted(memory) {
+        Copy::of_ranges(memory, &wanted(memory), false, room)
+    }
+
+    /// Copies some ranges, in the order of their addresses. What else is asked for is read then.
+    pub fn of_part(memory: &'a dyn Memory, ranges: &[Range<u64>]) -> Copy<'a> {
+        Copy::of_ranges(memory, ranges, true, Room(Vec::new()))
+    }
+
+    fn of_ranges(memory: &'a dyn Memory, ranges: &[Range<u64>], is_part: bool, room: Room) -> Copy<'a> {
+        let mut copy =
+            Copy { memory, runs: Vec::new(), bytes: room.0, used: 0, is_part, last: Cell::new(0), missing: 0 };
+        for range in ranges {
             let mut at = range.start;
             while at < range.end {
                 let to = range.end.min(at + PIECE);
@@ -69,18 +82,20 @@ impl<'a> Copy<'a> {
     }
 
     /// The room of its bytes, for the next copy.
-    pub fn into_room(mut self) -> Room {
-        self.bytes.clear();
+    pub fn into_room(self) -> Room {
         Room(self.bytes)
     }
 
     fn add(&mut self, from: u64, to: u64) -> bool {
-        let place = self.bytes.len();
-        self.bytes.resize(place + (to - from) as usize, 0);
-        if !self.memory.read(from, &mut self.bytes[place..]) {
-            self.bytes.truncate(place);
+        let place = self.used;
+        let end = place + (to - from) as usize;
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        if !self.memory.read(from, &mut self.bytes[place..end]) {
             return false;
         }
+        self.used = end;
         match self.runs.last_mut() {
             Some(last) if last.to == from => last.to = to,
             _ => self.runs.push(Run { from, to, place }),
@@ -111,9 +126,10 @@ impl<'a> Copy<'a> {
         self.run(at).map_or(end, |run| run.from.max(at).min(end))
     }
 
-    /// The word at an address in the copy.
+    /// The word at an address in the copy; of a part of the memory it is read if it was not copied.
     pub fn copied(&self, at: u64) -> Option<u64> {
-        self.bytes(at, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+        let copied = self.bytes(at, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        copied.or_else(|| self.is_part.then(|| self.word(at))?)
     }
 
     /// Visits the eight bytes from each address of a range on, where they were copied: compiled code has addresses at any place.

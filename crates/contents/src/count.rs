@@ -6,17 +6,21 @@ use std::hash::Hash;
 
 use allocanary_heap::Memory;
 
-use crate::contents::{Copies, Holder, Inside, Leaked, Lost, Row};
+use crate::contents::{Holder, Inside, Leaked, Lost, Row};
 use crate::holders::{Holders, Key};
-use crate::kinds::{Heap, Kinds, content};
+use crate::kinds::{Heap, Kinds};
 use crate::leaks::Leak;
 use crate::modules::Open;
 use crate::paths::Paths;
 use crate::python::Variable;
+use crate::take::Wanted;
+use crate::texts;
 use crate::threads::Thread;
 
 /// The rows of each table. What is beyond is one row.
 const ROWS: usize = 200;
+/// The leaked blocks whose addresses are told.
+const ADDRESSES: usize = 1 << 20;
 /// The holders with a tree, its smallest part, and its lines.
 const TREES: usize = 30;
 const PART: u64 = 50;
@@ -38,62 +42,53 @@ fn sums<K: Hash + Eq + Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(
 /// The kinds.
 pub fn kinds(heap: &Heap, kinds: &Kinds) -> Vec<Row> {
     let sums = sums(heap.blocks.iter().map(|(index, block)| (kinds.number(index), block.bytes)));
-    let row = |(number, blocks, bytes): &(u32, u64, u64)| {
-        let kind = kinds.kind(*number);
-        Row { kind: kind.name.clone(), likely: kind.likely, blocks: *blocks, bytes: *bytes }
+    let row = |(number, blocks, bytes): (u32, u64, u64)| {
+        let kind = kinds.kind(number);
+        Row { kind: kind.name.clone(), likely: kind.likely, blocks, bytes, within: None }
     };
-    let mut rows: Vec<Row> = sums.iter().take(ROWS).map(row).collect();
-    if sums.len() > ROWS {
-        let rest = &sums[ROWS..];
-        let (blocks, bytes) = rest.iter().fold((0, 0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
-        rows.push(Row { kind: format!("of {} other kinds", rest.len()), likely: false, blocks, bytes });
+    first(sums.into_iter().map(row).collect())
+}
+
+/// The first rows, and one for all others.
+pub fn first(mut rows: Vec<Row>) -> Vec<Row> {
+    if rows.len() > ROWS {
+        let rest = rows.split_off(ROWS);
+        let (blocks, bytes) = rest.iter().fold((0, 0), |sum, one| (sum.0 + one.blocks, sum.1 + one.bytes));
+        rows.push(Row { kind: format!("of {} other kinds", rest.len()), blocks, bytes, ..Row::default() });
     }
     rows
 }
 
-/// Texts that are there more than once.
-pub fn copies(heap: &Heap) -> Copies {
-    let mut all: Vec<(u64, u64)> = Vec::new();
-    for (index, block) in heap.blocks.iter() {
-        if let Some(text) = content::text(heap.words(index).0) {
-            let mut hash = text.len() as u64;
-            text.iter()
-                .for_each(|byte| hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            all.push((hash, block.bytes));
-        }
-    }
-    all.sort_unstable();
-    let again = all.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-    let (blocks, bytes) = again.fold((0, 0), |sum, pair| (sum.0 + 1, sum.1 + pair[1].1));
-    Copies { blocks, bytes }
-}
-
 /// The leaks.
-pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak]) -> Leaked {
+pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], wanted: &Wanted) -> Leaked {
     let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;
     let direct = || leaks.iter().filter(|leak| leak.direct);
     let key = |leak: &Leak| (kinds.number(leak.block), bytes(leak));
     let of_direct: HashMap<(u32, u64), u64> =
         sums(direct().map(|leak| (key(leak), 0))).into_iter().map(|(key, blocks, _)| (key, blocks)).collect();
     let sums = sums(leaks.iter().map(|leak| (key(leak), bytes(leak))));
-    let mut first: HashMap<(u32, u64), u64> = HashMap::new();
+    let mut first: HashMap<(u32, u64), u32> = HashMap::new();
     for leak in leaks {
-        first.entry(key(leak)).or_insert(heap.blocks.get(leak.block).at);
+        first.entry(key(leak)).or_insert(leak.block);
     }
     let row = |(key, blocks, bytes): &((u32, u64), u64, u64)| Lost {
         kind: kinds.kind(key.0).name.clone(),
         each: key.1,
-        first: first.get(key).copied().unwrap_or(0),
+        first: first.get(key).map_or(0, |block| heap.blocks.get(*block).at),
+        text: first.get(key).filter(|_| wanted.texts).and_then(|block| texts::shown(heap, kinds, *block)),
         blocks: *blocks,
         direct: of_direct.get(key).copied().unwrap_or(0),
         bytes: *bytes,
     };
+    let addresses = leaks.iter().map(|leak| heap.blocks.get(leak.block).at);
     Leaked {
         blocks: leaks.len() as u64,
         bytes: leaks.iter().map(bytes).sum(),
         direct_blocks: direct().count() as u64,
         direct_bytes: direct().map(bytes).sum(),
         rows: sums.iter().take(ROWS).map(row).collect(),
+        addresses: addresses.take(if wanted.addresses { ADDRESSES } else { 0 }).collect(),
+        ..Leaked::default()
     }
 }
 

@@ -91,7 +91,7 @@ pub fn globals(at: u64) -> Vec<Root> {
 pub fn kinds(made: &Made, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
     let (modules, roots) = (Modules::default(), globals(at));
-    let heap = Heap { copy: &copy, blocks, modules: &modules, roots: &roots, open: &|_| None };
+    let heap = Heap { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };
     let kinds = Kinds::of(&heap, None);
     blocks.iter().map(|(index, _)| kinds.kind(kinds.number(index)).name.clone()).collect()
 }

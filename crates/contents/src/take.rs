@@ -11,6 +11,7 @@ use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
 use crate::leaks::{self, Candidate};
 use crate::reading::Reading;
+use crate::sample;
 use crate::threads;
 
 /// What is looked for.
@@ -18,10 +19,14 @@ use crate::threads;
 pub struct Wanted {
     /// Whether the process is stopped.
     pub how: How,
-    /// The most bytes that are copied.
+    /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
     pub limit: u64,
     /// Whether to tell who holds the blocks.
     pub holders: bool,
+    /// Whether to tell what texts say.
+    pub texts: bool,
+    /// Whether to tell the addresses of leaked blocks.
+    pub addresses: bool,
 }
 
 /// The most readings. In a process whose blocks move fast, each one leaves a hundredth of what is false in the one before.
@@ -34,10 +39,17 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
     let open = |mapping: &Mapping| file_of(pid, mapping).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
     let mut room: Option<Room> = None;
-    let mut doubtful = 0;
-    for number in 1.. {
+    // Why the readings so far that do not count were doubtful.
+    let mut doubtful: Vec<Vec<String>> = Vec::new();
+    let mut number = 0;
+    loop {
         let live = Live::open_until(pid, until)?;
-        check(&live, wanted.limit, &format!("process {pid}"))?;
+        let bytes = bytes_of(&live);
+        if bytes > wanted.limit {
+            let mut contents = sample::contents(&live, &threads::of(&live, pid, false), bytes, wanted.limit, &open);
+            (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
+            return Ok(contents);
+        }
         let space = room.take().unwrap_or_else(|| Room::for_all_of(&live));
         let (live, threads, copy, stopped) = match wanted.how {
             How::Running => (live, None, None, None),
@@ -52,7 +64,7 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         let threads = threads.unwrap_or_else(|| threads::of(&live, pid, false));
         let runs = threads.iter().any(|thread| thread.stack.is_none());
         let copied = Copy::of(&live, space);
-        let stopped = stopped.and(copy).map(|(begun, frozen)| {
+        let stopped = stopped.and(copy).map(|(begun, frozen): (Instant, Frozen)| {
             drop(frozen);
             begun.elapsed().as_micros() as u64
         });
@@ -60,23 +72,27 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
             return Err(Trouble::Changed(pid));
         }
         let reading = Reading::of(&copied, threads, &open);
-        if reading.is_doubtful() && stopped.is_none() && doubtful < DOUBTFUL {
-            doubtful += 1;
+        // What is the same in two readings does not come from a heap that moves, and would be in a third one as well.
+        let doubts = reading.doubts();
+        let again = stopped.is_none() && !live.is_late() && doubtful.len() < DOUBTFUL && !doubtful.contains(doubts);
+        if !doubts.is_empty() && again {
+            doubtful.push(doubts.clone());
             drop(reading);
             room = Some(copied.into_room());
             continue;
         }
+        number += 1;
         let mut reach = reading.reach();
         let before = earlier.as_ref().map(Vec::len);
         if let Some(earlier) = &earlier {
-            leaks::agree(&copied, &reading.blocks, &mut reach, earlier, &reading.links);
+            leaks::agree(&copied, reading.blocks(), &mut reach, earlier, &reading.links);
         }
-        let found = leaks::candidates(&copied, &reading.blocks, &reach);
+        let found = leaks::candidates(&copied, reading.blocks(), &reach);
         let agreed = stopped.is_some() || found.is_empty() || before == Some(found.len());
         if agreed || number == READINGS || live.is_late() {
-            let mut contents = reading.contents(&reach, wanted.holders, &open);
-            contents.taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-            (contents.process, contents.stopped, contents.readings) = (subject, stopped, number);
+            let mut contents = reading.contents(&reach, wanted, &open);
+            (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), number);
+            contents.stopped = stopped;
             if !agreed {
                 contents.problems.push(format!("the heap moves: {number} readings do not agree on what is leaked; --freeze stops the process for one"));
             }
@@ -89,48 +105,46 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         drop(reading);
         room = Some(copied.into_room());
     }
-    unreachable!("the last reading returns")
 }
 
 /// The time between two readings of a process whose threads run: one that waits for a processor has the same block in a register meanwhile.
 const APART: Duration = Duration::from_millis(20);
 
-/// The readings that are made again because the heap changed under the walk.
-const DOUBTFUL: u32 = 3;
+/// The readings that do not count because the heap changed under the walk. Of the pages of mimalloc, whose lists of free blocks are read while
+/// they change, one reading in three is good.
+const DOUBTFUL: usize = 16;
 
 /// Reads a core file. It does not move: one reading tells what is leaked.
 pub fn take_core(path: &Path, wanted: &Wanted, time: Duration) -> Result<Contents, Trouble> {
     let until = Instant::now().checked_add(time);
     let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
-    check(&core, wanted.limit, &path.display().to_string())?;
     let open = |mapping: &Mapping| core.file(mapping);
-    let copied = Copy::of(&core, Room::for_all_of(&core));
-    let mut reading = Reading::of(&copied, threads::of_core(&core), &open);
-    if core.missing > 0 {
-        reading.doubt(format!("the core is truncated: {} bytes of it are missing", core.missing));
-    }
-    let reach = reading.reach();
-    let mut contents = reading.contents(&reach, wanted.holders, &open);
+    let (threads, bytes) = (threads::of_core(&core), bytes_of(&core));
+    let mut contents = if bytes > wanted.limit {
+        sample::contents(&core, &threads, bytes, wanted.limit, &open)
+    } else {
+        let copied = Copy::of(&core, Room::for_all_of(&core));
+        let mut reading = Reading::of(&copied, threads, &open);
+        if core.missing > 0 {
+            reading.doubt(format!("the core is truncated: {} bytes of it are missing", core.missing));
+        }
+        let reach = reading.reach();
+        reading.contents(&reach, wanted, &open)
+    };
     let written = std::fs::metadata(path).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
-    contents.taken = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-    contents.readings = 1;
-    contents.process = Subject {
+    let subject = Subject {
         pid: core.pid,
         name: core.name.clone(),
         executable: core.executable.clone(),
-        started: contents.taken / 1000,
+        started: millis(written) / 1000,
         threads: core.threads().len() as u64,
         ..Subject::default()
     };
+    (contents.process, contents.taken, contents.readings) = (subject, millis(written), 1);
     Ok(contents)
 }
 
-/// Refuses what is larger than the limit.
-fn check(memory: &dyn Memory, limit: u64, whose: &str) -> Result<(), Trouble> {
-    match bytes_of(memory) {
-        bytes if bytes > limit => Err(Trouble::Told(format!(
-            "{whose}: {bytes} bytes would have to be copied, and the limit is {limit}: --limit allows more"
-        ))),
-        _ => Ok(()),
-    }
+/// Milliseconds since 1970.
+fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

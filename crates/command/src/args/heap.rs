@@ -33,11 +33,18 @@ pub struct HeapFlags {
     pub exact_shares: bool,
     /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
     /// [default: the parts].
-    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "to", "short", "exact_shares"])]
+    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "short", "exact_shares"])]
     pub contents: bool,
-    /// Memory of the process that --contents may copy: a process that has more is refused [default: 2GiB].
+    /// Memory of the process that --contents may copy. Of a process that has more, the kinds are told by a sample, and leaks and holders not
+    /// [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]
     pub limit: Option<String>,
+    /// With --contents: also show texts that are there more than once, and those of leaked blocks. They may be secrets [default: off].
+    #[arg(long, requires = "contents")]
+    pub texts: bool,
+    /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stacks all` writes [default: none].
+    #[arg(long, value_name = "FILE", requires = "contents", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
     /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,

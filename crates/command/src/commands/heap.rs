@@ -4,6 +4,7 @@
 mod contents;
 mod many;
 mod saved;
+mod sites;
 
 use std::path::Path;
 use std::process::ExitCode;

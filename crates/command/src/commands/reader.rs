@@ -25,7 +25,7 @@ enum Asked {
     /// What to do about its memory.
     Remedies { reading: Box<Reading> },
     /// What its heap contains.
-    Contents { of: Of, stopped: bool, limit: u64, time: Duration },
+    Contents { of: Of, wanted: Asking, time: Duration },
 }
 
 /// Whose contents.
@@ -35,6 +35,19 @@ pub enum Of {
     Process(u32),
     /// A core file.
     Core(PathBuf),
+}
+
+/// What of them.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Asking {
+    /// Whether the process is stopped.
+    pub stopped: bool,
+    /// The most bytes that are copied.
+    pub limit: u64,
+    /// Whether texts are told.
+    pub texts: bool,
+    /// Whether the addresses of leaked blocks are told.
+    pub addresses: bool,
 }
 
 /// The form of a diagnosis.
@@ -64,9 +77,9 @@ fn answer(text: &str) -> String {
             let process = Process::look_at(reading.process.pid).ok();
             serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
         }
-        Ok(Asked::Contents { of, stopped, limit, time }) => {
+        Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
-            let wanted = Wanted { how, limit, holders: true };
+            let wanted = Wanted { how, limit, holders: true, texts, addresses };
             let found = match of {
                 Of::Process(pid) => allocanary_contents::take(pid, &wanted, time),
                 Of::Core(path) => allocanary_contents::take_core(&path, &wanted, time),
@@ -97,8 +110,8 @@ pub fn diagnosis(
 }
 
 /// What the heap of a process contains.
-pub fn contents(reader: &mut Reader, of: Of, stopped: bool, limit: u64, time: Duration) -> Result<Contents, String> {
-    let text = ask(reader, &Asked::Contents { of, stopped, limit, time }, time)?;
+pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> Result<Contents, String> {
+    let text = ask(reader, &Asked::Contents { of, wanted, time }, time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

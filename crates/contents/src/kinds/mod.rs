@@ -8,6 +8,7 @@
 
 pub mod content;
 mod cpp;
+mod heap;
 mod nodes;
 mod owners;
 mod python;
@@ -17,13 +18,8 @@ mod tests;
 
 use std::collections::HashMap;
 
-use allocanary_heap::Memory;
-
-use crate::blocks::Blocks;
-use crate::copy::Copy;
-use crate::modules::{Modules, Open};
 use crate::python::Types;
-use crate::roots::Root;
+pub use heap::{Heap, Words};
 
 /// A kind of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,60 +44,14 @@ const NONE: u32 = 0;
 /// The kinds of more names than these are one: a hostile program could have a type for each block.
 const MOST: usize = 50_000;
 
-/// What kinds are found in.
-pub struct Heap<'a> {
-    /// The copy.
-    pub copy: &'a Copy<'a>,
-    /// The blocks.
-    pub blocks: &'a Blocks,
-    /// The program and its libraries.
-    pub modules: &'a Modules,
-    /// The roots.
-    pub roots: &'a [Root],
-    /// Opens the file of a mapping.
-    pub open: &'a Open<'a>,
-}
-
-impl Heap<'_> {
-    /// The words of a block.
-    pub fn words(&self, block: u32) -> Words<'_> {
-        let one = self.blocks.get(block);
-        Words(self.copy.bytes(one.at, one.bytes).unwrap_or_default())
-    }
-
-    /// The word at an address, if it was copied.
-    pub fn word(&self, at: u64) -> Option<u64> {
-        self.copy.copied(at)
-    }
-
-    /// A word of what cannot be written, such as a table of functions.
-    pub fn constant(&self, at: u64) -> Option<u64> {
-        self.copy.word(at)
-    }
-}
-
-/// Words in a row.
-#[derive(Clone, Copy)]
-pub struct Words<'a>(pub &'a [u8]);
-
-impl Words<'_> {
-    /// One of them.
-    #[inline]
-    pub fn get(&self, index: usize) -> Option<u64> {
-        let bytes = self.0.get(8 * index..8 * index + 8)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len() / 8
-    }
-}
-
 impl Kinds {
     /// The kind of each block.
     pub fn of(heap: &Heap, types: Option<&Types>) -> Kinds {
         let mut kinds = Kinds { all: vec![Kind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
+        if let Some(sample) = heap.sample {
+            let other = kinds.named("not looked at", false);
+            heap.blocks.iter().filter(|(_, block)| !sample.has(block)).for_each(|(index, _)| kinds.set(index, other));
+        }
         if let Some(types) = types {
             python::mark(heap, types, &mut kinds);
         }

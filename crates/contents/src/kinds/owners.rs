@@ -18,20 +18,9 @@ use super::{Heap, Kinds, Words};
 pub fn mark(heap: &Heap, kinds: &mut Kinds) {
     let mut owners = Owners { heap, kinds, visited: 0 };
     for root in heap.roots {
-        let mut at = root.from.next_multiple_of(8);
-        while at < root.to {
-            match heap.copy.bytes(at, root.to - at) {
-                Some(bytes) => {
-                    owners.words(Words(bytes));
-                    at += bytes.len().next_multiple_of(8) as u64;
-                }
-                None => at = heap.copy.next(at, root.to),
-            }
-        }
+        heap.each_piece(root.from, root.to, |bytes| owners.words(Words(bytes)));
     }
-    for (index, _) in heap.blocks.iter() {
-        owners.words(heap.words(index));
-    }
+    heap.each_block(|_, _, bytes| owners.words(Words(bytes)));
 }
 
 struct Owners<'a, 'b> {
@@ -63,6 +52,10 @@ impl Owners<'_, '_> {
                 continue;
             }
             if self.kinds.has(block) {
+                // Of a sample the chunks may be looked at, and the map not.
+                if self.heap.sample.is_some() {
+                    self.deque(words, at, block);
+                }
                 continue;
             }
             if self.is_string(word, whole.bytes, next) {
@@ -75,6 +68,11 @@ impl Owners<'_, '_> {
                 self.deque(words, at, block);
             }
         }
+    }
+
+    /// Whether more was followed than an honest process has.
+    fn is_tired(&self) -> bool {
+        self.visited >= 4 * self.heap.blocks.len() as u64
     }
 
     fn set(&mut self, block: u32, name: &str) {
@@ -112,9 +110,10 @@ impl Owners<'_, '_> {
             return;
         }
         let first_of = |node: u64| self.heap.word(node);
-        if first_of(from) != Some(word(3)) || first_of(to) != Some(word(7)) {
+        if first_of(from) != Some(word(3)) || first_of(to) != Some(word(7)) || self.is_tired() {
             return;
         }
+        self.visited += (to - from) / 8;
         self.set(map, "std::deque map");
         let kind = self.kinds.named("std::deque chunk", false);
         for node in (from..=to).step_by(8) {
@@ -140,7 +139,7 @@ impl Owners<'_, '_> {
         let mut chain = Vec::new();
         let mut node = first;
         // All chains together are no longer than there are blocks, unless they lie.
-        while node != 0 && (chain.len() as u64) < nodes && self.visited < 4 * blocks.len() as u64 {
+        while node != 0 && (chain.len() as u64) < nodes && !self.is_tired() {
             self.visited += 1;
             let Some(block) = blocks.at(node) else { return };
             chain.push(block);

@@ -1,6 +1,6 @@
 //! Objects of CPython, and what only they have. In: the types. Out: kinds.
 
-use super::{Heap, Kinds};
+use super::{Heap, Kinds, Words};
 use crate::python::Types;
 
 /// Where a dict has its keys and its values, and a list its items.
@@ -12,8 +12,8 @@ const ITEMS: u64 = 24;
 pub fn mark(heap: &Heap, types: &Types, kinds: &mut Kinds) {
     let [keys, values, items] =
         ["py dict keys", "py dict values", "py list items"].map(|name| kinds.named(name, false));
-    for (index, block) in heap.blocks.iter() {
-        let Some((at, of)) = types.object(heap.copy, block) else { continue };
+    heap.each_block(|index, block, bytes| {
+        let Some((at, of)) = types.object_in(heap.copy, block, bytes) else { return };
         let kind = kinds.named(&format!("py {}", of.name), false);
         kinds.set(index, kind);
         let fields: &[(u64, u32)] = match of.name.as_str() {
@@ -22,10 +22,10 @@ pub fn mark(heap: &Heap, types: &Types, kinds: &mut Kinds) {
             _ => &[],
         };
         for (field, kind) in fields {
-            let owned = heap.word(block.at + at + field).and_then(|word| heap.blocks.at(word));
+            let owned = Words(bytes).get(((at + field) / 8) as usize).and_then(|word| heap.blocks.at(word));
             if let Some(owned) = owned.filter(|owned| types.object(heap.copy, heap.blocks.get(*owned)).is_none()) {
                 kinds.set(owned, *kind);
             }
         }
-    }
+    });
 }

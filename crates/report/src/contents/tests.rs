@@ -1,11 +1,11 @@
 use super::*;
-use allocanary_contents::{Inside, Lost};
+use allocanary_contents::{Inside, Lost, Sampled, Site};
 use allocanary_heap::Subject;
 
 const LOOK: Look = Look { color: false, width: 80 };
 
 fn contents(leaked: u64) -> Contents {
-    let row = |kind: &str, blocks: u64, bytes: u64| Row { kind: kind.into(), likely: false, blocks, bytes };
+    let row = |kind: &str, blocks: u64, bytes: u64| Row { kind: kind.into(), blocks, bytes, ..Row::default() };
     let lost = Lost {
         kind: "app::Peer".into(),
         each: 72,
@@ -13,6 +13,7 @@ fn contents(leaked: u64) -> Contents {
         blocks: leaked,
         direct: leaked / 2,
         bytes: 72 * leaked,
+        ..Lost::default()
     };
     let inside =
         Inside { depth: 0, offset: 16, kind: "app::Circle".into(), blocks: 20_000, bytes: 800_000, with_all: 900_000 };
@@ -41,6 +42,7 @@ fn contents(leaked: u64) -> Contents {
             direct_blocks: leaked / 2,
             direct_bytes: 36 * leaked,
             rows: vec![lost],
+            ..Leaked::default()
         }),
         ..Contents::default()
     }
@@ -71,7 +73,7 @@ fn a_difference_names_what_grew() {
     let (before, mut after) = (contents(6000), contents(7000));
     after.taken = 600_000;
     after.bytes += 72_000;
-    after.kinds.push(Row { kind: "app::Peer".into(), likely: false, blocks: 1000, bytes: 72_000 });
+    after.kinds.push(Row { kind: "app::Peer".into(), blocks: 1000, bytes: 72_000, ..Row::default() });
     let lines = difference(&before, &after, &LOOK);
     let text = lines.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
@@ -92,4 +94,50 @@ fn a_holder_that_has_little_of_what_grew_is_no_answer() {
     assert!(!with(120).contains("The holder that grew most"), "{}", with(120));
     assert!(with(120).contains("`g_cache` in server"), "its row is there");
     assert!(with(7200).contains("The holder that grew most: `g_cache` in server"), "{}", with(7200));
+}
+
+#[test]
+fn kinds_of_a_sample_tell_how_far_off_they_can_be() {
+    let mut found = Contents { leaked: None, holders: Vec::new(), ..contents(0) };
+    assert!(!text(&found, &LOOK).contains("within"));
+    found.sampled = Some(Sampled { pages: 512, of: 25_600 });
+    found.kinds[0].within = Some(20_480);
+    let text = text(&found, &LOOK);
+    assert!(text.contains("± 20.0 KiB"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("512 of 25,600 pages") && words.contains("The process ran on."), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn call_sites_and_texts_are_shown_where_they_are_known() {
+    let mut found = contents(6000);
+    let leaked = found.leaked.as_mut().unwrap();
+    leaked.rows[0].text = Some("a\u{1b}[31m \"b\"".into());
+    let site = |name: &str, blocks: u64| Site { name: name.into(), blocks, bytes: 70 * blocks };
+    leaked.sites = vec![site("app::connect", 5990), Site { bytes: 0, ..site("", 10) }];
+    found.texts = Some(vec![Text { text: "Content-Type\n".into(), blocks: 3, bytes: 96, again: 64 }]);
+    let text = text(&found, &LOOK);
+    for wanted in ["app::connect", "not in the trace", "Content-Type\\n", "64 B", r#"app::Peer: "a\u{1b}[31m \"b\"""#] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn the_page_has_a_map_in_which_all_holders_are() {
+    let mut found = contents(6000);
+    found.holders.extend((0..30).map(|at| Holder {
+        name: format!("<g_{at}>"),
+        bytes: 1000,
+        blocks: 1,
+        ..Holder::default()
+    }));
+    let page = page(&found);
+    assert!(
+        page.contains("<title>app::Circle: 781 KiB in 20,000 blocks, held by `g_cache` in server</title>"),
+        "{page}"
+    );
+    assert!(page.contains("&lt;g_3&gt;") && !page.contains("<g_3>"), "{page}");
+    assert!(page.contains("20 more holders") && page.contains("What is leaked"), "{page}");
 }

@@ -15,9 +15,9 @@ use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
 use allocanary_report::contents as reports;
 
-use super::{memory, time};
+use super::{memory, sites, time};
 use crate::args::HeapFlags;
-use crate::commands::reader::{self, Of};
+use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
 
 /// What may be copied of a process unless --limit says another.
@@ -50,9 +50,14 @@ fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
         Some(_) => memory(flags)?,
         None => MEMORY + TIMES * bytes.min(limit),
     };
+    let trace = flags.trace.as_deref().map(sites::open).transpose()?;
+    let wanted = Asking { stopped: flags.freeze, limit, texts: flags.texts, addresses: trace.is_some() };
     let mut child = Reader::new(allowed);
-    let found = reader::contents(&mut child, of, flags.freeze, limit, time(flags)?);
-    let found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
+    let found = reader::contents(&mut child, of, wanted, time(flags)?);
+    let mut found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
+    if let Some(trace) = &trace {
+        sites::add(&mut found, trace)?;
+    }
     if let Some(file) = &flags.save {
         let line = line(&found)?;
         private::replace(file, line.as_bytes())
@@ -74,6 +79,11 @@ fn line(found: &Contents) -> Result<String> {
 
 /// Prints contents. The exit code tells whether leaks could be told.
 pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
+    if let Some(file) = &flags.html {
+        let page = reports::page(found);
+        private::replace(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))?;
+        terminal::tell(format_args!("page: {}", file.display()));
+    }
     let text = if flags.json { line(found)? } else { reports::text(found, &terminal::look()) };
     terminal::print(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(found.leaked.is_none())))

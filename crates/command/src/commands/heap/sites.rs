@@ -1,0 +1,67 @@
+//! Where leaked blocks were allocated. In: contents with the addresses of the leaked blocks, and a trace of the same process. Out: the call
+//! sites, in the contents.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use allocanary_contents::{Contents, Site};
+use allocanary_error::{Error, Result};
+use allocanary_heap::Subject;
+use allocanary_trace::reader::Trace;
+use allocanary_who::{By, Folding, Moment, Names, Wanted, sites};
+
+/// Opens a trace with stacks.
+pub fn open(file: &Path) -> Result<Trace> {
+    let trace = Trace::open(file)?;
+    if trace.header.stacks == 0 {
+        return Err(Error::Input(format!(
+            "heap: --trace {}: this trace has no stacks: record with `allocanary record --stacks all`",
+            file.display()
+        )));
+    }
+    Ok(trace)
+}
+
+/// Puts the call sites of the leaked blocks into contents, and takes their addresses out.
+pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
+    is_of(trace, &contents.process)?;
+    let Some(leaked) = &mut contents.leaked else { return Ok(()) };
+    let lost: HashSet<u64> = std::mem::take(&mut leaked.addresses).into_iter().collect();
+    let end = Wanted::At(u64::MAX);
+    let moment = Moment::of(Some(end), &trace.header.marks, &[])?.expect("a time is a moment");
+    let (mut taken, ..) = sites::take(trace, moment, false)?;
+    taken.blocks.retain(|block| lost.contains(&block.address));
+    let stacks = trace.stacks()?;
+    let mut names = Names::of(&stacks).with_map_of(trace.path());
+    let blocks = taken.blocks.len() as u64;
+    let found = sites::find(&trace.header.program, &taken, None, &mut names, By::Function, &Folding::default());
+    let of_sites = found.sites.into_iter().filter(|site| site.blocks > 0);
+    leaked.sites = of_sites.map(|site| Site { name: site.name, blocks: site.blocks, bytes: site.live }).collect();
+    leaked.sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then(one.name.cmp(&other.name)));
+    if let Some(others) = leaked.blocks.checked_sub(blocks).filter(|others| *others > 0) {
+        leaked.sites.push(Site { name: String::new(), blocks: others, bytes: 0 });
+    }
+    contents.problems.extend(found.one_in.map(|one_in| {
+        format!("One allocation in {one_in:.0} has a stack in the trace: the blocks of call sites are an estimate.")
+    }));
+    Ok(())
+}
+
+/// Refuses a trace of another process: addresses of its blocks would be taken for those of this one.
+fn is_of(trace: &Trace, process: &Subject) -> Result<()> {
+    let header = &trace.header;
+    let executable = process.executable.strip_suffix(" (deleted)").unwrap_or(&process.executable);
+    let wanted =
+        format!("process {}, {executable}, that runs since {} (seconds since 1970)", process.pid, process.started);
+    let begun = header.start_wall / 1_000_000_000;
+    // The time of boot is rounded.
+    if header.pid == process.pid && header.program == executable && begun + 2 >= process.started {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "heap: --trace {}: wanted a trace of {wanted}; found one of process {}, {}, from {begun} on",
+        trace.path().display(),
+        header.pid,
+        header.program
+    )))
+}

@@ -1,0 +1,91 @@
+//! What a walk finds, before anything is looked into. In: a copy, whole or a part. Out: the program and its libraries, the live blocks of all
+//! allocators, the roots, and what is not known.
+
+use allocanary_heap::{Memory, Parts, Walk, walk_all};
+
+use crate::blocks::Blocks;
+use crate::contents::{Contents, SCHEMA};
+use crate::copy::Copy;
+use crate::kinds::Heap;
+use crate::modules::{Modules, Open};
+use crate::python::{self, Types};
+use crate::roots::{self, Root};
+use crate::sample::Sample;
+use crate::threads::Thread;
+
+/// What was found.
+pub struct Found {
+    /// The program and its libraries.
+    pub modules: Modules,
+    /// The types of CPython, if there is one.
+    pub types: Option<Types>,
+    walks: Vec<Walk>,
+    /// The live blocks.
+    pub blocks: Blocks,
+    /// The roots, without those that are a word.
+    pub roots: Vec<Root>,
+    /// What is not known, a sentence each.
+    pub problems: Vec<String>,
+    /// Why leaks cannot be told.
+    pub doubts: Vec<String>,
+}
+
+impl Found {
+    /// Walks the heaps, and finds the roots.
+    pub fn of(copy: &Copy, threads: &[Thread], open: &Open) -> Found {
+        let (mut walks, mut problems, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
+        for walk in walk_all(copy) {
+            match walk {
+                Ok(walk) => {
+                    let parts = walk.layout.parts(copy.pages(), walk.arenas.len() as u32);
+                    if let Err(reason) = walk.trust(parts.iter().map(Parts::sum).sum()) {
+                        doubts.push(format!("{} {}: {reason}", walk.allocator, walk.version));
+                    }
+                    walks.push(walk);
+                }
+                Err(unknown) => problems.push(format!("{unknown}; its blocks are not counted, and count as holders")),
+            }
+        }
+        if walks.is_empty() {
+            doubts.push(
+                "no heap was found whose blocks are known here: those of glibc, jemalloc and mimalloc are".into(),
+            );
+        }
+        let modules = Modules::of(copy, open);
+        let types = Types::find(copy, &modules).unwrap_or_else(|name| {
+            problems.push(format!("{name}: objects of this release are not known here: wanted CPython 3.8 to 3.13; what it leads to counts as held"));
+            None
+        });
+        let mut taken = roots::taken(copy, &walks);
+        let pools = types.as_ref().map(|_| python::pools(copy, &taken)).unwrap_or_default();
+        taken.extend(pools.ranges);
+        let roots = roots::of(copy, threads, &modules, &roots::merged(taken));
+        let blocks = Blocks::of(&mut walks, pools.blocks);
+        Found { modules, types, walks, blocks, roots, problems, doubts }
+    }
+
+    /// What kinds are found in.
+    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a Sample>, open: &'a Open) -> Heap<'a> {
+        Heap { copy, blocks: &self.blocks, sample, modules: &self.modules, roots: &self.roots, open }
+    }
+
+    /// How many blocks there are, and whose.
+    pub fn contents(&self) -> Contents {
+        let release = |walk: &Walk| format!("{} {}", walk.allocator, walk.version);
+        let mut allocators: Vec<String> = self.walks.iter().map(release).collect();
+        allocators.extend(self.types.as_ref().map(|_| "CPython's pools".to_string()));
+        Contents {
+            contents: SCHEMA,
+            allocators,
+            blocks: self.blocks.len() as u64,
+            bytes: self.blocks.iter().map(|(_, block)| block.bytes).sum(),
+            ..Contents::default()
+        }
+    }
+
+    /// All that is not known.
+    pub fn take_problems(&mut self) -> Vec<String> {
+        let doubts = self.doubts.drain(..).map(|doubt| format!("leaks are not told: {doubt}"));
+        self.problems.drain(..).chain(doubts).collect()
+    }
+}
