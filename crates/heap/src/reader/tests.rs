@@ -63,8 +63,10 @@ fn requests_and_answers_survive_their_lines() {
     };
     let core = Request { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
     let other = Request { of: Of::Other("a\nb".into()), ..process(0, true) };
-    let own = std::process::id();
-    let answers = served(&[process(own, true), process(0x3fff_ffff, true), core, other, process(own, false)]);
+    // A process that waits: the heap of this one changes under the walk while other tests run, and then has no map.
+    let waits = child("read line");
+    let pid = waits.pid();
+    let answers = served(&[process(pid, true), process(0x3fff_ffff, true), core, other, process(pid, false)]);
     let [
         Answer::Reading(whole),
         Answer::Trouble(gone),
@@ -75,7 +77,7 @@ fn requests_and_answers_survive_their_lines() {
     else {
         panic!("{answers:?}")
     };
-    assert_eq!((whole.process.pid, gone, other.as_str()), (own, &Told::Gone(0x3fff_ffff), "a\nb?"));
+    assert_eq!((whole.process.pid, gone, other.as_str()), (pid, &Told::Gone(0x3fff_ffff), "a\nb?"));
     assert!(matches!(core, Told::Text(text) if text.contains("/nowhere\n/core: No such file")), "{core:?}");
     assert!(whole.heaps.iter().any(|heap| !heap.map.is_empty()) && small.heaps.iter().all(|heap| heap.map.is_empty()));
 }
