@@ -72,10 +72,10 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
             return Err(Trouble::Changed(pid));
         }
         let reading = Reading::of(&copied, threads, &open);
-        // What is the same in two readings does not come from a heap that moves, and would be in a third one as well.
+        // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
         let doubts = reading.doubts();
-        let again = stopped.is_none() && !live.is_late() && doubtful.len() < DOUBTFUL && !doubtful.contains(doubts);
-        if !doubts.is_empty() && again {
+        let moves = stopped.is_none() && (copied.missing > 0 || !doubtful.contains(doubts));
+        if !doubts.is_empty() && moves && doubtful.len() < DOUBTFUL && !live.is_late() {
             doubtful.push(doubts.clone());
             drop(reading);
             room = Some(copied.into_room());

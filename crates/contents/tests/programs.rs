@@ -22,7 +22,7 @@ fn source(name: &str) -> PathBuf {
 /// Starts a program of ours, and reads what it says of itself. `None` if it cannot be compiled here.
 fn started(name: &str, flags: &[&str], preload: &str) -> Option<(Running, BTreeMap<String, u64>, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
-    let linked = ["-lstdc++"].into_iter().filter(|_| name.ends_with(".cpp"));
+    let linked = ["-lstdc++"].into_iter().filter(|_| name.ends_with(".cpp") && !flags.contains(&"-nodefaultlibs"));
     let flags: Vec<&str> = flags.iter().copied().chain(linked).collect();
     let program = compiled(&source(name), folder.path(), &flags)?;
     let mut command = Command::new(program);
@@ -102,6 +102,46 @@ fn kinds_and_holders_are_those_of_the_program() {
             assert_eq!(holder("`g_cache"), Some(2 * 20_000 + 1));
         }
     }
+}
+
+#[test]
+fn containers_of_libcxx_are_known() {
+    let flags = [
+        "-O2",
+        "-nostdinc++",
+        "-isystem/usr/include/c++/v1",
+        "-nodefaultlibs",
+        "-lc++",
+        "-lm",
+        "-lc",
+        "-lgcc_s",
+        "-lgcc",
+    ];
+    let Some((running, known, _folder)) = started("things.cpp", &flags, "") else { return };
+    let contents = read(&running, How::Running);
+    let wanted = [
+        ("app::Circle", known["circles"]),
+        ("std::map or std::set node", known["nodes"]),
+        ("std::list node", known["list"]),
+        ("std::unordered_* node", known["hash"]),
+        ("std::string data", known["strings"]),
+    ];
+    for (name, count) in wanted {
+        assert_eq!(kind(&contents, name), count, "{name}: {:?}", contents.kinds);
+    }
+    assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(known["lost"]));
+}
+
+#[test]
+fn tables_trees_and_texts_of_rust_are_known() {
+    let Some((running, known, _folder)) = started("things.rs", &["-O"], "") else { return };
+    let contents = read(&running, How::Running);
+    let tables: u64 =
+        contents.kinds.iter().filter(|row| row.kind.starts_with("hashbrown table")).map(|row| row.blocks).sum();
+    assert_eq!(tables, known["tables"], "{:?}", contents.kinds);
+    assert_eq!(kind(&contents, "BTreeMap node (Rust)"), known["btree"], "{:?}", contents.kinds);
+    assert_eq!(kind(&contents, "String data (Rust)"), known["strings"], "{:?}", contents.kinds);
+    assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(known["lost"]));
 }
 
 #[test]

@@ -229,6 +229,12 @@ fn sure(contents: &Contents) -> Vec<String> {
     if contents.leaked.is_some() {
         all.push(hidden(contents));
     }
+    if contents.leaked.iter().flat_map(|leaked| &leaked.rows).any(|row| row.kind.starts_with("py ")) {
+        all.push(
+            "Leaked objects of Python in circles are freed when its collector runs next (gc.collect()). Those that are leaked after that are lost."
+                .into(),
+        );
+    }
     all.push("A type is named where it proves itself; a likely one may be something else with the same shape.".into());
     if contents.copies.blocks > 0 {
         all.push(format!(

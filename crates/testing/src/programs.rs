@@ -1,4 +1,4 @@
-//! Programs in C that tests compile, start and talk to by lines.
+//! Programs in C, C++ and Rust that tests compile, start and talk to by lines.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,15 +10,19 @@ use crate::skipped::skipped;
 /// Compiles a source file into a folder. `None`, and a line, if that is not possible here.
 pub fn compiled(source: &Path, folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let program = folder.join(source.file_stem()?);
-    let output = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).args(flags).output();
+    let (compiler, first): (_, &[&str]) = match source.extension().is_some_and(|extension| extension == "rs") {
+        true => ("rustc", &["--edition", "2024", "-o"]),
+        false => ("cc", &["-O1", "-pthread", "-o"]),
+    };
+    let output = Command::new(compiler).args(first).arg(&program).arg(source).args(flags).output();
     match output {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => {
-            skipped(format_args!("cc {flags:?}: {}", String::from_utf8_lossy(&output.stderr)));
+            skipped(format_args!("{compiler} {flags:?}: {}", String::from_utf8_lossy(&output.stderr)));
             None
         }
         Err(error) => {
-            skipped(format_args!("no C compiler: {error}"));
+            skipped(format_args!("no {compiler}: {error}"));
             None
         }
     }

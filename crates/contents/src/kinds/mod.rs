@@ -6,6 +6,7 @@
 //!
 //! A shape that other programs use as well, such as a circle of two pointers, is marked as likely.
 
+mod btree;
 pub mod content;
 mod cpp;
 mod heap;
@@ -58,6 +59,7 @@ impl Kinds {
         cpp::mark(heap, &mut kinds);
         owners::mark(heap, &mut kinds);
         nodes::mark(heap, &mut kinds);
+        btree::mark(heap, &mut kinds);
         shapes::mark(heap, &mut kinds);
         kinds
     }
@@ -94,6 +96,12 @@ impl Kinds {
         self.all.push(Kind { name: OTHER.into(), likely: false });
         self.known.insert(OTHER.into(), self.all.len() as u32 - 1);
         self.all.len() as u32 - 1
+    }
+
+    /// Gives all blocks of one kind another one.
+    fn replace(&mut self, from: &str, to: &str) {
+        let (from, to) = (self.named(from, false), self.named(to, false));
+        self.of.iter_mut().filter(|of| **of == from).for_each(|of| *of = to);
     }
 
     /// Whether a block has a kind.

@@ -1,7 +1,8 @@
 //! Nodes that prove themselves by their neighbours. In: blocks without a kind. Out: kinds.
 //!
-//! A node of a red-black tree has colour, parent, left and right: its children's parent is itself, and its parent's child is itself. A node
-//! of a list has next and previous, whose previous and next are itself. Lists of C programs look alike, so that these are likely only.
+//! A node of a red-black tree has colour, parent, left and right (libstdc++), or left, right, parent and colour (libc++): its children's parent
+//! is itself, and its parent's child is itself. A node of a list has next and previous, whose previous and next are itself. Lists of C programs
+//! look alike, so that these are likely only.
 
 use super::{Heap, Kinds};
 
@@ -23,14 +24,19 @@ pub fn mark(heap: &Heap, kinds: &mut Kinds) {
 
 fn is_tree_node(heap: &Heap, index: u32, at: u64) -> bool {
     let words = heap.words(index);
-    let [colour, parent, left, right] = [0, 1, 2, 3].map(|place| words.get(place).unwrap_or(u64::MAX));
-    if colour as u32 > 1 || parent < 4096 || parent % 8 != 0 {
-        return false;
-    }
-    let word = |at: u64| heap.word(at);
-    let child = |child: u64| child == 0 || child.is_multiple_of(8) && word(child.wrapping_add(8)) == Some(at);
-    let of_parent = [8, 16, 24].into_iter().any(|place| word(parent.wrapping_add(place)) == Some(at));
-    of_parent && child(left) && child(right)
+    // Where each has colour, parent, left and right, and where in its parent, or in the head of the tree, it can be.
+    [([0, 1, 2, 3], [8, 16, 24].as_slice()), ([3, 2, 0, 1], &[0, 8])].into_iter().any(|(places, of_parent)| {
+        let [colour, parent, left, right] = places.map(|place| words.get(place).unwrap_or(u64::MAX));
+        // libc++ has a byte of colour, and other bytes behind it.
+        let colours = if places[0] == 0 { colour as u32 } else { u32::from(colour as u8) };
+        if colours > 1 || parent < 4096 || parent % 8 != 0 {
+            return false;
+        }
+        let word = |at: u64| heap.word(at);
+        let up = 8 * places[1] as u64;
+        let child = |child: u64| child == 0 || child.is_multiple_of(8) && word(child.wrapping_add(up)) == Some(at);
+        of_parent.iter().any(|place| word(parent.wrapping_add(*place)) == Some(at)) && child(left) && child(right)
+    })
 }
 
 fn is_list_node(heap: &Heap, index: u32, at: u64) -> bool {

@@ -2,25 +2,29 @@
 //!
 //! | container | words | proof |
 //! |---|---|---|
-//! | `std::string` | data, length, capacity | the capacity fills the block, a zero is behind the text |
+//! | `std::string` | data, length, capacity; of libc++ capacity, length, data | the capacity fills the block, a zero is behind the text |
 //! | `std::vector` | begin, end, end of the capacity | the same |
 //! | `std::deque` | map, its size, two iterators of four words | both iterators' chunks have 512 bytes and are in the map |
 //! | `std::unordered_*` | buckets, their count, first node, nodes, 1.0f | the chain has as many nodes, and ends |
 //! | `String` of Rust | capacity, data, length | the capacity fills the block, the data are text |
 //! | hashbrown's table | control bytes, mask, room, items | as many control bytes are full, and the first 16 are mirrored |
 //!
-//! (libstdc++ of GCC 5 and later; Rust 1.36 and later.)
+//! Some words are those of a `std::string` and of a `String`, by chance: such a block is what most others are.
+//!
+//! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
 use super::content::is_text;
 use super::{Heap, Kinds, Words};
 
 /// Gives blocks that containers hold their kinds.
 pub fn mark(heap: &Heap, kinds: &mut Kinds) {
-    let mut owners = Owners { heap, kinds, visited: 0 };
+    let mut owners = Owners { heap, kinds, visited: 0, strings: [0; 2] };
     for root in heap.roots {
         heap.each_piece(root.from, root.to, |bytes| owners.words(Words(bytes)));
     }
     heap.each_block(|_, _, bytes| owners.words(Words(bytes)));
+    let most = STRINGS[usize::from(owners.strings[1] > owners.strings[0])];
+    kinds.replace(EITHER, most);
 }
 
 struct Owners<'a, 'b> {
@@ -28,7 +32,14 @@ struct Owners<'a, 'b> {
     kinds: &'b mut Kinds,
     /// Nodes of chains that were followed.
     visited: u64,
+    /// How many are one of the two strings for sure.
+    strings: [u64; 2],
 }
+
+/// The two strings.
+const STRINGS: [&str; 2] = ["std::string data", "String data (Rust)"];
+/// What can be either, until all are known.
+const EITHER: &str = "string data";
 
 /// `1.0f`, the load factor of a table.
 const ONE: u64 = 0x3f80_0000;
@@ -58,14 +69,18 @@ impl Owners<'_, '_> {
                 }
                 continue;
             }
-            if self.is_string(word, whole.bytes, next) {
-                self.set(block, "std::string data");
-            } else if is_vector(word, whole.bytes, next) {
-                self.set(block, "std::vector data");
-            } else if at > 0 && self.is_rust_string(word, whole.bytes, words.get(at - 1).unwrap_or(0), next[0]) {
-                self.set(block, "String data (Rust)");
-            } else {
-                self.deque(words, at, block);
+            let before = |count: usize| at.checked_sub(count).and_then(|at| words.get(at)).unwrap_or(0);
+            // libc++ marks a capacity by its lowest bit.
+            let of_cpp = self.is_string(word, whole.bytes, next)
+                || before(2) & 1 == 1 && self.is_string(word, whole.bytes, [before(1), before(2).wrapping_sub(2), 0]);
+            match [of_cpp, self.is_rust_string(word, whole.bytes, before(1), next[0])] {
+                [true, true] => self.set(block, EITHER),
+                [false, false] if is_vector(word, whole.bytes, next) => self.set(block, "std::vector data"),
+                [false, false] => self.deque(words, at, block),
+                [_, of_rust] => {
+                    self.strings[usize::from(of_rust)] += 1;
+                    self.set(block, STRINGS[usize::from(of_rust)]);
+                }
             }
         }
     }

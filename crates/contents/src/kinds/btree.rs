@@ -1,0 +1,87 @@
+//! Nodes of Rust's BTreeMap and BTreeSet. In: blocks without a kind. Out: kinds.
+//!
+//! A node has its parent, its place in the parent, its length, keys and values, in an order that the compiler chooses for each map. Inner
+//! nodes have their children behind: as many pointers as the length, plus one. So the places are searched for, and the proof is that all
+//! children agree: each has its parent at one distance, its place 0, 1, 2 … at another, and a length of 1 to 11 right behind.
+//! A map of up to 11 entries is one node, which nothing proves. (Rust 1.36 and later.)
+
+use super::{Heap, Kinds, Words};
+
+/// The most entries of a node.
+const MOST: u16 = 11;
+/// The largest inner node that is looked at, in words.
+const LARGEST: usize = 1 << 10;
+
+/// Gives nodes their kind.
+pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+    let kind = kinds.named("BTreeMap node (Rust)", false);
+    // Words of children that were searched for their parent. A hostile program could have a quadratic search.
+    let mut left = 64 * heap.blocks.len() as u64 + (1 << 16);
+    // Where the last node had its parent and its place: mostly the next one has them there as well.
+    let mut last = (0, 0);
+    for (index, block) in heap.blocks.iter() {
+        let words = heap.words(index);
+        // An inner node that its parent has proven has children of its own.
+        let is_other = kinds.has(index) && kinds.number(index) != kind && heap.sample.is_none();
+        if is_other || !(16..LARGEST).contains(&words.len()) {
+            continue;
+        }
+        for edge in 1..words.len() - 1 {
+            // Two children at least.
+            let Some([first, second]) = children(heap, words, edge) else { continue };
+            let Some(parent) = parent(heap.words(first), block.at, last.0, &mut left) else { continue };
+            if heap.words(second).get(parent) != Some(block.at) {
+                continue;
+            }
+            if let Some((place, nodes)) = nodes(heap, words, block.at, edge, parent, last.1) {
+                last = (parent, place);
+                kinds.set(index, kind);
+                nodes.into_iter().for_each(|node| kinds.set(node, kind));
+                break;
+            }
+        }
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// The blocks that two words in a row point to.
+fn children(heap: &Heap, words: Words, edge: usize) -> Option<[u32; 2]> {
+    let [first, second] = [words.get(edge)?, words.get(edge + 1)?];
+    if first < 1 << 16 || second < 1 << 16 || first == second {
+        return None;
+    }
+    Some([heap.blocks.at(first)?, heap.blocks.at(second)?])
+}
+
+/// The word of a child in which its parent is.
+fn parent(child: Words, at: u64, guess: usize, left: &mut u64) -> Option<usize> {
+    if child.get(guess) == Some(at) {
+        return Some(guess);
+    }
+    let count = child.len().min(LARGEST);
+    *left = left.saturating_sub(count as u64);
+    (0..count).find(|place| child.get(*place) == Some(at))
+}
+
+/// The children of a node, and where each has its own place.
+fn nodes(heap: &Heap, words: Words, at: u64, edge: usize, parent: usize, guess: usize) -> Option<(usize, Vec<u32>)> {
+    let half =
+        |words: Words, place: usize| Some(u16::from_le_bytes(words.0.get(2 * place..2 * place + 2)?.try_into().ok()?));
+    let of_place = |place: usize| {
+        let length = half(words, place + 1).filter(|length| (1..=MOST).contains(length))?;
+        let child = |number: u16| {
+            let child = heap.blocks.at(words.get(edge + usize::from(number))?)?;
+            let own = heap.words(child);
+            let fits = own.get(parent) == Some(at)
+                && half(own, place) == Some(number)
+                && half(own, place + 1).is_some_and(|length| (1..=MOST).contains(&length));
+            fits.then_some(child)
+        };
+        let all: Option<Vec<u32>> = (0..=length).map(child).collect();
+        all.map(|all| (place, all))
+    };
+    // The two are in one word of four halves, behind or before all others.
+    of_place(guess).or_else(|| (0..4 * words.len().min(LARGEST) - 1).find_map(of_place))
+}
