@@ -16,7 +16,7 @@ for python in "$@"; do
         def kind($name): [.kinds[] | select(.kind == $name) | .blocks] | add // 0;
         def lost($name): [.leaked.rows[] | select(.kind == $name) | .blocks] | add // 0;
         # A circle has its dict or its values.
-        ([.leaked.rows[] | select(.blocks < 100 and .kind != "py Circle") | .blocks] | add // 0) as $other |
+        ([.leaked.rows[] | select(.blocks < 100 and .kind != "py Circle" and .kind != "py values of an object") | .blocks] | add // 0) as $other |
         "| \($version) | \(kind("py Session")) | \(kind("py Slot")) | \(kind("py Circle")) | \(lost("py Circle")) | \($other) | \(.holders[0].name) |"'
     kill "$pid"
     wait "$pid" 2>/dev/null

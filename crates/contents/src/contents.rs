@@ -38,6 +38,9 @@ pub struct Contents {
     pub texts: Option<Vec<Text>>,
     /// The holders, the largest first.
     pub holders: Vec<Holder>,
+    /// The blocks that retain most, each one below the one that retains it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retained: Vec<Retained>,
     /// The leaks. `None` if they cannot be told; then the reason is among the problems.
     pub leaked: Option<Leaked>,
     /// What could not be read or told, a sentence each.
@@ -125,6 +128,23 @@ pub struct Inside {
     pub bytes: u64,
     /// Bytes of them and of all below.
     pub with_all: u64,
+}
+
+/// A block that retains others: without it nothing leads to them. Stacks and registers do not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retained {
+    /// How many of the rows before it retain it.
+    pub depth: u32,
+    /// Its kind.
+    pub kind: String,
+    /// Its address, for a debugger.
+    pub at: u64,
+    /// Who holds it.
+    pub holder: String,
+    /// Blocks that it retains, with itself.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
 }
 
 /// What nothing reaches.

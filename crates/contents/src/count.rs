@@ -6,10 +6,12 @@ use std::hash::Hash;
 
 use allocanary_heap::Memory;
 
-use crate::contents::{Holder, Inside, Leaked, Lost, Row};
+use crate::contents::{Holder, Inside, Leaked, Lost, Retained, Row};
+use crate::dominators::{self, Retains};
 use crate::holders::{Holders, Key};
 use crate::kinds::{Heap, Kinds};
 use crate::leaks::Leak;
+use crate::links::Links;
 use crate::modules::Open;
 use crate::paths::Paths;
 use crate::python::Variable;
@@ -127,6 +129,28 @@ pub fn holders(heap: &Heap, kinds: &Kinds, found: &Holders, paths: &Paths, names
         }
     };
     order.into_iter().map(one).collect()
+}
+
+/// The blocks that retain most.
+pub fn retained(
+    heap: &Heap,
+    kinds: &Kinds,
+    found: &Holders,
+    paths: &Paths,
+    links: &Links,
+    names: &Names,
+    open: &Open,
+) -> Vec<Retained> {
+    let one = |one: Retains| Retained {
+        depth: one.depth,
+        kind: kinds.kind(kinds.number(one.block)).name.clone(),
+        at: heap.blocks.get(one.block).at,
+        holder: name(heap, found.all[paths.holder(one.block) as usize].0, names, open),
+        blocks: one.blocks,
+        bytes: one.bytes,
+    };
+    let kind = |block| kinds.number(block);
+    dominators::largest(heap, links, &found.entries, &kind).into_iter().map(one).collect()
 }
 
 fn name(heap: &Heap, key: Key, names: &Names, open: &Open) -> String {

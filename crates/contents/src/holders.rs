@@ -53,6 +53,8 @@ pub struct Sum {
 pub struct Holders {
     /// In the order in which they were met.
     pub all: Vec<(Key, Sum)>,
+    /// Whether variables point to a block.
+    pub entries: Vec<bool>,
     known: HashMap<Key, u32>,
 }
 
@@ -63,7 +65,7 @@ const SEVERAL: u32 = u32::MAX - 1;
 impl Holders {
     /// Finds the holders. Returns with them the paths from each to its blocks.
     pub fn of(heap: &Heap, reach: &Reach, open: &Open, links: &Links, kind: &dyn Fn(u32) -> u32) -> (Holders, Paths) {
-        let mut holders = Holders { all: Vec::new(), known: HashMap::new() };
+        let mut holders = Holders { all: Vec::new(), entries: vec![false; heap.blocks.len()], known: HashMap::new() };
         let mut paths = Paths::new(heap.blocks.len());
         for &block in &reach.order {
             let place = match reach.from(block) {
@@ -111,6 +113,7 @@ impl Holders {
                 && let Some(block) = heap.blocks.find(word)
             {
                 let colour = self.place(key(heap.modules, root.place, 0, open).0);
+                self.entries[block as usize] = true;
                 join(&mut colours, &mut queue, block, colour);
             }
             heap.copy.each_word(root.from..root.to, |at, word| {
@@ -126,6 +129,7 @@ impl Holders {
                         colour
                     }
                 };
+                self.entries[block as usize] = true;
                 join(&mut colours, &mut queue, block, colour);
             });
             flow(heap.blocks, heap, &mut colours, &mut queue, links);

@@ -17,6 +17,7 @@ mod blocks;
 mod contents;
 mod copy;
 mod count;
+mod dominators;
 mod found;
 mod holders;
 mod kinds;
@@ -36,5 +37,5 @@ mod take;
 mod texts;
 mod threads;
 
-pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Row, SCHEMA, Sampled, Site, Text};
+pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Retained, Row, SCHEMA, Sampled, Site, Text};
 pub use take::{Wanted, take, take_core};

@@ -101,7 +101,9 @@ impl<'a> Reading<'a> {
         }
         if wanted.holders {
             let (found, paths) = Holders::of(&heap, reach, open, &self.links, &|block| kinds.number(block));
-            contents.holders = count::holders(&heap, &kinds, &found, &paths, &self.names(), open);
+            let names = self.names();
+            contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
+            contents.retained = count::retained(&heap, &kinds, &found, &paths, &self.links, &names, open);
         }
         contents.problems = self.found.take_problems();
         contents

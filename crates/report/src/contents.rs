@@ -21,6 +21,7 @@ const HOLDERS: usize = 12;
 const TREES: usize = 6;
 const LINES: usize = 7;
 const LEAKS: usize = 15;
+const RETAINED: usize = 12;
 const SITES: usize = 12;
 const TEXTS: usize = 15;
 
@@ -33,6 +34,9 @@ pub fn text(contents: &Contents, look: &Look) -> String {
     }
     if !contents.holders.is_empty() {
         out.push_str(&holders(contents, look));
+    }
+    if !contents.retained.is_empty() {
+        out.push_str(&retained(contents, look));
     }
     if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0) {
         out.push_str(&leaks(leaked, look));
@@ -113,6 +117,20 @@ fn holders(contents: &Contents, look: &Look) -> String {
         columns(&table, look),
         crate::wrapped(note, look.width.into())
     )
+}
+
+/// What single blocks retain.
+fn retained(contents: &Contents, look: &Look) -> String {
+    let mut table = head(&["what one block retains", "bytes", "of all", "blocks"]);
+    table.extend(contents.retained.iter().take(RETAINED).map(|one| {
+        let name = match one.depth {
+            0 => format!("{} of {}", one.kind, one.holder),
+            depth => format!("{}{}", "  ".repeat(depth as usize), one.kind),
+        };
+        vec![name, bytes(one.bytes), format!("{:.1} %", percent(one.bytes, contents.bytes)), count(one.blocks)]
+    }));
+    let note = "Without that block nothing but stacks and registers leads to the others. Those below are parts of it.";
+    format!("{}\n{}\n\n", columns(&table, look), crate::wrapped(note, look.width.into()))
 }
 
 /// The largest parts of what a holder has.

@@ -42,6 +42,10 @@ pub fn difference(before: &Contents, after: &Contents, look: &Look) -> String {
         let note = "The readings are of different processes: what grew is the difference between the two.";
         out.push_str(&format!("{}\n", wrapped(note, look.width.into())));
     }
+    if before.sampled.is_some() || after.sampled.is_some() {
+        let note = "Kinds are of a sample of the pages: a change of less than what `heap show` calls within is none.";
+        out.push_str(&format!("{}\n", wrapped(note, look.width.into())));
+    }
     for (title, changes) in [
         ("kinds that changed most", &kinds),
         ("holders that changed most", &holders),

@@ -26,6 +26,7 @@ pub fn page(contents: &Contents) -> String {
     };
     let main = html! {
         @if !contents.holders.is_empty() { (holders(contents)) }
+        (retained(contents))
         (kinds(contents))
         @if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0) { (leaks(leaked)) }
         (texts(contents))
@@ -96,6 +97,28 @@ fn holders(contents: &Contents) -> Markup {
             div.pictures { (tree_map::picture(&parts, &colors).figure()) }
             (table(&["held by", "bytes", "alone", "blocks"], &rows))
             p.note { "Alone: no other variable leads to them." }
+        }
+    }
+}
+
+fn retained(contents: &Contents) -> Markup {
+    if contents.retained.is_empty() {
+        return html! {};
+    }
+    let row = |one: &allocanary_contents::Retained| {
+        let name = match one.depth {
+            0 => html! { (one.kind) " of " (prose(&one.holder)) },
+            depth => html! { span style={ "padding-left:" (1.2 * f64::from(depth)) "em" } { (one.kind) } },
+        };
+        let share = format!("{:.1} %", percent(one.bytes, contents.bytes));
+        (name, vec![bytes(one.bytes), share, count(one.blocks)])
+    };
+    let rows: Vec<(Markup, Vec<String>)> = contents.retained.iter().take(ROWS).map(row).collect();
+    html! {
+        section {
+            h2 { "What single blocks retain" }
+            (table(&["block", "bytes", "of all", "blocks"], &rows))
+            p.note { "Without that block nothing but stacks and registers leads to the others. Those below it are parts of it." }
         }
     }
 }

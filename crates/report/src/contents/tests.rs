@@ -1,5 +1,5 @@
 use super::*;
-use allocanary_contents::{Inside, Lost, Sampled, Site};
+use allocanary_contents::{Inside, Lost, Retained, Sampled, Site};
 use allocanary_heap::Subject;
 
 const LOOK: Look = Look { color: false, width: 80 };
@@ -121,6 +121,22 @@ fn call_sites_and_texts_are_shown_where_they_are_known() {
     for wanted in ["app::connect", "not in the trace", "Content-Type\\n", "64 B", r#"app::Peer: "a\u{1b}[31m \"b\"""#] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn blocks_that_retain_others_are_shown_in_levels() {
+    let row = |depth: u32, kind: &str, bytes: u64| Retained {
+        depth,
+        kind: kind.into(),
+        holder: "CACHE of module app".into(),
+        blocks: 7,
+        bytes,
+        ..Retained::default()
+    };
+    let retained = vec![row(0, "py dict", 1 << 20), row(1, "py Session", 1 << 19)];
+    let text = text(&Contents { retained, ..contents(0) }, &LOOK);
+    assert!(text.contains("  py dict of CACHE of module app  1.00 MiB  50.0 %       7\n    py Session "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 

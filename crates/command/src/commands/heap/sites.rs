@@ -6,7 +6,6 @@ use std::path::Path;
 
 use allocanary_contents::{Contents, Site};
 use allocanary_error::{Error, Result};
-use allocanary_heap::Subject;
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Folding, Moment, Names, Wanted, sites};
 
@@ -24,7 +23,7 @@ pub fn open(file: &Path) -> Result<Trace> {
 
 /// Puts the call sites of the leaked blocks into contents, and takes their addresses out.
 pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
-    is_of(trace, &contents.process)?;
+    is_of(trace, contents)?;
     let Some(leaked) = &mut contents.leaked else { return Ok(()) };
     let lost: HashSet<u64> = std::mem::take(&mut leaked.addresses).into_iter().collect();
     let end = Wanted::At(u64::MAX);
@@ -48,19 +47,21 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
 }
 
 /// Refuses a trace of another process: addresses of its blocks would be taken for those of this one.
-fn is_of(trace: &Trace, process: &Subject) -> Result<()> {
-    let header = &trace.header;
+fn is_of(trace: &Trace, contents: &Contents) -> Result<()> {
+    let (header, process) = (&trace.header, &contents.process);
     let executable = process.executable.strip_suffix(" (deleted)").unwrap_or(&process.executable);
-    let wanted =
-        format!("process {}, {executable}, that runs since {} (seconds since 1970)", process.pid, process.started);
     let begun = header.start_wall / 1_000_000_000;
-    // The time of boot is rounded.
-    if header.pid == process.pid && header.program == executable && begun + 2 >= process.started {
+    // A core does not tell when its process began. The time of boot, from which the kernel counts, is rounded.
+    let is_core = process.started == contents.taken / 1000;
+    if header.pid == process.pid && header.program == executable && (is_core || begun + 2 >= process.started) {
         return Ok(());
     }
     Err(Error::Input(format!(
-        "heap: --trace {}: wanted a trace of {wanted}; found one of process {}, {}, from {begun} on",
+        "heap: --trace {}: wanted a trace of process {}, {executable}, begun at {} (seconds since 1970) or later; found one of process {}, {}, \
+         begun at {begun}",
         trace.path().display(),
+        process.pid,
+        process.started,
         header.pid,
         header.program
     )))
