@@ -18,7 +18,7 @@ for entries in "${@:-400000}"; do
     for how in "" "--freeze"; do
         # The median of five stops: one alone may have waited for a processor.
         stops=$(for _ in 1 2 3 4 5; do
-            /usr/bin/time -o "$folder/time" -f '%U %S %M' "$built/allocanary" heap "$pid" --contents --deadline 5m --json $how >"$folder/json" 2>/dev/null
+            /usr/bin/time -o "$folder/time" -f '%U %S %M' "$built/allocanary" heap "$pid" --contents --timeout 5m --json $how >"$folder/json" 2>/dev/null
             jq '.stopped // 0' "$folder/json"
             [ -n "$how" ] || break
         done)

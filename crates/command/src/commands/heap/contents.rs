@@ -79,7 +79,7 @@ fn line(found: &Contents) -> Result<String> {
 
 /// Prints contents. The exit code tells whether leaks could be told.
 pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
-    if let Some(file) = &flags.html {
+    if let Some(file) = &flags.to {
         let page = reports::page(found);
         private::replace(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))?;
         terminal::tell(format_args!("page: {}", file.display()));
