@@ -1,6 +1,5 @@
 //! Tells the command which features it was built with, so that the cells that it has cargo build have the same; and links
-//! the preloads as shared objects, and the cells for a fixed address. In a service, which does without the feature
-//! `command`, it does nothing.
+//! the preloads as shared objects, and the cells for a fixed address.
 
 use std::path::Path;
 
@@ -21,27 +20,15 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(shared_object)");
     let is_on =
         |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some();
-    if is_on(&"command") {
-        // With `default` on, the package is another one for cargo than with the features that `default` stands for: without that name
-        // the library and the command would be built a second time.
-        let all = [
-            "default",
-            "command",
-            "jemalloc",
-            "mimalloc",
-            "stats",
-            "prometheus",
-            "leaks",
-            "system-alloc",
-            "jemalloc-alloc",
-            "mimalloc-alloc",
-        ];
-        let on: Vec<&str> = all.into_iter().filter(is_on).collect();
-        println!("cargo:rustc-env=ALLOCANARY_FEATURES={}", on.join(","));
-        if is_plain_gnu() {
-            link_cells();
-            link_preloads();
-        }
+    // With `default` on, the package is another one for cargo than with the features that `default` stands for: without that name
+    // the command would be built a second time.
+    let all =
+        ["default", "jemalloc", "mimalloc", "prometheus", "leaks", "system-alloc", "jemalloc-alloc", "mimalloc-alloc"];
+    let on: Vec<&str> = all.into_iter().filter(is_on).collect();
+    println!("cargo:rustc-env=ALLOCANARY_FEATURES={}", on.join(","));
+    if is_plain_gnu() {
+        link_cells();
+        link_preloads();
     }
 }
 

@@ -22,7 +22,7 @@ use allocanary_testing::callgrind;
 use cap::Cap;
 use stats_alloc::StatsAlloc;
 
-/// Four size classes by turns, as in `examples/pairs`, and one in 16 that is a page.
+/// Four size classes by turns, as in `crates/allocanary/examples/pairs`, and one in 16 that is a page.
 const SIZES: [usize; 16] = [16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 4096];
 const THREADS: [usize; 3] = [1, 2, 8];
 const ROUNDS: usize = 301;

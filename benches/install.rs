@@ -1,5 +1,5 @@
 //! The cost of `install!`, in instructions per pair of allocate and free: callgrind counts them, and the count is the same in every run
-//! (jemalloc's to a thousandth). In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
+//! (jemalloc's to a thousandth). In: the programs of `crates/allocanary/examples/pairs`. Out: a table; the ratio should be at most 1.001.
 //!
 //! `cargo bench --bench install` (needs valgrind). With `-- stats` also the cost of jemalloc's statistics, compared with the crate
 //! without them. This builds jemalloc once more, which takes minutes.
@@ -20,7 +20,7 @@ fn main() {
         .iter()
         .flat_map(|name| [format!("direct-{name}"), format!("install-{name}")])
         .collect();
-    let examples = build(&profile(), &all, &[]);
+    let examples = build(&profile(), &all, &["--features", "jemalloc,mimalloc,stats"]);
     println!("{:10} {:>10} {:>10} {:>8}", "allocator", "direct", "install!", "ratio");
     for allocator in ["system", "jemalloc", "mimalloc"] {
         let (direct, install) = (
@@ -59,7 +59,12 @@ fn profile() -> PathBuf {
 fn build(profile: &Path, programs: &[String], flags: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    command.args([
+        "build",
+        "--release",
+        "--manifest-path",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/crates/allocanary/Cargo.toml"),
+    ]);
     command.arg("--target-dir").arg(profile.parent().expect("the profile's folder is in the target folder"));
     command.args(flags).args(programs.iter().flat_map(|program| ["--example", program]));
     assert!(command.status().expect("cargo starts").success(), "the programs could not be built");

@@ -1,4 +1,4 @@
-//! The cost of a preload. In: the programs of `examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
+//! The cost of a preload. In: the programs of `crates/allocanary/examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
 //!
 //! - Memory of a small C program, KiB, medians of 101 runs: resident, and the part that is no file's. With
 //!   `preload-system` it is to have at most 300 KiB more than without.
@@ -86,7 +86,13 @@ fn build() -> PathBuf {
     let profile =
         this.ancestors().find(|path| path.ends_with("deps")).and_then(Path::parent).expect("target/<profile>/deps");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--release", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    command.args([
+        "build",
+        "--release",
+        "--manifest-path",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/crates/allocanary/Cargo.toml"),
+    ]);
+    command.args(["--features", "jemalloc,mimalloc,stats"]);
     command.arg("--target-dir").arg(profile.parent().expect("the profile's folder is in the target folder"));
     command.args(PROGRAMS.iter().flat_map(|program| ["--example", program]));
     assert!(command.status().expect("cargo starts").success(), "the programs could not be built");

@@ -17,7 +17,6 @@ fn the_set_is_in_force_but_for_what_the_program_sets() {
 }
 
 /// What `doctor PID` reads from outside, without symbols.
-#[cfg(feature = "command")]
 #[test]
 fn what_code_sets_can_be_read_in_the_process() {
     let pid = std::process::id();

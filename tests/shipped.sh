@@ -9,7 +9,7 @@ block() { sed -n '/^## Ship it/,/^## Where/p' "$root/README.md" | awk -v start="
 mkdir "$service/src"
 {
     printf '[package]\nname = "service"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[dependencies]\n'
-    block toml | sed "s|path = \"../allocanary\"|path = \"$root\"|"
+    block toml | sed "s|path = \"../allocanary/|path = \"$root/|"
 } >"$service/Cargo.toml"
 # What stands in a worker thread is the body of a function.
 {

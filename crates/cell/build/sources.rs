@@ -10,10 +10,10 @@ use allocanary_kernel::fnv::Fnv;
 use toml::{Table, Value};
 
 /// The files of the root package: the roots of the cells and preloads, and how they are linked.
-const ROOT: [&str; 6] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/lib.rs", "src/cells", "src/preloads"];
+const ROOT: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/cells", "src/preloads"];
 
 /// The crates that these roots call. Their dependencies follow from the manifests.
-const LINKED: [&str; 3] = ["crates/cell", "crates/preload", "crates/revision"];
+const LINKED: [&str; 4] = ["crates/allocanary", "crates/cell", "crates/preload", "crates/revision"];
 
 /// The files of a packaged crate, which has no other crates around it.
 const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];

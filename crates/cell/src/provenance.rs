@@ -22,7 +22,7 @@ impl Provenance {
     }
 }
 
-/// The package of the command and of its cells.
+/// What rows call the command and its cells.
 pub const PACKAGE: &str = "allocanary";
 
 /// The hash over sources, compiler and profile of this build, [`Build::id`].
@@ -39,7 +39,7 @@ pub fn built_from(revision: &'static str) {
 /// A build of allocanary, or of an outside cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// The package: `allocanary`.
+    /// `allocanary`, or the package of an outside cell.
     pub package: String,
     /// The package's version.
     pub version: String,

@@ -4,8 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use allocanary_cell::provenance::{Build, PACKAGE};
+use allocanary_cell::provenance::Build;
 use allocanary_error::{Error, Result};
+
+/// The package of the command, of its cells and of its preloads.
+const COMMAND: &str = "allocanary-cli";
 
 /// The cargo that started the command.
 pub struct Builder {
@@ -20,7 +23,7 @@ impl Builder {
     /// `features`, separated by commas.
     pub fn find(command: &Path, features: &'static str) -> Option<Builder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == PACKAGE);
+        let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == COMMAND);
         let cargo = variable("CARGO").filter(|_| ours)?;
         let manifest = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
         // <target>/<profile>/allocanary, or <target>/<triple>/<profile>/allocanary if cargo was given a triple.

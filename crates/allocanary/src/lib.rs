@@ -1,4 +1,4 @@
-//! Allocator tuning for services: one line sets the global allocator, and a command measures what each allocator costs.
+//! Allocator tuning for services: one line sets the global allocator, with settings that are checked and can be read back.
 //!
 //! [`install!`] declares the global allocator of a program: the system's malloc, jemalloc or mimalloc, with its
 //! settings. The compiler checks the settings. At start they are sized by the CPUs that the container allows and
@@ -29,20 +29,19 @@
 //! | feature | what it adds | by default |
 //! |---|---|---|
 //! | `jemalloc` | `install!(jemalloc)`, by the crates tikv-jemallocator, tikv-jemalloc-ctl and tikv-jemalloc-sys | yes |
-//! | `mimalloc` | `install!(mimalloc)`, by the crates mimalloc and libmimalloc-sys | yes |
-//! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | with `command` |
+//! | `mimalloc` | `install!(mimalloc)`, by the crates mimalloc and libmimalloc-sys | no |
+//! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | no |
 //! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | the allocator of `install!()` without a name; the first of the three that is on | `jemalloc-alloc` |
 //! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
 //! | `record` | `Recording` | no |
-//! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | with `command` |
-//! | `command` | the `allocanary` command and its cells | yes |
+//! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | no |
 //!
-//! A service turns the default features off and names its allocator. It then compiles this crate, three small crates of
-//! allocanary, libc, and the allocator's crates:
+//! A service compiles this crate, three small crates of allocanary, libc, and the allocator's crates. For another allocator
+//! than jemalloc it turns the default features off:
 //!
 //! ```toml
-//! allocanary = { version = "0.1", default-features = false, features = ["jemalloc"] }
+//! allocanary = { version = "0.1", default-features = false, features = ["mimalloc"] }
 //! ```
 //!
 //! # Platforms and guarantees
@@ -56,9 +55,8 @@
 //!
 //! # The command
 //!
-//! `cargo install --path . --locked` in a checkout installs the command and its cells, the programs that it measures. It measures allocators
-//! and settings for numbers of threads and cores, compares them with intervals and verdicts, and diagnoses hosts and
-//! running processes: see its `--help`, and the README of the repository.
+//! The command `allocanary` is another package, `allocanary-cli`. It says where the memory of a running process is, compares allocators
+//! and settings with intervals and verdicts, and prints the lines to ship: see the README of the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
