@@ -183,7 +183,7 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
         (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
     };
     let (code, said) = run();
-    assert!(code == Some(2) && said.contains("there is no preload-system next to the command"), "{said}");
+    assert!(code == Some(2) && said.contains("wanted preload-system in "), "{said}");
     fs::write(folder.path().join("preload-system"), "no library\n").unwrap();
     let (code, said) = run();
     assert_eq!(code, Some(1), "{said}");

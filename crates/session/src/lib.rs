@@ -17,9 +17,11 @@ mod builder;
 pub mod child;
 mod earlier;
 mod executor;
+
 pub mod kept;
 mod linked;
 mod measurement;
+pub mod place;
 mod program;
 mod roster;
 mod scripted;

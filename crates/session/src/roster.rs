@@ -1,6 +1,6 @@
 //! The roster: the available cells. In: folders. Out: each cell's description of itself.
 //!
-//! A cell is an executable named `cell-*` next to the command, or in a folder that the user names. The cells of another
+//! A cell is an executable named `cell-*` in the folder of the command's files, or in a folder that the user names. The cells of another
 //! package are named `PACKAGE-cell-*`; only that package's studies use them. The parent has no list of allocators: it
 //! asks each cell.
 
@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::child::{Child, run_child};
+use super::place;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
@@ -96,8 +97,9 @@ impl Roster {
             return Err(Error::Cell(format!("none of the cells can be used:{refused}")));
         }
         Err(Error::Cell(format!(
-            "no cells (cell-system, cell-jemalloc, ...) of this build next to the command; \
-             `cargo install --path . --locked` installs the command with its cells{refused}"
+            "no cells (cell-system, cell-jemalloc, ...) of this build in {}: install allocanary again, by its package or by \
+             `cargo install`{refused}",
+            place::folder()?.display()
         )))
     }
 }

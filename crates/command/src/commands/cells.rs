@@ -1,4 +1,4 @@
-//! The cells next to the command. In: folders, a group of studies. Out: a roster; what is missing is built if cargo started the command.
+//! The cells of the command. In: folders, a group of studies. Out: a roster; what is missing is built if cargo started the command.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::terminal;
 use allocanary_allocators::allocators::ours;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_error::{Error, Result};
-use allocanary_session::{Builder, Roster, Studies, check_folder};
+use allocanary_session::{Builder, Roster, Studies, check_folder, place};
 
 /// The features of this command's build. Its cells are built with the same ones.
 static FEATURES: OnceLock<&str> = OnceLock::new();
@@ -25,20 +25,18 @@ pub fn features() -> &'static str {
 
 /// Builds what should be next to the command, if cargo started it.
 pub fn build_missing() -> Result<()> {
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    Builder::find(&command, features()).map_or(Ok(()), |builder| builder.build())
+    Builder::find(&place::command()?, features()).map_or(Ok(()), |builder| builder.build())
 }
 
-/// Names of programs of ours begin so. They are next to the command, or in `folders`.
+/// Names of programs of ours begin so.
 const OWN: &str = "allocanary-";
 
-/// A program's name, or the path of the program of ours that it names.
+/// A program's name, or the path of the program of ours that it names, in `folders` or in the command's.
 pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
     if !name.starts_with(OWN) || name.contains('/') {
         return Ok(name.to_string());
     }
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    let folders: Vec<PathBuf> = folders.iter().cloned().chain(command.parent().map(PathBuf::from)).collect();
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain([place::folder()?]).collect();
     let find = || folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let found = match find() {
         Some(found) => Some(found),
@@ -51,7 +49,7 @@ pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
     Ok(found.map_or(name.to_string(), |path| path.display().to_string()))
 }
 
-/// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
+/// The cells of the command. If cargo started the command, missing cells and cells of another build are built
 /// first.
 pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
     roster_with(folders, &BTreeSet::new())
@@ -60,14 +58,12 @@ pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
 /// As [`roster`], and also the cells of other packages.
 fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
     folders.iter().try_for_each(|folder| check_folder(folder))?;
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    let own = command.parent().map(PathBuf::from);
-    let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain([place::folder()?]).collect();
     let roster = Roster::find(&folders, packages);
     let is_on = |name: &str| features().split(',').any(|feature| feature == name);
     let built_in = ours().filter(|(_, ours)| ours.feature.is_none_or(is_on)).count();
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
-    let roster = match Builder::find(&command, features()).filter(|_| complete < built_in) {
+    let roster = match Builder::find(&place::command()?, features()).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,
         Some(builder) => {
             builder.build()?;
@@ -83,8 +79,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
 /// without cargo they must exist already.
 pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    if let Some(builder) = Builder::find(&command, features()) {
+    if let Some(builder) = Builder::find(&place::command()?, features()) {
         packages.iter().try_for_each(|package| builder.build_package(package))?;
     }
     let roster = roster_with(folders, &packages)?;

@@ -10,7 +10,7 @@ use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;
-use allocanary_session::Builder;
+use allocanary_session::place;
 
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
@@ -23,20 +23,17 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }
 
-/// The library next to this command; built, if cargo has started the command from its sources.
+/// The library of this command; built, if cargo has started the command from its sources.
 pub fn library(name: &str) -> Result<PathBuf> {
-    let command = std::env::current_exe().map_err(|error| Error::file("this command", "finding", error))?;
-    let library = command.with_file_name(format!("preload-{name}"));
-    if !library.exists()
-        && let Some(builder) = Builder::find(&command, super::cells::features())
-    {
-        builder.build()?;
+    let library = place::folder()?.join(format!("preload-{name}"));
+    if !library.exists() {
+        super::cells::build_missing()?;
     }
     if library.exists() {
         return Ok(library);
     }
     Err(Error::Input(format!(
-        "preload {name}: wanted {}, found no such file: `cargo install --path . --locked` puts it next to the command",
+        "preload {name}: wanted {}, found no such file: install allocanary again, by its package or by `cargo install`",
         library.display()
     )))
 }

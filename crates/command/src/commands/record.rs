@@ -19,7 +19,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_program::Residents;
-use allocanary_session::StudyFile;
+use allocanary_session::{StudyFile, place};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::pack::pack;
 use allocanary_trace::reader::Trace;
@@ -245,16 +245,16 @@ fn fresh_folder() -> PathBuf {
     numbered.into_iter().find(|folder| !folder.exists()).expect("numbers do not end")
 }
 
-/// The recording preload, next to the command.
+/// The recording preload.
 fn preload() -> Result<PathBuf> {
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    let preload = command.with_file_name("preload-record");
+    let preload = place::folder()?.join("preload-record");
     if preload.exists() {
         return Ok(preload);
     }
     let path = preload.display();
     Err(Error::Input(format!(
-        "{path}: not found: `cargo build --release --bins` builds it, `cargo install` installs it"
+        "{path}: not found: install allocanary again, by its package or by `cargo install`; in its sources `cargo build --release \
+         --bins` builds it"
     )))
 }
 

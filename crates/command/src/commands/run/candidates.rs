@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::commands::cells;
 use allocanary_allocators::allocators::{our, ours, suggested};
@@ -23,6 +23,7 @@ use allocanary_program::Other;
 use allocanary_program::THREAD_IDLE;
 use allocanary_program::huge_pages;
 use allocanary_program::runtimes;
+use allocanary_session::place;
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -226,11 +227,9 @@ pub fn libraries<'a>(
     ours.map(|name| Ok((name.to_string(), preload(name, name, &folders)?))).collect()
 }
 
-/// Where our libraries are: in these folders, and next to the command.
+/// Where our libraries are: in these folders, and in the command's.
 fn search(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let own = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    let own = own.parent().map(Path::to_path_buf);
-    Ok(folders.iter().cloned().chain(own).collect())
+    Ok(folders.iter().cloned().chain([place::folder()?]).collect())
 }
 
 /// The library `preload-NAME`, for a candidate of this allocator.
@@ -242,8 +241,9 @@ fn preload(name: &str, allocator: &str, folders: &[PathBuf]) -> Result<PathBuf> 
             cells::build_missing()?;
             find().ok_or_else(|| {
                 Error::Cell(format!(
-                    "candidate `{allocator}`: there is no preload-{name} next to the command: `cargo install --path . --locked` installs \
-                     it; --cells names another folder"
+                    "candidate `{allocator}`: wanted preload-{name} in {}, found no such file: install allocanary again, by its \
+                     package or by `cargo install`; --cells names another folder",
+                    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or ")
                 ))
             })?
         }
