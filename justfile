@@ -50,3 +50,16 @@ programs *name:
 soak minutes="2":
     cargo build --release --locked --workspace --bins --features {{features}}
     examples/kube_canary/tests/soak.sh {{minutes}}
+
+# Every package from this clone, in target/dist: tarball, Debian packages, wheel, container image. See docs/install.md.
+dist arch="x86_64":
+    dist/all.sh {{arch}}
+    dist/sums.sh
+
+# The packages in clean systems: `just try bookworm-deb`, all without a name. As root.
+try *name:
+    dist/try.sh {{name}}
+
+# Everything that must hold before this version is released. Publishes nothing.
+release version:
+    dist/release.sh {{version}}

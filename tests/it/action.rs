@@ -64,21 +64,24 @@ fn a_broken_gate_fails_the_job_and_is_told() {
     assert!(ran.code == Some(1) && ran.err.contains("NEW: wanted") && calls.is_empty(), "{ran:?}");
 }
 
-/// Each input is declared and used, and the script reads each variable that the file sets.
+/// Each input is declared and used, and the scripts read each variable that the file sets.
 #[test]
-fn the_file_and_its_script_agree() {
+fn the_file_and_its_scripts_agree() {
     let file = fs::read_to_string(format!("{ROOT}/action.yml")).unwrap();
-    let shell = fs::read_to_string(format!("{ROOT}/action.sh")).unwrap();
+    let shell =
+        ["action.sh", "dist/fetch.sh"].map(|name| fs::read_to_string(format!("{ROOT}/{name}")).unwrap()).concat();
     let inputs = file.split_once("inputs:\n").unwrap().1.split_once("outputs:").unwrap().0;
     let name =
         |line: &str| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).map(|rest| rest.replace(':', ""));
     let declared: BTreeSet<String> = inputs.lines().filter_map(name).collect();
     let used = file.split("${{ inputs.").skip(1).map(|rest| rest.split_once(" }}").unwrap().0.to_string());
     assert_eq!(declared, used.collect());
-    assert_eq!(declared.len(), 6);
+    assert_eq!(declared.len(), 7);
     for line in file.lines().filter(|line| line.contains("${{ inputs.")) {
         let variable = words(line)[0].trim_end_matches(':');
         assert!(shell.contains(&format!("${{{variable}:")), "{variable} is not read");
     }
-    assert!(file.contains("run: bash \"$GITHUB_ACTION_PATH/action.sh\""));
+    for script in ["run: bash \"$GITHUB_ACTION_PATH/action.sh\"", "bash \"$GITHUB_ACTION_PATH/dist/fetch.sh\""] {
+        assert!(file.contains(script), "{script}");
+    }
 }

@@ -1,0 +1,68 @@
+# Uses an installed allocanary in the current folder, in a clean system. One line for each step on standard output: its name and `yes`,
+# with what this system leaves out, or `no` with the last line of what the command said. dist/try.sh runs it by sh, which may be dash.
+
+try() { # NAME COMMAND...
+    name=$1
+    shift
+    if said=$("$@" 2>&1); then
+        echo "$name yes$(echo "$said" | sed -n 's/^but: /, /p')"
+    else
+        echo "$name no: $(echo "$said" | grep . | tail -n 1 | tr '|' '/' | cut -c 1-200)"
+    fi
+    echo "== $name: $said" >&2
+}
+
+# A service that keeps memory: 60,000 objects of its 300,000 are left, and it waits.
+python3 -c '
+import time
+kept = [bytes(700) for _ in range(300000)]
+kept = kept[::5]
+print("ready", flush=True)
+time.sleep(600)' >ready &
+service=$!
+while ! grep -q ready ready; do sleep 0.1; done
+
+program='print(sum(len(str(n)) for n in range(200000)))'
+version() { allocanary --version && allocanary doctor >/dev/null; }
+runs() { allocanary run --repeats 2 --candidates own system jemalloc mimalloc --out run -- python3 -c "$program"; }
+heap() { allocanary heap "$service"; }
+contents() { allocanary heap "$service" --contents; }
+gives_back() { allocanary give-back --yes "$service"; }
+preloads() {
+    for allocator in system jemalloc mimalloc; do
+        library=$(allocanary preload "$allocator" | sed -n 's/^library *//p')
+        ALLOCANARY_PROOF=$PWD/$allocator LD_PRELOAD=$library python3 -c "$program" || return 1
+        grep -q "\"$allocator\"" "$allocator" || { echo "no proof of $allocator in $(cat "$allocator")"; return 1; }
+    done
+}
+records() {
+    told=$(allocanary record -o traces -- python3 -c "$program") || { echo "$told"; return 1; }
+    case $told in
+    *"no stacks: they need x86-64 and a C library with _dl_find_object"*)
+        echo "but: no stacks"
+        allocanary who traces/*.trace --by thread
+        ;;
+    *) allocanary who traces/*.trace ;;
+    esac
+}
+replays() { allocanary replay traces/*.trace --candidates system jemalloc --repeats 2 --out replay; }
+studies() {
+    if ! told=$(allocanary study --budget 60s --threads 4 --repeats 3 --out study 2>&1); then
+        # glibc before 2.33 has no list of its settings.
+        other=$(echo "$told" | grep '^failed: ' | grep -v 'arena_max: wanted 1, and the allocator does not say what it took' || true)
+        [ -z "$other" ] || { echo "$told"; return 1; }
+        echo "but: no system:arena_max"
+    fi
+    allocanary report study --format html --to study.html
+}
+
+try version version
+try heap heap
+try contents contents
+try give-back gives_back
+try run runs
+try preload preloads
+try record records
+try replay replays
+try study studies
+kill "$service"
