@@ -14,7 +14,8 @@ tree=$out/tree debug=$out/debug
 rm -rf "$tree" "$debug"
 mkdir -p "$tree"/{bin,lib/allocanary} "$tree/share/doc/allocanary" "$debug"
 
-cargo build --release --locked --bins --target "$triple"
+# jemalloc and mimalloc would be built again for each new date.
+env -u SOURCE_DATE_EPOCH cargo build --release --locked --bins --target "$triple"
 
 # Debug information and symbols apart. `heap` finds what it needs of a preload without them.
 built=$CARGO_TARGET_DIR/$triple/release

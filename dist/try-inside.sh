@@ -12,11 +12,12 @@ try() { # NAME COMMAND...
     echo "== $name: $said" >&2
 }
 
-# A service that keeps memory: 60,000 objects of its 300,000 are left, and it waits.
+# A service that keeps memory: of 300,000 objects the last one and every fifth of the first 200,000 are left, and it waits.
 python3 -c '
 import time
 kept = [bytes(700) for _ in range(300000)]
-kept = kept[::5]
+last = kept[-1]
+kept = kept[:200000:5]
 print("ready", flush=True)
 time.sleep(600)' >ready &
 service=$!
@@ -27,7 +28,7 @@ version() { allocanary --version && allocanary doctor >/dev/null; }
 runs() { allocanary run --repeats 2 --candidates own system jemalloc mimalloc --out run -- python3 -c "$program"; }
 heap() { allocanary heap "$service"; }
 contents() { allocanary heap "$service" --contents; }
-gives_back() { allocanary give-back --yes "$service"; }
+gives_back() { allocanary give-back --yes "$service" | grep "given back: [0-9.]* MiB"; }
 preloads() {
     for allocator in system jemalloc mimalloc; do
         library=$(allocanary preload "$allocator" | sed -n 's/^library *//p')
