@@ -59,11 +59,18 @@ const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "alig
 /// them.
 pub const RUST: (&str, &[u8]) = ("rust", b"/crs/eroc/yrarbil");
 
+/// What CPython exports.
+const CPYTHON: &str = "Py_GetVersion";
+
+/// In the version of a CPython without the global lock, reversed. CPython contains mimalloc since 3.13, and allocates with it only in these
+/// builds, or if `PYTHONMALLOC` says so; else its larger objects are malloc's.
+const FREE_THREADING: (&str, &[u8]) = ("free-threading", b"dliub gnidaerht-eerf");
+
 /// Texts that survive stripping, each with its name in [`Signs::strings`].
 fn strings() -> Vec<(&'static str, &'static [u8])> {
     let is_judged = |name: &str| ALL.iter().any(|part| part.of.heap == name && !part.marks.is_c_library());
     let of_heaps = walkers::texts().filter(|(name, _)| is_judged(name));
-    of_heaps.chain(ALL.iter().flat_map(|part| part.marks.texts.iter().copied())).chain([RUST]).collect()
+    of_heaps.chain(ALL.iter().flat_map(|part| part.marks.texts.iter().copied())).chain([RUST, FREE_THREADING]).collect()
 }
 
 /// The section with Go's build information. Stripping keeps it.
@@ -88,7 +95,9 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
         marks.is_dynamic = true;
         marks.imports_malloc |= CALLS.contains(&name);
     }
+    let mut is_cpython = false;
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
+        is_cpython |= symbol.name() == Ok(CPYTHON);
         // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.
         marks.exports.extend(symbol.name().ok().and_then(known));
     }
@@ -107,6 +116,9 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
         }
         marks.glibc = marks.glibc.take().or_else(|| glibc_version(piece));
     })?;
+    if is_cpython && !marks.strings.contains(FREE_THREADING.0) {
+        marks.strings.remove(mimalloc::NAME);
+    }
     // Only if there is such an allocator, because these searches match a pattern and not a fixed word.
     let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
@@ -251,5 +263,28 @@ mod tests {
         let marks = marks(&File::open("/proc/self/exe").unwrap()).unwrap().unwrap();
         assert!(!marks.exports.contains("malloc") && marks.has_symbols && !marks.go);
         assert!(marks.strings.contains("rust"), "{marks:?}");
+    }
+
+    /// The marks of a library that the C compiler, without which jemalloc could not be built either, makes of these lines.
+    fn compiled(source: &str) -> Signs {
+        let folder = tempfile::tempdir().unwrap();
+        let (code, library) = (folder.path().join("a.c"), folder.path().join("a.so"));
+        std::fs::write(&code, source).unwrap();
+        let built = std::process::Command::new("cc").args(["-shared", "-o"]).arg(&library).arg(&code).status().unwrap();
+        assert!(built.success());
+        marks(&File::open(library).unwrap()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn mimalloc_inside_of_cpython_serves_nobody_unless_there_is_no_global_lock() {
+        let mimalloc_is_marked = |version: &str, function: &str| {
+            let source = format!(
+                r#"const char *text = "mimalloc: error: %s"; const char *{function}(void) {{ return "{version}"; }}"#
+            );
+            compiled(&source).strings.contains(mimalloc::NAME)
+        };
+        assert!(mimalloc_is_marked("3.13.5 (main)", "version_of_another_program"));
+        assert!(!mimalloc_is_marked("3.13.5 (main)", CPYTHON));
+        assert!(mimalloc_is_marked("3.14.0 free-threading build (main)", CPYTHON));
     }
 }
