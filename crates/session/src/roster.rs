@@ -194,11 +194,9 @@ mod tests {
         let broken = || (PathBuf::from("/of another build/cell-x"), Refusal::NoCell("`describe` failed: no".into()));
         let said = |refused| Roster { refused, ..Roster::default() }.or_say_why().unwrap_err().to_string();
         let all_old = said(vec![old(), old()]);
-        assert!(
-            all_old.contains(
-                "installs the command with its cells\n  refused /old/cell-system: is of another build: wanted "
-            )
-        );
+        assert!(all_old.contains(
+            "by its package or by `cargo install`\n  refused /old/cell-system: is of another build: wanted "
+        ));
         let wanted = "none of the cells can be used:\n  refused /old/cell-system: ";
         assert!(said(vec![old(), broken()]).starts_with(wanted));
         let broken = said(vec![broken()]);
