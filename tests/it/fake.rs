@@ -152,8 +152,10 @@ fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {
         let text = text.replace(r#""seconds":0.01"#, &workload);
         script(&folder.path().join(format!("cell-{name}")), &text.replace("\"fake\"", &format!("\"{name}\"")));
     }
-    let ran =
-        allocanary(folder.path(), words("plan --threads 1 --cells . --repeats 1 --workloads work --candidates fake"));
+    let ran = allocanary(
+        folder.path(),
+        words("study --plan --threads 1 --cells . --repeats 1 --workloads work --candidates fake"),
+    );
     assert!(ran.code == Some(0) && ran.out.contains("1 processes, about "), "{ran:?}");
     for said in [
         "cell-zero: workload `work`: grows_with and rests: wanted parameters whose default is above 0, found `extra`, 0",

@@ -158,11 +158,11 @@ fn a_metric_that_does_not_exist_is_refused_before_anything_runs() {
 #[test]
 fn the_shipped_cases_can_be_planned_at_either_size() {
     let folder = tempdir().unwrap();
-    let ran = run(folder.path(), "plan cases --repeats 1");
+    let ran = run(folder.path(), "study --plan cases --repeats 1");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     for case in ["churn", "list", "sort", "blob", "storm", "reserve"] {
         assert!(ran.out.contains(&format!("{case}: ")), "{case}: {}", ran.out);
-        let alone = run(folder.path(), &format!("plan {case} --repeats 1"));
+        let alone = run(folder.path(), &format!("study --plan {case} --repeats 1"));
         assert_eq!(alone.code, Some(0), "{alone:?}");
     }
     let full = run(folder.path(), "plan cases --full");

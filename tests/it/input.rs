@@ -22,7 +22,7 @@ fn what_does_not_exist_is_named_with_the_nearest_names() {
     let folder = tempdir().unwrap();
     for (line, said) in [
         ("study --candidates jemaloc", "no candidate `jemaloc`; perhaps jemalloc"),
-        ("plan --candidates qqq", "no candidate `qqq`; there are jemalloc, mimalloc, system"),
+        ("study --plan --candidates qqq", "no candidate `qqq`; there are jemalloc, mimalloc, system"),
         ("study --candidates jemalloc:narena=1", "jemalloc has no setting `narena`; perhaps narenas"),
         ("study --candidates system:arenas=1", "system has no setting `arenas`; perhaps arena_test or arena_max"),
         ("study --candidates mimalloc:purge-delay=1", "perhaps purge_delay"),

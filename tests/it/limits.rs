@@ -93,7 +93,7 @@ fn what_is_empty_or_leads_nowhere_is_refused() {
 #[test]
 fn a_text_that_cannot_be_written_is_an_error() {
     let folder = tempdir().unwrap();
-    for line in ["--help", "--version", "study --help", "help plan"] {
+    for line in ["--help", "--version", "study --help", "help study"] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran: Ran = command(folder.path())
             .args(words(line))

@@ -283,13 +283,18 @@ fn the_verbs_work_together() {
         let line = line.iter().map(|word| word.replace("TRACE", trace.to_str().unwrap()));
         allocanary(folder.path(), line)
     };
-    let page = run(&["trace", "info", "TRACE"]);
+    let page = run(&["report", "TRACE"]);
+    let old = run(&["trace", "info", "TRACE"]);
+    assert!(
+        old.out == page.out && old.err.contains("`allocanary trace info` is called"),
+        "an old name goes on working: {old:?}"
+    );
     assert!(page.code == Some(0) && page.out.contains("allocations"), "{page:?}");
     assert_eq!(run(&["trace", "check", "TRACE"]).out, "the trace is sound\n");
     assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
     let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
     assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
-    let ran = run(&["trace", "report", "TRACE", "--to", "page.html"]);
+    let ran = run(&["report", "TRACE", "--format", "html", "--to", "page.html"]);
     assert!(ran.code == Some(0) && ran.err.contains("page.html"), "{ran:?}");
     let html = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");
@@ -300,15 +305,14 @@ fn the_verbs_work_together() {
     assert!(ran.out.contains("peak") && !ran.out.contains("1 thread"), "{}", ran.out);
     assert_eq!(samples(&folder.path().join("out")).len(), 4);
     for (line, said) in [
-        (["info", "--to", "x.html"], "--to: is for `trace report`"),
-        (["export", "--to", "x.csv"], "--to: is for `trace report`"),
-        (["report", "--format", "json"], "--format: is for `trace export`"),
+        (["trace", "check", "TRACE", "--format", "json"], "--format: is for `trace export`"),
+        (["report", "TRACE", "--format", "markdown", "--to=x"], "--format: of a trace wanted table, html, csv or json"),
     ] {
-        let wrong = run(&["trace", line[0], "TRACE", line[1], line[2]]);
+        let wrong = run(&line);
         assert!(wrong.code == Some(2) && wrong.err.contains(said), "{line:?}: {wrong:?}");
     }
     let none = run(&["replay", "/no/such/trace"]);
     assert!(none.code == Some(2) && none.err.contains("/no/such/trace"), "{none:?}");
-    let wrong = allocanary(folder.path(), ["trace", "info", "/bin/sh"]);
+    let wrong = allocanary(folder.path(), ["trace", "check", "/bin/sh"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("wanted a trace"), "{wrong:?}");
 }

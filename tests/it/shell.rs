@@ -33,7 +33,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("report rows --format m", &["markdown"]),
     ("study ", &["default", "cores", "cases", "storm"]),
     ("study co", &["cores"]),
-    ("plan ar", &["arenas"]),
+    ("study ar", &["arenas"]),
     ("study --candidates ", &["system", "jemalloc", "mimalloc"]),
     ("study --workloads ", &["server", "handoff", "churn"]),
     ("list ", &["settings", "workloads", "metrics"]),

@@ -22,6 +22,7 @@ const FLAGS: &[Flag] = &[
 /// Verbs that are part of another one now.
 const VERBS: &[(&[&str], &[&str])] = &[
     (&["plan"], &["study", "--plan"]),
+    (&["help", "plan"], &["help", "study"]),
     (&["trace", "info"], &["report"]),
     (&["trace", "report"], &["report", "--format", "html"]),
 ];
@@ -31,8 +32,8 @@ pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     let mut notices = Vec::new();
     let begins = |old: &[&str]| words.len() >= old.len() && old.iter().zip(&words).all(|(old, word)| old == word);
     let mut words = match VERBS.iter().find(|(old, _)| begins(old)) {
-        // Its help stays under its own name.
-        Some((old, new)) if !asks_for_help(&words) => {
+        // `trace` has a help of its own.
+        Some((old, new)) if old[0] != "trace" || !asks_for_help(&words) => {
             notices.push(notice(&format!("allocanary {}", old.join(" ")), &format!("allocanary {}", new.join(" "))));
             new.iter().map(ToString::to_string).chain(words[old.len()..].iter().cloned()).collect()
         }

@@ -130,7 +130,7 @@ static ALL: &[Verb] = &[
         "tune",
         Measure,
         "Find the best settings, prove them, and print the lines",
-        ["objective", "http", "budget"],
+        ["budget"],
         TUNE_EXAMPLES,
         TuneFlags,
         tune::run
@@ -139,7 +139,7 @@ static ALL: &[Verb] = &[
         "study",
         Measure,
         "Compare allocators under a workload of ours",
-        ["candidates", "workloads", "plan"],
+        ["candidates", "plan"],
         STUDY_EXAMPLES,
         StudyRunFlags,
         study::run
@@ -301,7 +301,7 @@ fn overview(groups: &[Group]) -> String {
 
 /// The first examples of a help text.
 fn first_examples(text: &str) -> String {
-    const MOST: usize = 3;
+    const MOST: usize = 2;
     let examples = text.split_once("Examples:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
     let mut out = String::from("Examples:\n");
     let mut count = 0;

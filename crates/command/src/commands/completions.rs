@@ -30,19 +30,18 @@ pub fn run(flags: &CompletionsFlags, mut command: Command) -> Result<ExitCode> {
 
 /// Lines of bash that offer the names of running processes besides.
 fn bash() -> String {
-    let verbs = OF_A_PROCESS.join("|");
+    let verbs = OF_A_PROCESS.join(" | ");
     format!(
         r#"
 _allocanary_with_processes() {{
     _allocanary "$@"
-    local current="${{COMP_WORDS[COMP_CWORD]}}"
-    case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
-    "1 "* | *" "@({verbs}))
-        [[ $current == -* ]] || COMPREPLY+=($(compgen -W "$({NAMES})" -- "$current"))
-        ;;
+    local current="${{COMP_WORDS[COMP_CWORD]}}" first="${{COMP_WORDS[1]}}"
+    [[ $current == -* ]] && return
+    [[ $COMP_CWORD == 1 ]] && first=
+    case "$first" in
+    "" | {verbs}) COMPREPLY+=($(compgen -W "$({NAMES})" -- "$current")) ;;
     esac
 }}
-shopt -s extglob
 complete -F _allocanary_with_processes -o nosort -o bashdefault -o default allocanary
 "#
     )
