@@ -84,8 +84,8 @@ impl Tree {
         }
         let mut before = vec![0_u32; firsts[order.len()] as usize];
         let mut next = firsts.clone();
-        for place in 1..order.len() {
-            pointers(order[place], &mut |to| {
+        for (place, block) in order.iter().enumerate().skip(1) {
+            pointers(*block, &mut |to| {
                 let slot = &mut next[places[to as usize] as usize];
                 before[*slot as usize] = place as u32;
                 *slot += 1;

@@ -46,7 +46,7 @@ impl Sample {
     /// Whether a block is looked at.
     pub fn has(&self, block: &Block) -> bool {
         let mixed = (block.at / PAGE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        block.bytes >= LARGE || mixed % self.every == 0
+        block.bytes >= LARGE || mixed.is_multiple_of(self.every)
     }
 
     /// The pages of the blocks that are looked at.
