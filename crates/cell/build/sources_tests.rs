@@ -26,7 +26,8 @@ fn copy(from: &Path, to: &Path) {
 /// The folders of all crates.
 fn folders(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join("crates")).unwrap().flatten();
-    entries.map(|entry| Path::new("crates").join(entry.file_name())).collect()
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.map(|entry| Path::new("crates").join(entry.file_name())).collect()
 }
 
 /// The folders of the crates that cargo links into cells and preloads.
@@ -87,8 +88,9 @@ fn what_the_roots_call_is_linked() {
 #[test]
 fn every_way_to_name_a_crate_is_read() {
     let folder = tempdir().unwrap();
-    let crates = ["cell", "preload", "revision", "a", "b", "c", "d", "e"];
+    let crates = ["allocanary", "cell", "preload", "revision", "a", "b", "c", "d", "e"];
     let manifests = [
+        "",
         "[dependencies]\nx = { workspace = true }\nserde = '1'\nserde_json.workspace = true\n",
         "[build-dependencies.b]\npath = '../b'\n",
         "",
@@ -106,7 +108,7 @@ fn every_way_to_name_a_crate_is_read() {
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     }
     let found = linked(folder.path()).unwrap();
-    assert_eq!(found, ["cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name)));
+    assert_eq!(found, ["allocanary", "cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name)));
     assert_eq!(places(folder.path()).unwrap(), PACKAGED.map(PathBuf::from), "no build script of the repository here");
     fs::write(folder.path().join("crates/b/Cargo.toml"), "[dependencies").unwrap();
     assert!(linked(folder.path()).unwrap_err().contains("crates/b/Cargo.toml: "));
