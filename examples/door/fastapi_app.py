@@ -24,7 +24,7 @@ if "TRIM" in os.environ:
     threading.Thread(target=trim, daemon=True).start()
 
 
-@app.get("/work")
+@app.get("/request")
 def work(size: int, seed: int):
     chance = random.Random(seed)
     rows, taken = [], 0

@@ -92,16 +92,36 @@ resident() {
 }
 
 # From the JSON of a dry run of give-back: what it forecasts, if it could be carried out.
-dry_run='if any(.calls[]; .error) then "refused \(.forecast)" elif .at_most then "bound \(.forecast)"
-    elif .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
+dry_run='if any(.calls[]; .error) then "refused \(.forecast // 0)" elif .at_most then "bound \(.forecast // 0)"
+    elif .forecast == null or .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
 
-# What the command forecasts for a remedy, `KIND BYTES`: from the door's remedies if it has them, for give-back also from its dry run.
+# From the JSON of a reading: what it tells of remedies that are not the command's own. A trim by somebody else gives what its own gives;
+# fewer arenas give at most what the others have free; a collection at most the heap and the virtual machine's tables for it; a fresh process
+# at most all that is not live.
+reading='
+    def of(parts): [.heaps[].parts | parts] | add // 0;
+    def area(name): [.areas[] | select(.name == name) | .resident] | add // 0;
+    def beyond(count): [.heaps[].arenas[].parts | .free + .kept] | sort | .[:-count] | add // 0;
+    if $id | test("jcmd-trim|trim-interval|trim-by-itself") then "exact \([.heaps[].remedies[].bytes] | add // 0)"
+    elif $id == "arena-max-1" then "bound \(beyond(1))"
+    elif $id == "arena-max-2" then "bound \(beyond(2))"
+    elif $id | test("^(jcmd-gc|set-periodic-gc|periodic-gc)$") then "bound \(area("the JVM\u0027s heap") + area("not known"))"
+    elif $id == "end-the-session" then "exact \(.kernel.anonymous)"
+    elif $id == "reload" and area("PHP\u0027s kept chunks") > 0 then "exact \(area("PHP\u0027s kept chunks"))"
+    elif $id | test("^(reload|restart)$") then "bound \(.resident - of(.live))"
+    else empty end'
+
+# What the command forecasts for a remedy, `KIND BYTES`: from the door's remedies if it has them, or else from a dry run or a reading.
 forecast() {
     local process kind=unknown bytes=0 found
     for process in $(look); do
         found=$("$allocanary" "$process" --json 2>/dev/null |
             jq -r --arg id "$1" '.remedies[]? | select(.id == $id) | "\(.gives.kind) \(.gives.bytes // 0)"' 2>/dev/null | head -1)
-        [ -z "$found" ] && [ "$1" = give-back ] && found=$("$allocanary" give-back "$process" --dry-run --json 2>/dev/null | jq -r "$dry_run" 2>/dev/null)
+        if [ -z "$found" ] && [ "$1" = give-back ]; then
+            found=$("$allocanary" give-back "$process" --dry-run --json 2>/dev/null | jq -r "$dry_run")
+        elif [ -z "$found" ]; then
+            found=$("$allocanary" heap "$process" --json 2>/dev/null | jq -r --arg id "$1" "$reading")
+        fi
         [ -z "$found" ] && continue
         kind=${found% *}
         bytes=$((bytes + ${found#* }))

@@ -27,7 +27,8 @@ round() {
         names+=("$name") whens+=("$when") whats+=("$what")
     done < <(remedies)
     local failed=() fresh=() before=() after=() forecasts=()
-    for number in "${!names[@]}"; do
+    # Shuffled by the seed: what starts first has the machine for itself, and has rested longest when all are read.
+    for number in $(shuf -e --random-source=<(yes "$seed") "${!names[@]}"); do
         if [[ ${whens[number]} =~ start|code ]]; then
             # shellcheck disable=SC2086
             start "$number" ${whats[number]}
@@ -35,7 +36,7 @@ round() {
             start "$number"
         fi
         choose "$number"
-        fresh+=("$(resident)")
+        fresh[number]=$(resident)
         failed[number]=
         burst "$seed" >>"$at/log" 2>&1 || failed[number]=$(tail -1 "$at/log")
     done

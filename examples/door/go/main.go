@@ -43,7 +43,7 @@ import (
 )
 
 func main() {
-	http.HandleFunc("/work", func(answer http.ResponseWriter, request *http.Request) {
+	http.HandleFunc("/request", func(answer http.ResponseWriter, request *http.Request) {
 		size, _ := strconv.Atoi(request.FormValue("size"))
 		seed, _ := strconv.Atoi(request.FormValue("seed"))
 		// A little work in Go as well.

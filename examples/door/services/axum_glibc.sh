@@ -9,7 +9,7 @@ serve() {
     pid=$!
     listening
 }
-burst() { load /work "$1" 64 2500 500 12000; }
+burst() { load /request "$1" 64 2500 500 12000; }
 remedies() {
     cat <<'LIST'
 give-back now give_back

@@ -8,7 +8,7 @@ serve() {
     pid=$!
     listening
 }
-burst() { load /work "$1" 40 400 1000 16000; }
+burst() { load /request "$1" 40 400 1000 16000; }
 remedies() {
     cat <<'LIST'
 give-back now give_back

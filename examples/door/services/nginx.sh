@@ -4,7 +4,7 @@ serve() {
     local settings=() flag
     for flag in "${flags[@]}"; do settings+=("${flag//=/ };"); done
     [ ${#settings[@]} -eq 0 ] && settings=('proxy_buffers 64 64k;')
-    head -c 16000000 /dev/urandom >"$at/work"
+    head -c 16000000 /dev/urandom >"$at/request"
     cat >"$at/nginx.conf" <<CONF
 daemon off;
 worker_processes 2;
@@ -32,7 +32,7 @@ CONF
     listening
 }
 look() { pgrep -P "$pid"; }
-burst() { load /work "$1" 96 192 1 2 slow; }
+burst() { load /request "$1" 96 192 1 2 slow; }
 remedies() {
     cat <<'LIST'
 give-back now give_back

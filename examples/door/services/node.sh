@@ -5,7 +5,7 @@ serve() {
     pid=$!
     listening
 }
-burst() { load /work "$1" 64 2000 1000 12000; }
+burst() { load /request "$1" 64 2000 1000 12000; }
 remedies() {
     cat <<'LIST'
 give-back now give_back

@@ -44,8 +44,8 @@ CONF
     listening
 }
 look() { pgrep -P "$pid"; }
-burst() { load /work "$1" 4 120 10000 80000; }
-small_requests() { load /work 1 4 200 50 100; }
+burst() { load /request "$1" 4 120 10000 80000; }
+small_requests() { load /request 1 4 200 50 100; }
 remedies() {
     cat <<'LIST'
 give-back now give_back

@@ -53,5 +53,6 @@ trim-threshold start MALLOC_TRIM_THRESHOLD_=131072
 mmap-threshold start MALLOC_MMAP_THRESHOLD_=65536
 preload-jemalloc start LD_PRELOAD=libjemalloc.so.2
 work-mem start -c work_mem=16MB
+idle-session-timeout start -c idle_session_timeout=5s
 LIST
 }

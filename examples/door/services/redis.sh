@@ -1,8 +1,9 @@
 # redis of the distribution (it links jemalloc) after 9 of 10 keys were deleted.
 redis_server=redis-server
+# The variable that its jemalloc reads.
+variable=MALLOC_CONF
 prepare() { command -v redis-server >/dev/null || apt-get install -y redis-server; }
 serve() {
-    # redis takes MALLOC_CONF from the environment through jemalloc.
     env "${environment[@]}" "$redis_server" --port "$port" --save '' --dir "$at" --loglevel warning "${flags[@]}" &
     pid=$!
     listening
@@ -28,15 +29,15 @@ restart() {
     serve
 }
 remedies() {
-    cat <<'LIST'
+    cat <<LIST
 give-back now give_back
 memory-purge now ask memory purge
 activedefrag now ask config set activedefrag yes active-defrag-ignore-bytes 1mb active-defrag-threshold-lower 5
 restart now restart
-narenas-1 start MALLOC_CONF=narenas:1
-narenas-2 start MALLOC_CONF=narenas:2
-background-thread start MALLOC_CONF=background_thread:true
-decay-0 start MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0
+narenas-1 start $variable=narenas:1
+narenas-2 start $variable=narenas:2
+background-thread start $variable=background_thread:true
+decay-0 start $variable=dirty_decay_ms:0,muzzy_decay_ms:0
 arena-max-2 start MALLOC_ARENA_MAX=2
 LIST
 }

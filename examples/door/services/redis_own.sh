@@ -2,6 +2,7 @@
 # defragmentation needs that. Built from the distribution's source package, which needs no repository but the distribution's.
 . "$here/services/redis.sh"
 redis_server=$built/redis_own
+variable=JE_MALLOC_CONF
 prepare() {
     command -v redis-cli >/dev/null || apt-get install -y redis-tools
     [ -x "$redis_server" ] && return

@@ -66,7 +66,7 @@ fn main() {
         let address = format!("127.0.0.1:{}", arguments[0]);
         let listener = tokio::net::TcpListener::bind(&address).await.expect("the port is free");
         let sessions: Sessions = Box::leak(Box::default());
-        let app = axum::Router::new().route("/work", get(answer)).with_state(sessions);
+        let app = axum::Router::new().route("/request", get(answer)).with_state(sessions);
         axum::serve(listener, app).await.expect("the service does not end");
     });
 }
