@@ -34,7 +34,10 @@ const READINGS: u32 = 8;
 
 /// Reads a process, at most for a time.
 pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Trouble> {
-    let until = Instant::now().checked_add(time);
+    let begun = Instant::now();
+    let until = begun.checked_add(time);
+    // The rest of the time is for what is made of the last reading, which may also take longer than those before.
+    let is_late = || begun.elapsed() > time / 3;
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
     let open = |mapping: &Mapping| file_of(pid, mapping).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
@@ -71,11 +74,11 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         if !Subject::of(pid).ok_or(Trouble::Gone(pid))?.is_same(&subject) {
             return Err(Trouble::Changed(pid));
         }
-        let reading = Reading::of(&copied, threads, &open);
+        let mut reading = Reading::of(&copied, threads, &open);
         // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
         let doubts = reading.doubts();
         let moves = stopped.is_none() && (copied.missing > 0 || !doubtful.contains(doubts));
-        if !doubts.is_empty() && moves && doubtful.len() < DOUBTFUL && !live.is_late() {
+        if !doubts.is_empty() && moves && doubtful.len() < DOUBTFUL && !is_late() {
             doubtful.push(doubts.clone());
             drop(reading);
             room = Some(copied.into_room());
@@ -89,11 +92,16 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         }
         let found = leaks::candidates(&copied, reading.blocks(), &reach);
         let agreed = stopped.is_some() || found.is_empty() || before == Some(found.len());
-        if agreed || number == READINGS || live.is_late() {
+        if agreed || number == READINGS || is_late() {
+            if !agreed && number == 1 {
+                reading.doubt(
+                    "there was no time for a second reading, which has to agree: --deadline gives it more".into(),
+                );
+            }
             let mut contents = reading.contents(&reach, wanted, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), number);
             contents.stopped = stopped;
-            if !agreed {
+            if !agreed && number > 1 {
                 contents.problems.push(format!("the heap moves: {number} readings do not agree on what is leaked; --freeze stops the process for one"));
             }
             return Ok(contents);
