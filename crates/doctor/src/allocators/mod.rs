@@ -36,8 +36,11 @@ pub(crate) struct Part {
     /// What to change in general; `None` if no setting is judged.
     pub advice: Option<fn(&Case) -> Option<Advice>>,
     /// What settings would give to a process with this heap; `None` if none is judged.
-    pub remedies: Option<fn(&Case, &Subject, &Heap) -> Vec<Remedy>>,
+    pub remedies: Option<Remedies>,
 }
+
+/// The remedies for a heap of a process.
+pub(crate) type Remedies = fn(&Case, &Subject, &Heap) -> Vec<Remedy>;
 
 /// A symbol, and the flavour that it shows in a program that calls the hook of `install!`, or not.
 pub(crate) type Symbol = (&'static str, fn(bool) -> Flavour);
