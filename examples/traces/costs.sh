@@ -37,7 +37,7 @@ row() { # NAME PROGRAM...
         taken "$folder/who" "$bin/allocanary" who "$trace"
         taken "$folder/print" heaptrack_print "$kept"
     done
-    "$bin/allocanary" trace info "$trace" >"$folder/info"
+    "$bin/allocanary" report "$trace" >"$folder/info"
     printf '| %s | %.1f M | %.1f MiB | %s | %.2f MiB | %.2f s | %d MB | %.2f s | %d MB |\n' "$name" \
         "$(awk '$1 == "events" { print $2 / 1e6 }' "$folder/info")" \
         "$(stat -c '%s' "$trace" | awk '{ print $1 / 1048576 }')" \

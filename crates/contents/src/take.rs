@@ -95,7 +95,7 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         if agreed || number == READINGS || is_late() {
             if !agreed && number == 1 {
                 reading.doubt(
-                    "there was no time for a second reading, which has to agree: --deadline gives it more".into(),
+                    "there was no time for a second reading, which has to agree: --timeout gives it more".into(),
                 );
             }
             let mut contents = reading.contents(&reach, wanted, &open);
