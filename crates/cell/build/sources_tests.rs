@@ -108,7 +108,10 @@ fn every_way_to_name_a_crate_is_read() {
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     }
     let found = linked(folder.path()).unwrap();
-    assert_eq!(found, ["allocanary", "cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name)));
+    assert_eq!(
+        found,
+        ["allocanary", "cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name))
+    );
     assert_eq!(places(folder.path()).unwrap(), PACKAGED.map(PathBuf::from), "no build script of the repository here");
     fs::write(folder.path().join("crates/b/Cargo.toml"), "[dependencies").unwrap();
     assert!(linked(folder.path()).unwrap_err().contains("crates/b/Cargo.toml: "));
