@@ -3,9 +3,8 @@
 counted=Anonymous
 binaries=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
 prepare() {
-    [ -n "$binaries" ] || { apt-get install -y postgresql && # The pages of shared_buffers that a backend has touched are resident in it, and stay in the server when it ends: they are left out.
-counted=Anonymous
-binaries=$(ls -d /usr/lib/postgresql/*/bin | tail -1); }
+    [ -n "$binaries" ] || apt-get install -y postgresql
+    binaries=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
 }
 serve() {
     chown postgres "$at"

@@ -8,13 +8,15 @@ use crate::remedies::{Gives, Line, Remedy, Subject, Who};
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(process, "php-fpm"), remedies };
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
-    let Some(bytes) = area(subject, "PHP's heap") else { return };
+    let Some(of_php) = area(subject, "PHP's") else { return };
+    // A new worker has touched none of it, and less besides.
+    let bytes = subject.reading.kernel.anonymous;
     let remedy = |id: &str, what: &str, who, price: &str, lines| Remedy {
         id: id.into(),
         what: what.into(),
         who,
         gives: Gives::Bound { bytes },
-        evidence: format!("{} are PHP's heap. A worker keeps what its largest requests needed.", Bytes(bytes)),
+        evidence: format!("{} are PHP's own memory. A worker keeps what its largest requests needed.", Bytes(of_php)),
         price: price.into(),
         lines,
     };

@@ -1,0 +1,68 @@
+#!/bin/bash
+# Tries the remedy that `allocanary PROCESS` names first: of each service an untouched twin and one instance get the same burst and rest; what the
+# command says first is done to the one. Prints a row for each: what was said, the forecast, and what it gave, less what the twin lost, in MiB.
+# A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root. Variables: those of measure.sh.
+set -u
+. "$(dirname "$0")/lib.sh"
+[ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
+
+# What the command says first of all processes of the current instance: KIND, BYTES added, ID and WHO of the first, its lines.
+said() {
+    local process
+    for process in $(look); do
+        "$allocanary" "$process" --json
+    done | jq -s '[.[] | .remedies[0] // {id: "nothing", who: "-", gives: {kind: "unknown"}, lines: []}] |
+        {id: .[0].id, who: .[0].who, kind: .[0].gives.kind, bytes: (map(.gives.bytes // 0) | add),
+         lines: [.[] | .lines as $lines | $lines[] | select(.place == $lines[0].place) | .text] | unique,
+         place: .[0].lines[0].place}'
+}
+
+# Does one line, as a person would.
+line() {
+    case $place in
+    SQL) psql -q -h "$at" -p "$port" -U postgres -c "$1" postgres ;;
+    redis-cli) redis-cli -p "$port" $1 ;;
+    *) eval "${1/allocanary give-back/$allocanary give-back --yes}" ;;
+    esac
+}
+
+mib() { awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }
+
+printf '| service | said first | who | before | forecast | gave |\n|---|---|---|--:|--:|--:|\n'
+for name; do
+    service "$name"
+    prepare >"$work/prepare" 2>&1 || { cat "$work/prepare" >&2; continue; }
+    for number in 0 1; do
+        start "$number"
+        choose "$number"
+        burst 1 >>"$at/log" 2>&1 || cat "$at/log" >&2
+    done
+    sleep "$rest"
+    choose 0
+    twin=$(resident)
+    choose 1
+    before=$(resident)
+    first=$(said)
+    place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
+    mapfile -t lines < <(jq -r '.lines[]' <<<"$first")
+    case $who in
+    operator-now)
+        for one in "${lines[@]}"; do line "$one" >>"$at/said" 2>&1 || tail -2 "$at/said" >&2; done
+        sleep "$rest"
+        after=$(resident)
+        choose 0
+        gave=$((before - after - (twin - $(resident))))
+        ;;
+    operator-restart)
+        start 2 "${lines[@]}"
+        choose 2
+        burst 1 >>"$at/log" 2>&1
+        sleep "$rest"
+        gave=$((before - $(resident)))
+        ;;
+    *) gave=0 ;;
+    esac
+    printf '| %s | `%s` | %s | %s | %s %s | %s |\n' "$name" "$(jq -r .id <<<"$first")" "$who" "$(mib "$before")" \
+        "$(jq -r .kind <<<"$first")" "$(mib "$(jq -r .bytes <<<"$first")")" "$(mib "$gave")"
+    stop_all
+done
