@@ -1,7 +1,8 @@
 #!/bin/bash
 # Tries the remedy that `allocanary PROCESS` names first: of each service an untouched twin and one instance get the same burst and rest; what the
 # command says first is done to the one. Prints a row for each: what was said, the forecast, and what it gave, less what the twin lost, in MiB.
-# A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root. Variables: those of measure.sh.
+# A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root. Variables: those of measure.sh,
+# and DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns).
 set -u
 . "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
@@ -42,6 +43,7 @@ for name; do
     twin=$(resident)
     choose 1
     before=$(resident)
+    [ -n "${DOOR_SCREENS:-}" ] && COLUMNS=80 "$allocanary" "$(look | head -1)" >"$DOOR_SCREENS/$name.txt"
     first=$(said)
     place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
     mapfile -t lines < <(jq -r '.lines[]' <<<"$first")
