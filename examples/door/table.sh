@@ -2,7 +2,7 @@
 # The table of the rows that measure.sh has written: medians over the rounds, MiB.
 # "before" is what the service had at rest without the remedy: of a remedy that is carried out now the same process, of one at the start all
 # untouched instances. "gave" is what it gave beyond what the twin gave back by itself in the same time. "not shown": instances with the
-# remedy are not all below, or all above, all untouched ones, whose range the service's first line has.
+# remedy are not all below, or all above, all untouched ones, whose range the service's first line has. A forecast is shown if each round has one.
 # Usage: examples/door/table.sh FILE...
 set -u
 cat "$@" | jq -rs '
@@ -24,7 +24,7 @@ cat "$@" | jq -rs '
                else $before - $after end) as $gave
             | ($one.when != "now" and ($ran | any(.after >= ($untouched | min)) and any(.after <= ($untouched | max)))) as $none
             | {$one, $ran, $before, $after, $gave, $none, all: length,
-               foreseen: (if $foreseen == [] then "" else "\($foreseen[-1].kind) \($foreseen | map(.forecast) | median | mib)" end)})
+               foreseen: (if ($foreseen | length) < ([$ran, .] | map(length) | map(select(. > 0)) | min) then "" else "\($foreseen[-1].kind) \($foreseen | map(.forecast) | median | mib)" end)})
         | sort_by(-(.gave // -1e18))[]
         | [.one.service, "`\(.one.what)`", .one.when,
            if .ran == [] then "", "", "", "failed: \(.one.failed | gsub("[|]"; " ") | gsub("^ +"; "") | .[:150])", .foreseen, "0 of \(.all)"
