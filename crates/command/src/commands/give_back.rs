@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{named, terminal};
+use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_error::{Error, Result};
 use allocanary_give_back::account::{Account, Called};
@@ -23,6 +23,7 @@ use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
+use allocanary_report::remedies::list;
 
 /// The time for a reading. A heap that is not read by then has no forecast.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -79,6 +80,9 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
             account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
         }
         print(flags, &account, Account::expectation)?;
+        if !flags.json {
+            others(reading)?;
+        }
         return Ok(ExitCode::from(if account.is_possible() { 0 } else { REFUSED }));
     }
     if !flags.json {
@@ -93,6 +97,17 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
     }
     give_back(&mut account, reading, &planned, limits);
     tell(flags, &account)
+}
+
+/// The other things to do, as `allocanary PROCESS` has them.
+fn others(reading: &Reading) -> Result<()> {
+    let mut all = reader::remedies_of(&mut Reader::new(MEMORY), reading, DEADLINE);
+    all.retain(|one| one.id != "give-back");
+    if all.is_empty() {
+        return Ok(());
+    }
+    let list = list(&all, all.len(), &terminal::look());
+    terminal::print(format!("\nWhat else there is to do\n{list}").as_bytes()).map(drop)
 }
 
 /// Why a heap in swap is not asked.
