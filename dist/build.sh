@@ -14,8 +14,8 @@ tree=$out/tree debug=$out/debug
 rm -rf "$tree" "$debug"
 mkdir -p "$tree"/{bin,lib/allocanary} "$tree/share/doc/allocanary" "$debug"
 
-# jemalloc and mimalloc would be built again for each new date.
-env -u SOURCE_DATE_EPOCH cargo build --release --locked --bins --target "$triple"
+# mimalloc contains the date of its compilation. A date that is always the same makes the same bytes, and builds nothing again.
+SOURCE_DATE_EPOCH=0 cargo build --release --locked --bins --target "$triple"
 
 # Debug information and symbols apart. `heap` finds what it needs of a preload without them.
 built=$CARGO_TARGET_DIR/$triple/release

@@ -15,7 +15,7 @@ mkdir -p "$out/c/include" "$out/c/$libraries/pkgconfig" "$out/c/share/doc/liball
 cp c_glue/allocanary.h "$out/c/include/"
 cp c_glue/README.md "$out/c/share/doc/liballocanary-dev/"
 for variant in system jemalloc mimalloc; do
-    (cd c_glue && env -u SOURCE_DATE_EPOCH cargo build --release --locked --features "$variant" --target "$triple")
+    (cd c_glue && SOURCE_DATE_EPOCH=0 cargo build --release --locked --features "$variant" --target "$triple")
     mkdir -p "$out/c/$libraries/allocanary/$variant"
     library=$out/c/$libraries/allocanary/$variant/liballocanary.a
     "$arch-linux-gnu-strip" --strip-debug --enable-deterministic-archives -o "$library" "$CARGO_TARGET_DIR/$triple/release/liballocanary.a"
