@@ -37,7 +37,7 @@ preloads() {
     done
 }
 records() {
-    told=$(allocanary record -o traces -- python3 -c "$program") || { echo "$told"; return 1; }
+    told=$(allocanary record -o traces -- python3 -c "$program" 2>&1) || { echo "$told"; return 1; }
     case $told in
     *"no stacks: they need x86-64 and a C library with _dl_find_object"*)
         echo "but: no stacks"
