@@ -62,6 +62,14 @@ for name; do
         sleep "$rest"
         gave=$((before - $(resident)))
         ;;
+    developer)
+        # The programs of this folder have the change behind a flag.
+        start 2 trim
+        choose 2
+        burst 1 >>"$at/log" 2>&1
+        sleep "$rest"
+        gave=$((before - $(resident)))
+        ;;
     *) gave=0 ;;
     esac
     printf '| %s | `%s` | %s | %s | %s %s | %s |\n' "$name" "$(jq -r .id <<<"$first")" "$who" "$(mib "$before")" \
