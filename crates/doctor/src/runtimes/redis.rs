@@ -11,13 +11,22 @@ pub(super) const RUNTIME: Runtime =
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     also_now(all, "redis-cli", "MEMORY PURGE".into());
-    let Some(bytes) = free(subject).filter(|_| has_own_jemalloc(subject.process)) else { return };
+    if !has_own_jemalloc(subject.process) {
+        return;
+    }
+    let evidence = match free(subject) {
+        Some(bytes) => format!("{} lie free between live blocks.", Bytes(bytes)),
+        None if !subject.reading.is_divided() => {
+            "Its heap is not divided here; `INFO memory` has mem_fragmentation_bytes.".into()
+        }
+        None => return,
+    };
     all.push(Remedy {
         id: "activedefrag".into(),
         what: "redis moves its values together while it runs".into(),
         who: Who::OperatorNow,
         gives: Gives::Unknown { find_out: "set it, and read the process again after some minutes".into() },
-        evidence: format!("{} lie free between live blocks. From redis 4.0, with its own jemalloc.", Bytes(bytes)),
+        evidence: format!("{evidence} From redis 4.0, with its own jemalloc."),
         price: "processor time, at most 25 % of a core by default".into(),
         lines: vec![Line::new("redis-cli", "CONFIG SET activedefrag yes"), Line::new("redis.conf", "activedefrag yes")],
     });
