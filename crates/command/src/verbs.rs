@@ -318,7 +318,7 @@ fn first_examples(text: &str) -> String {
 
 /// The flag for help. A verb gets one of its own, because the command's own is in no first help.
 fn help_flag() -> clap::Arg {
-    arg!(-h --help "Print the first help with -h, and all of it with --help").action(ArgAction::Help)
+    arg!(-h --help "Print help (see more with '--help')").action(ArgAction::Help)
 }
 
 /// The whole command line.
@@ -343,7 +343,7 @@ fn command() -> Command {
         let is_first = |arg: &clap::Arg| arg.is_positional() || verb.first.iter().any(|name| arg.get_id() == *name);
         let command = command.mut_args(|arg| if is_first(&arg) { arg } else { arg.hide_short_help(true) });
         let examples = (verb.examples)();
-        let command = command.arg(help_flag());
+        let command = command.disable_help_flag(true).arg(help_flag());
         let short = command.about(verb.about).long_about(None).after_help(first_examples(&examples));
         short.after_long_help(examples).hide(verb.group == Group::Old)
     }))
