@@ -23,6 +23,7 @@ const FLAGS: &[Flag] = &[
 const VERBS: &[(&[&str], &[&str])] = &[
     (&["plan"], &["study", "--plan"]),
     (&["help", "plan"], &["help", "study"]),
+    (&["man", "plan"], &["man", "study"]),
     (&["trace", "info"], &["report"]),
     (&["trace", "report"], &["report", "--format", "html"]),
 ];

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, arg};
 
 use crate::args::examples::{
@@ -23,7 +24,7 @@ use crate::commands::{
     report, run, study, terminal, trace, tune, upgrade, who,
 };
 use crate::renamed::renamed;
-use allocanary_error::Result;
+use allocanary_error::{Error, Result};
 
 /// What a verb is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -395,8 +396,23 @@ pub fn carry_out() -> Result<ExitCode> {
                 true => here::run(&line.here),
                 false => terminal::print_plain(OVERVIEW),
             };
+            if line.door.process.is_some() || !line.door.command.is_empty() {
+                refuse_measuring(&found)?;
+            }
             door::run(&line.door).unwrap_or_else(here)
         }
+    }
+}
+
+/// An error if a flag of a measurement stands beside a process: it would do nothing.
+fn refuse_measuring(found: &ArgMatches) -> Result<()> {
+    let flags = HereFlags::augment_args(Command::new(""));
+    let given = |flag: &&clap::Arg| found.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
+    match flags.get_arguments().find(given).and_then(clap::Arg::get_long) {
+        Some(flag) => Err(Error::Input(format!(
+            "--{flag}: is for a measurement; with a process or a program it does nothing: leave it out"
+        ))),
+        None => Ok(()),
     }
 }
 

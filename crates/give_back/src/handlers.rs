@@ -11,6 +11,15 @@ const ENDS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 
 /// The longest part of a stack that is looked at, in bytes.
 const LONGEST: u64 = 8 << 20;
 
+/// Whether the code at an address ends a handler. A frame that returns there is a handler's, also where a table takes it for another
+/// function's.
+pub fn ends_one(at: u64, read: &impl Fn(u64, &mut [u8]) -> bool) -> bool {
+    ENDS.iter().any(|end| {
+        let mut code = vec![0; end.len()];
+        read(at, &mut code) && code == **end
+    })
+}
+
 /// Whether a handler may be on the stack above an address, whose bytes `read` copies as they are now. A stack that cannot be read may have
 /// one.
 pub fn may_be_in_one(memory: &dyn Memory, stack: u64, read: impl Fn(u64, &mut [u8]) -> bool) -> bool {
@@ -29,9 +38,6 @@ pub fn may_be_in_one(memory: &dyn Memory, stack: u64, read: impl Fn(u64, &mut [u
             return false;
         }
         known.push(at);
-        ENDS.iter().any(|end| {
-            let mut code = vec![0; end.len()];
-            read(at, &mut code) && code == **end
-        })
+        ends_one(at, &read)
     })
 }

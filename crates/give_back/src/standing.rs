@@ -40,10 +40,14 @@ impl Ground {
         if stack.frames[1..].iter().any(|frame| frame.is_exact) {
             return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
         }
-        // A walk to the first frame has seen each handler. Words of a handler that has ended can still lie between live frames, as in each
+        let read = |at: u64, into: &mut [u8]| Memory::read(reader, at, into);
+        if stack.frames[1..].iter().any(|frame| handlers::ends_one(frame.at.pc, &read)) {
+            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+        }
+        // A walk to the first frame has passed each handler's end. Words of a handler that has ended can still lie between live frames, as in each
         // idle process of PostgreSQL.
         if stack.end != End::Outermost {
-            if handlers::may_be_in_one(reader, registers.sp, |at, into| Memory::read(reader, at, into)) {
+            if handlers::may_be_in_one(reader, registers.sp, read) {
                 return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
             }
             let from = stack.frames.last().map_or(registers.sp, |frame| frame.at.sp);

@@ -1,4 +1,4 @@
-//! The first screen about a process. In: a reading and its remedies. Out: text of 24 lines at most, where the terminal has 80 columns.
+//! The first screen about a process. In: a reading and its remedies. Out: text of some 24 lines, where the terminal has 80 columns.
 
 use std::time::Duration;
 

@@ -11,8 +11,9 @@ use clap_complete::Shell;
 
 /// The verbs that take a running process.
 const OF_A_PROCESS: [&str; 3] = ["heap", "doctor", "give-back"];
-/// Prints the names of running processes.
-const NAMES: &str = "ps -eo comm= 2>/dev/null | sort -u";
+/// Prints the names of running processes, but for those that a shell could take for more than a name: anybody may choose the name of a
+/// process.
+const NAMES: &str = "ps -eo comm= 2>/dev/null | grep -E '^[A-Za-z0-9._+:-]+\\$' | sort -u";
 
 /// Prints it.
 pub fn run(flags: &CompletionsFlags, mut command: Command) -> Result<ExitCode> {
@@ -42,7 +43,11 @@ _allocanary_with_processes() {{
     "" | {verbs}) COMPREPLY+=($(compgen -W "$({NAMES})" -- "$current")) ;;
     esac
 }}
-complete -F _allocanary_with_processes -o nosort -o bashdefault -o default allocanary
+if [[ "${{BASH_VERSINFO[0]}}" -eq 4 && "${{BASH_VERSINFO[1]}}" -ge 4 || "${{BASH_VERSINFO[0]}}" -gt 4 ]]; then
+    complete -F _allocanary_with_processes -o nosort -o bashdefault -o default allocanary
+else
+    complete -F _allocanary_with_processes -o bashdefault -o default allocanary
+fi
 "#
     )
 }

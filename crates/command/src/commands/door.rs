@@ -38,7 +38,7 @@ pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
 /// The process that a text names. A text with `name:` before it is never a verb.
 fn find(text: &str) -> Result<u32> {
     match text.strip_prefix("name:") {
-        Some(name) => named::find("allocanary", name),
+        Some(name) => named::find("", name),
         None => named::find_or_verb(text),
     }
 }
@@ -52,7 +52,7 @@ fn of_process(flags: &DoorFlags, process: &str) -> Result<ExitCode> {
     let started = Instant::now();
     let reading = or_unread(pid, child.take(pid, How::Running, DEADLINE));
     let took = started.elapsed();
-    let reading = reading.map_err(|error| Error::Input(format!("allocanary: {error}")))?;
+    let reading = reading.map_err(|error| Error::Input(error.to_string()))?;
     let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
     if let Some(file) = &flags.to {
         page(file, &reading, &remedies)?;

@@ -17,7 +17,7 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
 
 /// The process that the first word of the command line names. The word may be a verb that is written wrongly.
 pub fn find_or_verb(text: &str) -> Result<u32> {
-    find("allocanary", text).map_err(|error| {
+    find("", text).map_err(|error| {
         let near = nearest(text, crate::verbs::names());
         let verb = near.first().map_or(String::new(), |verb| format!("\nIs it a verb? Perhaps `allocanary {verb}`"));
         let is_word = text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
@@ -32,6 +32,8 @@ pub fn find_or_verb(text: &str) -> Result<u32> {
 
 fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
     let text = harmless(text);
+    // The door has no verb.
+    let begin = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
     match named(all, &text).as_slice() {
         [one] => Ok(one.pid),
         [] => {
@@ -42,15 +44,15 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
                     Some(one) => format!("; perhaps {} ({})", harmless(&one.name), one.pid),
                     None => String::new(),
                 };
-            Err(Error::Input(format!("{verb}: no process has the name `{text}`{near}: `ps -e` lists them")))
+            Err(Error::Input(format!("{begin}no process has the name `{text}`{near}: `ps -e` lists them")))
         }
         several => {
             let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
             let list: Vec<String> = several.iter().map(line).collect();
-            // Only `heap` reads a process with its children.
-            let tree = if verb == "heap" { ", or the first with --tree" } else { "" };
+            // Only `heap` and the door read a process with its children.
+            let tree = if verb.is_empty() || verb == "heap" { ", or the first with --tree" } else { "" };
             Err(Error::Input(format!(
-                "{verb}: {} processes have the name `{text}`: name one by its process ID{tree}\n{}",
+                "{begin}{} processes have the name `{text}`: name one by its process ID{tree}\n{}",
                 several.len(),
                 list.join("\n")
             )))

@@ -33,6 +33,10 @@ fn nothing(reading: &Reading) -> String {
         heap(Part::Live, "is live: the program holds it"),
         heap(Part::Free, "lies free between live blocks, and the program uses it again when it grows"),
         heap(Part::Cached, "lies in caches of threads"),
+        heap(Part::Kept, "is free pages that the allocator keeps for soon"),
+        heap(Part::Lazy, "is freed, and the kernel takes it when it needs memory"),
+        heap(Part::Padding, "is the rest of huge pages"),
+        heap(Part::Structures, "is the allocator's own structures"),
         (of(&[Sort::Stacks]), "is stacks of threads".into()),
         (of(&[Sort::Program, Sort::Files]), "is the program, its libraries and mapped files".into()),
         (of(&[Sort::Shared]), "is shared memory".into()),
@@ -42,14 +46,14 @@ fn nothing(reading: &Reading) -> String {
             .filter(|area| area.sort == Sort::Runtime)
             .map(|area| (area.resident, format!("is {}, which the runtime manages", area.name))),
     );
+    let known = kinds.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
     let unknown = of(&[Sort::Unknown]) + parts.of(Part::Unknown);
-    kinds.push((unknown, "is not divided here".into()));
-    let (bytes, what) = kinds.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
-    let most = format!("{} of {all} {what}", Bytes(bytes));
     // Where most of the memory is not known, nothing can be said of the allocator.
-    match bytes == unknown && bytes > 0 {
-        true => format!("What the allocator could give back is not known: {most}."),
-        false => format!("Nothing of the allocator's gives memory back here: {most}."),
+    match unknown > known.0 {
+        true => {
+            format!("What the allocator could give back is not known: {} of {all} is not divided here.", Bytes(unknown))
+        }
+        false => format!("Nothing of the allocator's gives memory back here: {} of {all} {}.", Bytes(known.0), known.1),
     }
 }
 

@@ -119,7 +119,7 @@ pub fn remedies(reading: &Reading, process: Option<&Process>) -> Vec<Remedy> {
         }
         all.extend(of_settings(&subject));
     }
-    all.extend(study::remedy(reading, process));
+    all.extend(study::remedy(reading));
     // What is known to matter comes before what has to be found out. The order of equals is that of the source: now, then at the next start.
     all.sort_by_key(|one| one.gives.rank());
     all
@@ -168,7 +168,7 @@ fn not_divided(case: &Case, advice: &Advice) -> Remedy {
 
 impl Gives {
     /// What is surely given first, then the most.
-    fn rank(&self) -> (u8, std::cmp::Reverse<u64>) {
+    pub fn rank(&self) -> (u8, std::cmp::Reverse<u64>) {
         let kind = match self {
             Gives::Exact { .. } => 0,
             Gives::Bound { .. } => 1,

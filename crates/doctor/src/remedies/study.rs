@@ -5,16 +5,13 @@ use allocanary_heap::{Part, Reading};
 use allocanary_kernel::units::Bytes;
 
 use super::{Gives, Line, Remedy, Who, matters};
-use crate::process::Process;
 
 /// The remedy, if free places are a part that matters.
-pub(super) fn remedy(reading: &Reading, process: Option<&Process>) -> Option<Remedy> {
+pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
     let free = reading.parts().of(Part::Free);
     if !matters(reading, free) {
         return None;
     }
-    let command = process.map(|process| process.command.as_str()).filter(|text| !text.is_empty() && text.len() <= 60);
-    let command = command.unwrap_or("COMMAND");
     Some(Remedy {
         id: "record".into(),
         what: "find the call sites whose few live blocks pin the pages, and compare allocators".into(),
@@ -27,6 +24,6 @@ pub(super) fn remedy(reading: &Reading, process: Option<&Process>) -> Option<Rem
             Bytes(free)
         ),
         price: String::new(),
-        lines: vec![Line::new("shell", format!("allocanary record --stacks all -- {command}"))],
+        lines: vec![Line::new("shell", "allocanary record --stacks all -- COMMAND")],
     })
 }

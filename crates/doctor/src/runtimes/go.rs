@@ -16,15 +16,15 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             id: "malloc_trim".into(),
             what: "have the C library give its whole free pages back after a burst".into(),
             who: Who::Developer,
-            evidence: "These pages were counted one by one. `give-back` cannot do it from outside: Go takes the signals that it needs."
-                .into(),
+            evidence: "`give-back` cannot do it from outside: Go takes the signals that it needs.".into(),
             lines: vec![Line::new("Go", "C.malloc_trim(0)   // #include <malloc.h>")],
             ..one.clone()
         };
     }
     let Some(bytes) = area(subject, "Go's heap") else { return };
-    // Room for what is not Go's, as the guide of the runtime advises.
-    let limit = subject.process.surroundings.memory.as_ref().map_or(512 << 20, |limit| limit.bytes / 10 * 9);
+    if subject.process.variables.contains_key("GOMEMLIMIT") {
+        return;
+    }
     all.push(Remedy {
         id: "GOMEMLIMIT".into(),
         what: "a limit for Go's memory, so that it collects and gives back earlier".into(),
@@ -33,7 +33,9 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`/debug/pprof/heap?debug=1` of the program: HeapIdle less HeapReleased is what Go keeps".into(),
         },
         evidence: format!("{} are Go's heap, which no allocator has. From Go 1.19.", Bytes(bytes)),
-        price: "more collections near the limit".into(),
-        lines: variable("GOMEMLIMIT", &format!("{}MiB", limit >> 20)),
+        price:
+            "more collections near the limit, up to half of the processor time: choose more than the live objects need"
+                .into(),
+        lines: variable("GOMEMLIMIT", "SIZE"),
     });
 }

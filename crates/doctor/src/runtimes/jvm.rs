@@ -1,8 +1,8 @@
 //! Java virtual machines. Their own native memory is `malloc`'s; the Java heap is not.
 
-use allocanary_heap::{Area, Part, Sort};
+use allocanary_heap::{Area, Sort};
 
-use super::{Runtime, also_now, area, has_library};
+use super::{Runtime, added, also_now, area, has_library};
 use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
 
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| has_library(process, "libjvm.so"), remedies };
@@ -21,9 +21,9 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             what: "the JVM trims its native memory each second".into(),
             who: Who::OperatorRestart,
             gives: Gives::Bound { bytes },
-            evidence: "After each burst it gives about what one call gives now.".into(),
+            evidence: "Of what is free now no more than one call gives; it does so after each burst.".into(),
             price: "one call of malloc_trim each second, in a thread of the JVM".into(),
-            lines: variable(OPTIONS, options),
+            lines: variable(OPTIONS, &added(subject, OPTIONS, options)),
         });
     }
     if area(subject, "the JVM's heap").is_some() {
@@ -33,11 +33,15 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
 
 /// A collection, after which the JVM gives parts of its heap back, with the tables that belong to them.
 fn collect(subject: &Subject, pid: u32) -> Remedy {
-    let parts = subject.reading.parts();
     let areas = subject.reading.areas.iter();
     let of_it = |area: &&Area| area.name.starts_with("the JVM") || area.sort == Sort::Unknown;
-    let bytes =
-        areas.filter(of_it).map(|area| area.resident).sum::<u64>() + parts.of(Part::Kept) + parts.of(Part::Free);
+    // A collection also frees native memory that dead objects hold.
+    let heaps: u64 = subject.reading.heaps.iter().map(|heap| heap.resident).sum();
+    let bytes = areas.filter(of_it).map(|area| area.resident).sum::<u64>() + heaps;
+    let by_itself = match subject.process.seen.jdk {
+        Some((12.., ..)) => variable(OPTIONS, &added(subject, OPTIONS, "-XX:G1PeriodicGCInterval=60000")),
+        _ => Vec::new(),
+    };
     Remedy {
         id: "GC.run".into(),
         what: "have the JVM collect, and give back what it does not need".into(),
@@ -47,11 +51,7 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
                    itself when the program is idle."
             .into(),
         price: "a pause for one full collection".into(),
-        lines: [
-            vec![Line::new("shell", format!("jcmd {pid} GC.run"))],
-            variable(OPTIONS, "-XX:G1PeriodicGCInterval=60000"),
-        ]
-        .concat(),
+        lines: [vec![Line::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),
     }
 }
 

@@ -48,6 +48,12 @@ fn free(subject: &Subject) -> Option<u64> {
     Some(subject.reading.parts().of(Part::Free)).filter(|bytes| subject.matters(*bytes))
 }
 
+/// A variable's value with options added to those that it has.
+fn added(subject: &Subject, variable: &str, options: &str) -> String {
+    let present = subject.process.variables.get(variable).map_or("", |text| text.trim());
+    format!("{present} {options}").trim().to_string()
+}
+
 /// Adds lines to the remedy that makes the allocator give back now.
 fn also_now(remedies: &mut [Remedy], place: &str, text: String) {
     for one in remedies.iter_mut().filter(|one| one.id == "give-back") {

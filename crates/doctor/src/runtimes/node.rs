@@ -2,7 +2,7 @@
 
 use allocanary_kernel::units::Bytes;
 
-use super::{Runtime, area, has_library, is_program};
+use super::{Runtime, added, area, has_library, is_program};
 use crate::remedies::{Gives, Remedy, Subject, Who, variable};
 
 pub(super) const RUNTIME: Runtime =
@@ -18,7 +18,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`process.memoryUsage()` in the program: heapTotal less heapUsed is what V8 keeps".into(),
         },
         evidence: format!("{} are V8's heap, which no allocator has.", Bytes(bytes)),
-        price: "more collections; above the limit the process ends".into(),
-        lines: variable("NODE_OPTIONS", "--max-old-space-size=256"),
+        price: "more collections; above the limit the process ends: choose more than its live objects need".into(),
+        lines: variable("NODE_OPTIONS", &added(subject, "NODE_OPTIONS", "--max-old-space-size=MIB")),
     });
 }

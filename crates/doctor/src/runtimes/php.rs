@@ -20,16 +20,19 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         price: price.into(),
         lines,
     };
-    let master = subject.reading.process.parent;
+    // By its title: a signal must not reach another parent, such as a shell.
+    let (own, title) = (&subject.reading.process, &subject.process.command);
+    let master = match title {
+        title if title.starts_with("php-fpm: master") => own.pid.to_string(),
+        title if title.starts_with("php-fpm: pool") && own.parent > 1 => own.parent.to_string(),
+        _ => "MASTER".to_string(),
+    };
     all.push(remedy(
         "reload",
         "reload PHP-FPM: each worker ends after its request, and a new one starts",
         Who::OperatorNow,
         "requests wait while the first workers start",
-        vec![
-            Line::new("shell", format!("kill -USR2 {master}")),
-            Line::new("shell", "# the master, which is the worker's parent"),
-        ],
+        vec![Line::new("shell", format!("kill -USR2 {master}"))],
     ));
     all.push(remedy(
         "pm=ondemand",

@@ -2,30 +2,39 @@
 
 use allocanary_kernel::units::Bytes;
 
-use super::{Runtime, is_program};
+use super::Runtime;
+use crate::identity::file_name;
 use crate::remedies::{Gives, Line, Remedy, Subject, Who};
 
-pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(process, "postgres"), remedies };
+/// A session that is idle, by its title. The server's own processes have others.
+pub(super) const RUNTIME: Runtime = Runtime {
+    is_here: |process| {
+        let is_server = ["postgres", "postgresql"].contains(&file_name(&process.program));
+        is_server && process.command.starts_with("postgres: ") && process.command.trim_end().ends_with(" idle")
+    },
+    remedies,
+};
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let bytes = subject.reading.kernel.anonymous;
     if !subject.matters(bytes) {
         return;
     }
-    let pid = subject.reading.process.pid;
     all.push(Remedy {
         id: "end-session".into(),
-        what: "end this session, or all that are idle for long".into(),
+        what: "end sessions that are idle for long".into(),
         who: Who::OperatorNow,
-        gives: Gives::Bound { bytes },
-        evidence: format!(
-            "{} are its own; the rest is shared or of files. `SELECT pg_log_backend_memory_contexts({pid})` (14 or later) says what they are.",
-            Bytes(bytes)
-        ),
+        // An act that ends something never stands first.
+        gives: Gives::Unknown { find_out: format!("what is its own, {}, goes with a session", Bytes(bytes)) },
+        evidence: "A session keeps memory contexts and caches until it ends. From PostgreSQL 14 `pg_log_backend_memory_contexts` says which."
+            .into(),
         price: "the client connects again, and its caches are empty".into(),
         lines: vec![
-            Line::new("SQL", format!("SELECT pg_terminate_backend({pid});")),
-            Line::new("postgresql.conf", "idle_session_timeout = '10min'   # 14 or later"),
+            Line::new("postgresql.conf", "idle_session_timeout = '10min'   # from PostgreSQL 14"),
+            Line::new(
+                "SQL",
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle' AND state_change < now() - interval '10min';",
+            ),
         ],
     });
 }

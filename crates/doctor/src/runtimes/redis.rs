@@ -27,7 +27,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         who: Who::OperatorNow,
         gives: Gives::Unknown { find_out: "set it, and read the process again after some minutes".into() },
         evidence: format!("{evidence} From redis 4.0, with its own jemalloc."),
-        price: "processor time, at most 25 % of a core by default".into(),
+        price: "processor time, within the limits of `active-defrag-cycle-max`".into(),
         lines: vec![Line::new("redis-cli", "CONFIG SET activedefrag yes"), Line::new("redis.conf", "activedefrag yes")],
     });
 }

@@ -47,8 +47,10 @@ impl Tables {
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
         // Two parts of a file can lie in one of its pages, as lld links them: the mapping has code, and so has its part.
-        let code_parts = || loads().filter(|part| part.is_code);
-        let mapped = code_parts().find(|part| part.offset / 4096 * 4096 <= code.offset && code.offset < end(part))?;
+        let has_it = |part: &&Part| part.is_code && part.offset / 4096 * 4096 <= code.offset && code.offset < end(part);
+        let mut mapped = loads().filter(has_it);
+        // Of two parts with code in one page it is not known which one is meant.
+        let (mapped, None) = (mapped.next()?, mapped.next()) else { return None };
         // The difference between an address of the process and that of the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;

@@ -1,6 +1,7 @@
 //! `allocanary PROCESS --tree`: a process and its children, such as the workers of a service that forks. In: the first process. Out: a table of
 //! them, and what to do about the one that can give the most.
 
+use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use super::super::{reader, terminal};
@@ -11,6 +12,7 @@ use allocanary_doctor::remedies::Remedy;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
+use allocanary_kernel::terminal::harmless_lines;
 use allocanary_report::answer::short;
 use allocanary_report::{door, heap as reports};
 
@@ -18,11 +20,12 @@ use allocanary_report::{door, heap as reports};
 pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
     let all = read(root)?;
     let look = terminal::look();
-    let best = all.iter().max_by_key(|(_, remedies)| remedies.first().and_then(|first| first.gives.bytes()));
+    let rank = |remedies: &[Remedy]| remedies.first().map_or((u8::MAX, Reverse(0)), |first| first.gives.rank());
+    let best = all.iter().min_by_key(|(_, remedies)| rank(remedies));
     let (reading, remedies) = best.expect("one was read, or else there is an error");
     let text = match &flags.output {
         output if output.json => all.iter().map(|(reading, remedies)| json(reading, remedies)).collect(),
-        output if output.short => short(&[reports::brief(reading, remedies)], &look),
+        output if output.short => harmless_lines(&short(&[reports::brief(reading, remedies)], &look)).into_owned(),
         _ => {
             let readings: Vec<Reading> = all.iter().map(|(reading, _)| reading.clone()).collect();
             let like = all.iter().filter(|(one, _)| one.process.executable == reading.process.executable).count();
@@ -34,7 +37,7 @@ pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
 
 /// Every process of the tree that can be read, in the order in which they were started, with its remedies.
 fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
-    let told = |error: Trouble| Error::Input(format!("allocanary: {error}"));
+    let told = |error: Trouble| Error::Input(error.to_string());
     let (processes, mut child) = (processes(), Reader::new(MEMORY));
     let (mut all, mut first) = (Vec::new(), None);
     for one in tree(&processes, root) {

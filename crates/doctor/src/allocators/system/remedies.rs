@@ -31,8 +31,8 @@ fn idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
         evidence:
-            "After each burst it gives about what one call gives now, if the threads wait in the C library. This line \
-                   prints what to paste."
+            "Of what is free now no more than one call gives; less if threads wait outside of the C library. This line prints \
+                   what to paste."
                 .into(),
         price: "one page fault for each page that is needed again".into(),
         lines,
@@ -47,7 +47,7 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
     let of_threads = || heap.arenas.iter().filter(|arena| !arena.name.starts_with("main"));
     let beyond: u64 = of_threads().map(|arena| arena.resident).sum();
-    let free: u64 = of_threads().map(|arena| arena.resident - arena.parts.of(Part::Live)).sum();
+    let free: u64 = of_threads().map(|arena| arena.resident.saturating_sub(arena.parts.of(Part::Live))).sum();
     if heap.arenas.len() <= wanted || !subject.matters(bytes) || !subject.matters(free) {
         return None;
     }
