@@ -46,6 +46,8 @@ for name; do
     [ -n "${DOOR_SCREENS:-}" ] && COLUMNS=80 "$allocanary" "$(look | head -1)" >"$DOOR_SCREENS/$name.txt"
     first=$(said)
     place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
+    # What is not known is nothing to be held against a figure.
+    [ "$(jq -r .kind <<<"$first")" = unknown ] && who="$who, not tried"
     mapfile -t lines < <(jq -r '.lines[]' <<<"$first")
     case $who in
     operator-now)

@@ -1,4 +1,4 @@
-//! The first screen about a process. In: a reading and its remedies. Out: text of some 24 lines, where the terminal has 80 columns.
+//! The first screen about a process. In: a reading and its remedies. Out: text of 24 lines, with as many remedies as fit, at least one.
 
 use std::time::Duration;
 
@@ -12,9 +12,17 @@ use crate::remedies::list;
 
 /// The most remedies on it.
 const MOST: usize = 3;
+/// The lines of a terminal.
+const LINES: usize = 24;
 
 /// The whole text.
 pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look) -> String {
+    let with = |most| with(reading, remedies, took, look, most);
+    // The shell's prompt needs a line, too.
+    (2..=MOST).rev().map(with).find(|text| text.lines().count() < LINES).unwrap_or_else(|| with(1))
+}
+
+fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, most: usize) -> String {
     let wrapped = |text: &str| crate::wrapped(&harmless(text), look.width.into());
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
@@ -23,7 +31,7 @@ pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Loo
     if remedies.first().is_none_or(|first| matches!(first.gives, Gives::Unknown { .. })) {
         out.push_str(&format!("{}\n", bold(&wrapped(&conclusion(reading, remedies)), look)));
     }
-    out.push_str(&list(remedies, MOST, look));
+    out.push_str(&list(remedies, most, look));
     let pid = reading.process.pid;
     let lines = [
         (format!("allocanary heap {pid}"), "all parts and arenas, and how sure they are"),

@@ -20,7 +20,7 @@ pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
         out.push_str(&format!("   {}\n", indented(&remedy.details())));
     }
     if remedies.len() > most {
-        out.push_str(&format!("   and {} more\n", remedies.len() - most));
+        out.push_str(&format!("   and {} more: `allocanary heap` shows all\n", remedies.len() - most));
     }
     out
 }

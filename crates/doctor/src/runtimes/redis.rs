@@ -16,7 +16,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     }
     let evidence = match free(subject) {
         Some(bytes) => format!("{} lie free between live blocks.", Bytes(bytes)),
-        None if !subject.reading.is_divided() => {
+        None if !subject.reading.undivided.is_empty() => {
             "Its heap is not divided here; `INFO memory` has mem_fragmentation_bytes.".into()
         }
         None => return,
