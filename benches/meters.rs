@@ -13,16 +13,16 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 fn each_meter(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("meters");
-    let mut slots = [None; meters::READINGS];
+    let mut slots = [None; meters::COLUMNS];
     for meter in meters::ALL {
-        let slots = &mut slots[..meter.readings.len()];
+        let slots = &mut slots[..meter.columns.len()];
         group.bench_function(meter.name, |bencher| bencher.iter(|| (meter.read)(&System, slots)));
     }
     group.bench_function("all", |bencher| {
         bencher.iter(|| {
             let mut slots = &mut slots[..];
             for meter in meters::ALL {
-                let (own, rest) = slots.split_at_mut(meter.readings.len());
+                let (own, rest) = slots.split_at_mut(meter.columns.len());
                 (meter.read)(&System, own);
                 slots = rest;
             }

@@ -19,7 +19,7 @@ type Made = [Counts; meters::ALL.len()];
 fn read_all(slots: &mut [Option<u64>], made: &mut Made) {
     let mut rest = slots;
     for (meter, made) in meters::ALL.iter().zip(made) {
-        let (own, after) = rest.split_at_mut(meter.readings.len());
+        let (own, after) = rest.split_at_mut(meter.columns.len());
         ((), *made) = counting::count(|| (meter.read)(&TheSystem, own));
         rest = after;
     }
@@ -34,7 +34,7 @@ fn reading_allocates_nothing_after_the_first_time() {
     let ((), counts) = counting::count(|| drop(std::hint::black_box(Box::new(1))));
     assert_eq!((counts.allocations, counts.frees), (1, 1), "the allocator counts");
 
-    let mut slots = [None; meters::READINGS];
+    let mut slots = [None; meters::COLUMNS];
     let mut made = [Counts::default(); meters::ALL.len()];
     read_all(&mut slots, &mut made); // a stream that is kept is made here
     for _ in 0..3 {

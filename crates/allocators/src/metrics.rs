@@ -36,7 +36,7 @@
 //! not count its blocks, glibc does not know which of its pages are in memory. Without an
 //! [`install!`](macro@crate::install) there are only the metrics of the process, without the label.
 
-mod reading;
+mod cached;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,7 @@ use crate::tuning;
 use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::{line_number, read_into, usage};
 
-use reading::Reading;
+use cached::CachedCounters;
 
 /// A collector that reads allocator and process at each scrape. Between scrapes it costs nothing.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct AllocatorCollector {
     most_arenas: Option<u32>,
     pss: bool,
     parts: bool,
-    reading: Reading,
+    reading: CachedCounters,
 }
 
 /// A gauge of the allocator: name without unit, help, unit, and the counter that it shows.
@@ -88,7 +88,7 @@ impl AllocatorCollector {
     /// arenas.
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();
-        let reading = Reading::default();
+        let reading = CachedCounters::default();
         AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, parts: false, reading }
     }
 

@@ -1,4 +1,4 @@
-//! The contract of a meter: one source of readings. In: the process that runs it. Out: numbers, in the order of the
+//! The contract of a meter: one source of numbers. In: the process that runs it. Out: numbers, in the order of the
 //! meter's table.
 //!
 //! A meter must not allocate while it reads, because it would then measure itself. The entries are in
@@ -8,17 +8,17 @@ use crate::workload::Phase;
 use allocanary_allocators::Allocator;
 use allocanary_kernel::units::Unit;
 
-/// A source of readings.
+/// A source of numbers.
 pub struct Meter {
     /// Its name: `status`.
     pub name: &'static str,
     /// What it reads, in one line.
     pub about: &'static str,
-    /// Its readings, in order.
-    pub readings: &'static [Reading],
+    /// Its numbers, in order.
+    pub columns: &'static [Column],
     /// The only phase at which it is read; `None` for all phases.
     pub at: Option<Phase>,
-    /// Fills one slot for each reading. A slot stays `None` if there is no value.
+    /// Fills one slot for each column. A slot stays `None` if there is no value.
     pub read: fn(&dyn Allocator, &mut [Option<u64>]),
 }
 
@@ -30,7 +30,7 @@ impl Meter {
 }
 
 /// One number that a meter returns.
-pub struct Reading {
+pub struct Column {
     /// Its name in rows: `rss_bytes`.
     pub name: &'static str,
     /// Its unit.
@@ -40,6 +40,6 @@ pub struct Reading {
 }
 
 /// A row of a meter's table.
-pub const fn reading(name: &'static str, unit: Unit, about: &'static str) -> Reading {
-    Reading { name, unit, about }
+pub const fn column(name: &'static str, unit: Unit, about: &'static str) -> Column {
+    Column { name, unit, about }
 }

@@ -226,7 +226,7 @@ struct Board<'a> {
     allocator: &'a dyn Allocator,
     phases: [Option<(Phase, u64)>; MOST_MARKS],
     marks: usize,
-    readings: [[Option<u64>; meters::READINGS]; MOST_MARKS],
+    readings: [[Option<u64>; meters::COLUMNS]; MOST_MARKS],
     notes: BTreeMap<String, u64>,
 }
 
@@ -238,7 +238,7 @@ impl Stage for Board<'_> {
         assert!(self.marks < self.phases.len(), "the workload made more than {MOST_MARKS} marks");
         let mut slots = &mut self.readings[self.marks][..];
         for meter in meters::ALL {
-            let (own, rest) = slots.split_at_mut(meter.readings.len());
+            let (own, rest) = slots.split_at_mut(meter.columns.len());
             if meter.is_read_in(phase) {
                 (meter.read)(self.allocator, own);
             }
@@ -255,7 +255,7 @@ impl Stage for Board<'_> {
 
 impl<'a> Board<'a> {
     fn new(allocator: &'a dyn Allocator) -> Self {
-        const UNREAD: [Option<u64>; meters::READINGS] = [None; meters::READINGS];
+        const UNREAD: [Option<u64>; meters::COLUMNS] = [None; meters::COLUMNS];
         Board {
             allocator,
             phases: [None; MOST_MARKS],
@@ -267,7 +267,7 @@ impl<'a> Board<'a> {
 
     /// The readings by name, phase by phase.
     fn by_name(&self) -> BTreeMap<String, Vec<Option<u64>>> {
-        let names = meters::ALL.iter().flat_map(|meter: &&Meter| meter.readings).map(|reading| reading.name);
+        let names = meters::ALL.iter().flat_map(|meter: &&Meter| meter.columns).map(|reading| reading.name);
         let column = |at: usize| self.readings[..self.marks].iter().map(|row| row[at]).collect();
         names.enumerate().map(|(at, name)| (name.to_string(), column(at))).collect()
     }

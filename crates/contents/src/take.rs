@@ -10,8 +10,8 @@ use allocanary_heap::{CoreFile, Frozen, How, Live, Mapping, Memory, Subject, Tro
 use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
 use crate::leaks::{self, Candidate};
-use crate::reading::Reading;
 use crate::sample;
+use crate::snapshot::Snapshot;
 use crate::threads;
 
 /// What is looked for.
@@ -74,7 +74,7 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         if !Subject::of(pid).ok_or(Trouble::Gone(pid))?.is_same(&subject) {
             return Err(Trouble::Changed(pid));
         }
-        let mut reading = Reading::of(&copied, threads, &open);
+        let mut reading = Snapshot::of(&copied, threads, &open);
         // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
         let doubts = reading.doubts();
         let moves = stopped.is_none() && (copied.missing > 0 || !doubtful.contains(doubts));
@@ -132,7 +132,7 @@ pub fn take_core(path: &Path, wanted: &Wanted, time: Duration) -> Result<Content
         sample::contents(&core, &threads, bytes, wanted.limit, &open)
     } else {
         let copied = Copy::of(&core, Room::for_all_of(&core));
-        let mut reading = Reading::of(&copied, threads, &open);
+        let mut reading = Snapshot::of(&copied, threads, &open);
         if core.missing > 0 {
             reading.doubt(format!("the core is truncated: {} bytes of it are missing", core.missing));
         }

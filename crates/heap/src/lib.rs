@@ -22,6 +22,7 @@
 pub mod answer;
 mod build_id;
 mod core_file;
+mod counted;
 mod difference;
 #[cfg(test)]
 mod fake;
@@ -42,7 +43,6 @@ mod reading;
 mod resident;
 mod rows;
 mod shares;
-mod smaps;
 mod sparse;
 mod states;
 mod subject;
@@ -53,6 +53,7 @@ pub mod walkers;
 mod window;
 
 pub use core_file::CoreFile;
+pub use counted::{Counted, counted, parse_smaps};
 pub use difference::{Change, Difference, signed};
 pub use files::{Fact, FileId};
 pub use freeze::Frozen;
@@ -67,7 +68,6 @@ pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
 pub use resident::resident;
 pub use rows::{Row, rows, together};
-pub use smaps::{Counted, counted, parse_smaps};
 pub use subject::{Subject, named, processes, tree};
 pub use take::{How, Shares, take, take_core, take_with};
 pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};

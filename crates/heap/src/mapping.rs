@@ -1,5 +1,7 @@
 //! The mappings of a process. In: the text of `/proc/PID/maps`. Out: one value for each line that is well formed.
 
+use allocanary_kernel::maps::Line;
+
 /// A mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
@@ -54,32 +56,9 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 }
 
 pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
-    let mut rest = line;
-    let mut field = || {
-        rest = rest.trim_start();
-        let (one, after) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
-        rest = after;
-        one
-    };
-    let (range, modes, offset, _device, inode) = (field(), field(), field(), field(), field());
-    let (from, to) = range.split_once('-')?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let (from, to) = (hex(from)?, hex(to)?);
-    if from >= to {
-        return None;
-    }
-    let has = |at: usize, mode: u8| modes.as_bytes().get(at) == Some(&mode);
-    Some(Mapping {
-        from,
-        to,
-        readable: has(0, b'r'),
-        writable: has(1, b'w'),
-        executable: has(2, b'x'),
-        shared: has(3, b's'),
-        offset: hex(offset)?,
-        inode: inode.parse().ok()?,
-        name: rest.trim_start().to_string(),
-    })
+    let Line { from, to, readable, writable, executable, shared, offset, inode, name } = Line::of(line.as_bytes())?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    Some(Mapping { from, to, readable, writable, executable, shared, offset, inode, name })
 }
 
 #[cfg(test)]

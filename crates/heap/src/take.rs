@@ -7,10 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_kernel::sys::read_whole;
 
+use crate::counted::add_shares;
 use crate::walkers::{KNOWN, Known};
 use crate::{
     CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
-    best_of, build_id, counted, inside, parse_smaps, shares, smaps, walk_all,
+    best_of, build_id, counted, inside, parse_smaps, shares, walk_all,
 };
 
 /// Walks of a heap that changes.
@@ -158,7 +159,7 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
         Shares::BySmaps => {
             let text = read_whole(format!("/proc/{pid}/smaps"));
             let text = text.map_err(|error| Trouble::of(pid, "reading its smaps", error))?;
-            smaps::add_shares(&mut counted, &parse_smaps(&String::from_utf8_lossy(&text)));
+            add_shares(&mut counted, &parse_smaps(&String::from_utf8_lossy(&text)));
         }
     }
     Ok(counted)

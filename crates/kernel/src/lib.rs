@@ -20,6 +20,7 @@ pub mod fork_lock;
 pub mod free_list;
 pub mod host;
 pub mod mappings;
+pub mod maps;
 pub mod nearest;
 pub mod private;
 pub mod rng;

@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
+use crate::maps::Line;
 use crate::sys::first_number;
 
 /// Resident bytes by kind of mapping.
@@ -154,7 +155,7 @@ impl Reader {
         let line = self.line;
         let line = &line[..std::mem::take(&mut self.length)];
         let kib = |key: &[u8]| first_number(line.strip_prefix(key)?).map(|kib| kib * 1024);
-        if let Some(header) = Header::of(line) {
+        if let Some(header) = Line::of(line) {
             self.end_mapping();
             self.now = Some(self.begun(&header));
         } else if let Some(now) = &mut self.now {
@@ -172,7 +173,7 @@ impl Reader {
         }
     }
 
-    fn begun(&mut self, header: &Header) -> Mapping {
+    fn begun(&mut self, header: &Line) -> Mapping {
         let kind = self.kind(header);
         // The bss has the inode of its file.
         let inode = match self.before {
@@ -187,8 +188,8 @@ impl Reader {
             is_break: header.name.starts_with(b"[heap"),
             is_writable: header.writable,
             inode,
-            start: header.start,
-            end: header.end,
+            start: header.from,
+            end: header.to,
             marked: false,
             rss: 0,
             huge: 0,
@@ -196,9 +197,9 @@ impl Reader {
         }
     }
 
-    fn kind(&self, header: &Header) -> Kind {
-        let length = header.end - header.start;
-        let below = self.before.filter(|before| before.end == header.start);
+    fn kind(&self, header: &Line) -> Kind {
+        let length = header.to - header.from;
+        let below = self.before.filter(|before| before.end == header.from);
         match header.name.first() {
             _ if header.shared => Kind::Other,
             Some(b'/') => Kind::Program,
@@ -245,44 +246,6 @@ const MOST_GUARD: u64 = 64 << 10;
 const MOST_STACK: u64 = 8 << 20;
 /// Some ten of 1,900 libraries of Debian have more: sanitizers and graphics drivers.
 const MOST_BSS: u64 = 1 << 20;
-
-/// `7f00-7f10 rw-p 00000000 00:00 0    /path`.
-struct Header<'a> {
-    start: u64,
-    end: u64,
-    readable: bool,
-    writable: bool,
-    shared: bool,
-    inode: u64,
-    name: &'a [u8],
-}
-
-impl Header<'_> {
-    fn of(line: &[u8]) -> Option<Header<'_>> {
-        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        let addresses = words.next()?;
-        let dash = addresses.iter().position(|byte| *byte == b'-')?;
-        let (start, end) = (hexadecimal(&addresses[..dash])?, hexadecimal(&addresses[dash + 1..])?);
-        if end < start {
-            return None;
-        }
-        let rights = words.next()?;
-        // The name follows offset, device and inode.
-        let inode = words.nth(2).and_then(first_number).unwrap_or_default();
-        let name = words.next().unwrap_or_default();
-        let right = |at: usize, letter: u8| rights.get(at) == Some(&letter);
-        let (readable, writable, shared) = (right(0, b'r'), right(1, b'w'), right(3, b's'));
-        Some(Header { start, end, readable, writable, shared, inode, name })
-    }
-}
-
-fn hexadecimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    let digit = |byte: &u8| (*byte as char).to_digit(16).map(u64::from);
-    text.iter().try_fold(0_u64, |number, byte| Some(number.checked_mul(16)? + digit(byte)?))
-}
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ use super::purse::Purse;
 
 /// A reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct Usage {
     /// The limit in bytes; `None` if there is none.
     pub limit: Option<u64>,
     /// The bytes in use.
@@ -31,7 +31,7 @@ pub struct Reading {
     pub faults: u64,
 }
 
-impl Reading {
+impl Usage {
     /// What is in use when the block is. A block above the limit is none that the program can use as a whole.
     fn ahead(&self) -> u64 {
         let counts = self.limit.is_some_and(|limit| self.more <= limit);
@@ -142,7 +142,7 @@ impl Account {
     }
 
     /// What a reading calls for.
-    pub fn look(&mut self, reading: Reading) -> Orders {
+    pub fn look(&mut self, reading: Usage) -> Orders {
         self.take(reading);
         self.purse.pay(reading.took);
         self.pay_faults(reading);
@@ -164,18 +164,18 @@ impl Account {
 
     /// What is to be done after a purge that `began` at that time, and that could not be followed by a reading. `before` is the one
     /// before it, at the time now.
-    pub fn purged_unread(&mut self, began: u64, before: Reading) -> Orders {
+    pub fn purged_unread(&mut self, began: u64, before: Usage) -> Orders {
         self.ended_at(began, before);
         Orders { next: self.next(before), ..Orders::default() }
     }
 
-    fn ended_at(&mut self, began: u64, Reading { used, now, .. }: Reading) {
+    fn ended_at(&mut self, began: u64, Usage { used, now, .. }: Usage) {
         (self.purged_at, self.after, self.looked) = (self.level, used, now);
         self.purse.pay(now.saturating_sub(began));
     }
 
     /// What is to be done after a purge that `began` at that time, with that many bytes in use. What it gave back is in the `reading`.
-    pub fn purged(&mut self, began: u64, before: u64, reading: Reading) -> Orders {
+    pub fn purged(&mut self, began: u64, before: u64, reading: Usage) -> Orders {
         self.ended_at(began, reading);
         let given = before.saturating_sub(reading.used);
         self.purse.pay_pages(given);
@@ -196,14 +196,14 @@ impl Account {
     }
 
     /// While freed pages are not kept, each page fault may be one of a page that would have been.
-    fn pay_faults(&mut self, Reading { faults, .. }: Reading) {
+    fn pay_faults(&mut self, Usage { faults, .. }: Usage) {
         if self.keeps_nothing {
             let before = self.faults.replace(faults).unwrap_or(faults);
             self.purse.pay_faults(faults.saturating_sub(before));
         }
     }
 
-    fn take(&mut self, reading: Reading) {
+    fn take(&mut self, reading: Usage) {
         let limit = reading.limit.unwrap_or(0);
         if limit != self.limit {
             // Another limit: what was in vain may be so no more.
@@ -224,7 +224,7 @@ impl Account {
         }
     }
 
-    fn is_due(&self, reading: Reading) -> bool {
+    fn is_due(&self, reading: Usage) -> bool {
         let ahead = reading.ahead();
         if self.level == Level::Calm || ahead < share(self.limit, Level::High.percent()) {
             return false;
@@ -234,13 +234,13 @@ impl Account {
     }
 
     /// Whether a purge that is due may be made now.
-    fn may(&self, reading: Reading) -> bool {
+    fn may(&self, reading: Usage) -> bool {
         self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
     /// Orders where nothing is to be purged: the settings, and what the program is told. A higher level only if `may_rise`: not while
     /// a purge is put off.
-    fn settle(&mut self, reading: Reading, may_rise: bool) -> Orders {
+    fn settle(&mut self, reading: Usage, may_rise: bool) -> Orders {
         let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
         let level = if may_rise { level } else { level.min(self.told) };
@@ -250,7 +250,7 @@ impl Account {
     }
 
     /// Half the way to where something may be due: bytes that are allocated may all be touched, or none of them.
-    fn next(&self, Reading { used, more, .. }: Reading) -> u64 {
+    fn next(&self, Usage { used, more, .. }: Usage) -> u64 {
         // With the block, however large: it may be touched at once.
         let used = used.saturating_add(more);
         if self.limit == 0 {

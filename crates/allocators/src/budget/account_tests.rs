@@ -41,8 +41,8 @@ impl Process {
         }
     }
 
-    fn reading(&self) -> Reading {
-        Reading {
+    fn reading(&self) -> Usage {
+        Usage {
             limit: self.limit,
             used: self.alive + self.kept,
             more: self.more,

@@ -25,7 +25,7 @@ use allocanary_kernel::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
 use crate::error::Pages;
-use account::{Account, Orders, Reading};
+use account::{Account, Orders, Usage};
 use decays::Decays;
 use source::Room;
 
@@ -255,7 +255,7 @@ fn look(budget: &Budget, more: u64) {
 }
 
 /// Gives back what the allocator keeps, and reads again.
-fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Reading) -> Orders {
+fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Usage) -> Orders {
     let began = monotonic_nanos();
     desk.keep(budget, orders.keep_nothing);
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
@@ -267,7 +267,7 @@ fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Reading) -> O
     COUNTS.nanos.fetch_add(now.saturating_sub(began), Ordering::Relaxed);
     let Some(reading) = reading else {
         COUNTS.unread.fetch_add(1, Ordering::Relaxed);
-        return desk.account.purged_unread(began, Reading { now, ..before });
+        return desk.account.purged_unread(began, Usage { now, ..before });
     };
     let orders = desk.account.purged(began, before.used, reading);
     desk.keep(budget, orders.keep_nothing);

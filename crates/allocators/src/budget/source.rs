@@ -11,7 +11,7 @@ use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::nearest::{Statistics, nearest};
 use allocanary_kernel::sys::{anonymous_pages, page_bytes, read_into};
 
-use super::account::Reading;
+use super::account::Usage;
 use crate::setting::{const_bytes, equal};
 
 /// Where the limit is from.
@@ -63,7 +63,7 @@ impl Room {
 }
 
 /// A reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates nothing.
-pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool) -> Option<Reading> {
+pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool) -> Option<Usage> {
     let began = monotonic_nanos();
     let (limit, used) = match source {
         // Each process has such pages: none is a file that could not be read.
@@ -75,7 +75,7 @@ pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool
     };
     let faults = if with_faults { faults() } else { 0 };
     let now = monotonic_nanos();
-    Some(Reading { limit, used, more, now, took: now.saturating_sub(began), faults })
+    Some(Usage { limit, used, more, now, took: now.saturating_sub(began), faults })
 }
 
 /// The page faults of this process so far.

@@ -3,7 +3,7 @@
 //! It is read only in the phase `idle`: while all threads are paused, which mimalloc's walk needs, and only once, because
 //! the kernel writes half a page of text for each mapping. The text is read in pieces, so that it needs no memory.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use crate::workload::Phase;
 use allocanary_allocators::Allocator;
 use allocanary_kernel::mappings::Mappings;
@@ -13,23 +13,23 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "anatomy",
     about: "/proc/self/smaps by kind of mapping, and the allocator's memory by use; only when idle",
-    readings: READINGS,
+    columns: COLUMNS,
     at: Some(Phase::Idle),
     read,
 };
 
-const READINGS: &[Reading] = &[
-    reading("program_bytes", Unit::Bytes, "resident in the program's and its libraries' files, and in their data"),
-    reading("stack_bytes", Unit::Bytes, "resident in the stacks of all threads"),
-    reading("heap_rss_bytes", Unit::Bytes, "resident in all other anonymous mappings: what the allocator has"),
-    reading("other_bytes", Unit::Bytes, "resident in shared mappings, and in data files"),
-    reading("heap_huge_bytes", Unit::Bytes, "of heap_rss_bytes, in transparent huge pages"),
-    reading("held_bytes", Unit::Bytes, "allocator: in blocks that the program holds (glibc: and in thread caches)"),
-    reading("cached_bytes", Unit::Bytes, "allocator: in free blocks that a thread's cache keeps"),
-    reading("inside_bytes", Unit::Bytes, "allocator: free, in the same pages as blocks (glibc: all that is free)"),
-    reading("dirty_bytes", Unit::Bytes, "allocator: in freed pages, not yet returned"),
-    reading("muzzy_bytes", Unit::Bytes, "allocator: in freed pages that the kernel may take"),
-    reading("own_bytes", Unit::Bytes, "allocator: in its own structures"),
+const COLUMNS: &[Column] = &[
+    column("program_bytes", Unit::Bytes, "resident in the program's and its libraries' files, and in their data"),
+    column("stack_bytes", Unit::Bytes, "resident in the stacks of all threads"),
+    column("heap_rss_bytes", Unit::Bytes, "resident in all other anonymous mappings: what the allocator has"),
+    column("other_bytes", Unit::Bytes, "resident in shared mappings, and in data files"),
+    column("heap_huge_bytes", Unit::Bytes, "of heap_rss_bytes, in transparent huge pages"),
+    column("held_bytes", Unit::Bytes, "allocator: in blocks that the program holds (glibc: and in thread caches)"),
+    column("cached_bytes", Unit::Bytes, "allocator: in free blocks that a thread's cache keeps"),
+    column("inside_bytes", Unit::Bytes, "allocator: free, in the same pages as blocks (glibc: all that is free)"),
+    column("dirty_bytes", Unit::Bytes, "allocator: in freed pages, not yet returned"),
+    column("muzzy_bytes", Unit::Bytes, "allocator: in freed pages that the kernel may take"),
+    column("own_bytes", Unit::Bytes, "allocator: in its own structures"),
 ];
 
 fn read(allocator: &dyn Allocator, slots: &mut [Option<u64>]) {

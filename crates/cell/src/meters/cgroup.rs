@@ -3,7 +3,7 @@
 //! It counts everything in the group: page cache, kernel memory and all other processes. In a separate container this
 //! is the figure that the memory limit applies to. In a session on a shared host it is not informative.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_kernel::cgroups::{Controller, Group, Groups};
 use allocanary_kernel::sys::first_number;
 use allocanary_kernel::units::Unit;
@@ -12,7 +12,7 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "cgroup",
     about: "the control group's memory.current and memory.peak, or v1's usage and max_usage",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read: |_, slots| read(Groups::own(&mut [0; 4096]), slots),
 };
@@ -42,9 +42,9 @@ fn is_alone(group: Group) -> bool {
         && first_number(text) == Some(u64::from(std::process::id()))
 }
 
-const READINGS: &[Reading] = &[
-    reading("cgroup_bytes", Unit::Bytes, "memory charged to the control group"),
-    reading("cgroup_peak_bytes", Unit::Bytes, "most ever, if the cell is alone in the group"),
+const COLUMNS: &[Column] = &[
+    column("cgroup_bytes", Unit::Bytes, "memory charged to the control group"),
+    column("cgroup_peak_bytes", Unit::Bytes, "most ever, if the cell is alone in the group"),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! CPU time so far, from getrusage.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_kernel::sys::usage;
 use allocanary_kernel::units::Unit;
 
@@ -8,7 +8,7 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "cpu",
     about: "getrusage: processor time of all threads since exec",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read: |_, slots| {
         let usage = usage();
@@ -16,7 +16,7 @@ pub const METER: Meter = Meter {
     },
 };
 
-const READINGS: &[Reading] = &[
-    reading("user_us", Unit::Microseconds, "processor time in the program"),
-    reading("system_us", Unit::Microseconds, "processor time in the kernel"),
+const COLUMNS: &[Column] = &[
+    column("user_us", Unit::Microseconds, "processor time in the program"),
+    column("system_us", Unit::Microseconds, "processor time in the kernel"),
 ];

@@ -1,6 +1,6 @@
 //! Page faults so far, from getrusage.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_kernel::sys::usage;
 use allocanary_kernel::units::Unit;
 
@@ -8,7 +8,7 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "faults",
     about: "getrusage: page faults since exec",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read: |_, slots| {
         let usage = usage();
@@ -16,7 +16,7 @@ pub const METER: Meter = Meter {
     },
 };
 
-const READINGS: &[Reading] = &[
-    reading("minor_faults", Unit::Count, "page faults served from memory"),
-    reading("major_faults", Unit::Count, "page faults served from a disk"),
+const COLUMNS: &[Column] = &[
+    column("minor_faults", Unit::Count, "page faults served from memory"),
+    column("major_faults", Unit::Count, "page faults served from a disk"),
 ];

@@ -1,13 +1,13 @@
 //! The allocator's own statistics.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {
     name: "heap",
     about: "the allocator's own counters (mallctl, mallinfo2 and malloc_info, mi_stats)",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read: |allocator, slots| {
         let counters = allocator.counters();
@@ -22,11 +22,11 @@ pub const METER: Meter = Meter {
     },
 };
 
-const READINGS: &[Reading] = &[
-    reading("heap_allocated_bytes", Unit::Bytes, "in blocks that the program holds"),
-    reading("heap_active_bytes", Unit::Bytes, "in pages with at least one such block"),
-    reading("heap_resident_bytes", Unit::Bytes, "in pages not yet given back"),
-    reading("heap_metadata_bytes", Unit::Bytes, "in the allocator's own structures"),
-    reading("heap_retained_bytes", Unit::Bytes, "of addresses kept without memory"),
-    reading("heap_arenas", Unit::Count, "arenas in use"),
+const COLUMNS: &[Column] = &[
+    column("heap_allocated_bytes", Unit::Bytes, "in blocks that the program holds"),
+    column("heap_active_bytes", Unit::Bytes, "in pages with at least one such block"),
+    column("heap_resident_bytes", Unit::Bytes, "in pages not yet given back"),
+    column("heap_metadata_bytes", Unit::Bytes, "in the allocator's own structures"),
+    column("heap_retained_bytes", Unit::Bytes, "of addresses kept without memory"),
+    column("heap_arenas", Unit::Count, "arenas in use"),
 ];

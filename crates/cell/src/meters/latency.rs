@@ -7,17 +7,17 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
-use crate::meter::{Reading, reading};
+use crate::meter::{Column, column};
 use crate::sample::Latency;
 use crate::workload::Timer;
 use allocanary_kernel::units::Unit;
 
 /// The readings of the meter, once for a whole run.
-pub const READINGS: &[Reading] = &[
-    reading("p50_ns", Unit::Nanoseconds, "median duration of an operation"),
-    reading("p99_ns", Unit::Nanoseconds, "99 % of operations take at most this"),
-    reading("p999_ns", Unit::Nanoseconds, "99.9 % of operations take at most this"),
-    reading("max_ns", Unit::Nanoseconds, "the longest operation that was timed"),
+pub const COLUMNS: &[Column] = &[
+    column("p50_ns", Unit::Nanoseconds, "median duration of an operation"),
+    column("p99_ns", Unit::Nanoseconds, "99 % of operations take at most this"),
+    column("p999_ns", Unit::Nanoseconds, "99.9 % of operations take at most this"),
+    column("max_ns", Unit::Nanoseconds, "the longest operation that was timed"),
 ];
 
 /// Collects laps of all threads.

@@ -9,7 +9,7 @@ mod latency;
 mod smaps;
 pub mod status;
 
-pub use latency::{LatencyMeter, READINGS as LATENCY_READINGS};
+pub use latency::{COLUMNS as LATENCY_COLUMNS, LatencyMeter};
 
 use crate::meter::Meter;
 
@@ -18,11 +18,11 @@ pub const ALL: &[&Meter] =
     &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER, &anatomy::METER];
 
 /// Number of readings of all meters.
-pub const READINGS: usize = {
+pub const COLUMNS: usize = {
     let mut count = 0;
     let mut meter = 0;
     while meter < ALL.len() {
-        count += ALL[meter].readings.len();
+        count += ALL[meter].columns.len();
         meter += 1;
     }
     count

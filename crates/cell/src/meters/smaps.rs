@@ -1,6 +1,6 @@
 //! `/proc/self/smaps_rollup`: exact sizes. The kernel walks every page table of the process for them.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_kernel::sys::{line_number, read_into};
 use allocanary_kernel::units::Unit;
 
@@ -8,7 +8,7 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "smaps",
     about: "/proc/self/smaps_rollup: exact, and slower; tells lazily freed and huge pages apart",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read: |_, slots| {
         let mut buffer = [0; 2048];
@@ -26,10 +26,10 @@ pub const METER: Meter = Meter {
     },
 };
 
-const READINGS: &[Reading] = &[
-    reading("smaps_rss_bytes", Unit::Bytes, "resident memory, exactly"),
-    reading("pss_bytes", Unit::Bytes, "resident memory, shared pages divided among their users"),
-    reading("private_bytes", Unit::Bytes, "resident memory that only this process has"),
-    reading("lazy_free_bytes", Unit::Bytes, "given back with MADV_FREE but still counted as resident"),
-    reading("anon_huge_bytes", Unit::Bytes, "in transparent huge pages"),
+const COLUMNS: &[Column] = &[
+    column("smaps_rss_bytes", Unit::Bytes, "resident memory, exactly"),
+    column("pss_bytes", Unit::Bytes, "resident memory, shared pages divided among their users"),
+    column("private_bytes", Unit::Bytes, "resident memory that only this process has"),
+    column("lazy_free_bytes", Unit::Bytes, "given back with MADV_FREE but still counted as resident"),
+    column("anon_huge_bytes", Unit::Bytes, "in transparent huge pages"),
 ];

@@ -1,6 +1,6 @@
 //! `/proc/self/status`: the sizes that the kernel counts for every process.
 
-use crate::meter::{Meter, Reading, reading};
+use crate::meter::{Column, Meter, column};
 use allocanary_allocators::Allocator;
 use allocanary_kernel::sys::{line_number, read_into};
 use allocanary_kernel::units::Unit;
@@ -9,7 +9,7 @@ use allocanary_kernel::units::Unit;
 pub const METER: Meter = Meter {
     name: "status",
     about: "/proc/self/status: cheap; resident sizes may lag by some pages per processor",
-    readings: READINGS,
+    columns: COLUMNS,
     at: None,
     read,
 };
@@ -30,10 +30,10 @@ pub fn parse(text: &[u8], slots: &mut [Option<u64>]) {
     }
 }
 
-const READINGS: &[Reading] = &[
-    reading("rss_bytes", Unit::Bytes, "resident memory (VmRSS)"),
-    reading("peak_rss_bytes", Unit::Bytes, "most resident memory since exec (VmHWM)"),
-    reading("rss_anon_bytes", Unit::Bytes, "resident memory that no file backs (RssAnon)"),
-    reading("vsz_bytes", Unit::Bytes, "address space (VmSize)"),
-    reading("threads", Unit::Count, "threads of the process"),
+const COLUMNS: &[Column] = &[
+    column("rss_bytes", Unit::Bytes, "resident memory (VmRSS)"),
+    column("peak_rss_bytes", Unit::Bytes, "most resident memory since exec (VmHWM)"),
+    column("rss_anon_bytes", Unit::Bytes, "resident memory that no file backs (RssAnon)"),
+    column("vsz_bytes", Unit::Bytes, "address space (VmSize)"),
+    column("threads", Unit::Count, "threads of the process"),
 ];

@@ -229,12 +229,12 @@ fn workloads(cells: &[Description]) -> Table {
 
 fn all_meters(_cells: &[Description]) -> Table {
     let at_phases = meters::ALL.iter().flat_map(|meter| {
-        let row = |reading: &allocanary_cell::meter::Reading| {
+        let row = |reading: &allocanary_cell::meter::Column| {
             [meter.name.to_string(), reading.name.to_string(), reading.about.to_string()]
         };
-        meter.readings.iter().map(row)
+        meter.columns.iter().map(row)
     });
-    let latency = meters::LATENCY_READINGS
+    let latency = meters::LATENCY_COLUMNS
         .iter()
         .map(|reading| ["latency".to_string(), reading.name.to_string(), reading.about.to_string()]);
     table(["meter", "reading", "what it is"], at_phases.chain(latency))

@@ -23,7 +23,7 @@ use crate::threads::Thread;
 const HEADER: u64 = 16;
 
 /// What was read at one moment.
-pub struct Reading<'a> {
+pub struct Snapshot<'a> {
     copy: &'a Copy<'a>,
     threads: Vec<Thread>,
     found: Found,
@@ -32,9 +32,9 @@ pub struct Reading<'a> {
     variables: Vec<Variable>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Snapshot<'a> {
     /// Walks the heaps of a copy, and finds the roots.
-    pub fn of(copy: &'a Copy<'a>, threads: Vec<Thread>, open: &Open) -> Reading<'a> {
+    pub fn of(copy: &'a Copy<'a>, threads: Vec<Thread>, open: &Open) -> Snapshot<'a> {
         let mut found = Found::of(copy, &threads, open);
         for (index, thread) in (0..).zip(&threads) {
             // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.
@@ -61,7 +61,7 @@ impl<'a> Reading<'a> {
         if copy.is_late() {
             found.doubts.push("the time was over before all was read: --timeout gives it more".into());
         }
-        Reading { copy, threads, found, links, variables }
+        Snapshot { copy, threads, found, links, variables }
     }
 
     /// Its live blocks.

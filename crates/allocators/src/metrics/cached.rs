@@ -23,7 +23,7 @@ const STACK: usize = 128 << 10;
 
 /// The counters that were read last. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct CachedCounters {
     /// The maximum age of the counters; with `None` they are read as long as that does not make a scrape wait.
     pub stand: Option<Duration>,
     state: Arc<Mutex<State>>,
@@ -44,7 +44,7 @@ struct Last {
     counters: Counters,
 }
 
-impl Reading {
+impl CachedCounters {
     /// The counters and their age.
     pub(super) fn counters(&self, read: impl Fn() -> Counters + Send + 'static) -> (Duration, Counters) {
         let Some(last) = self.state().last else { return (Duration::ZERO, self.read(read)) };
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_scrape_does_not_wait_for_what_took_long_twice_and_tells_how_old_it_is() {
-        let (reading, asked, may_end) = (Reading::default(), Arc::default(), Arc::<AtomicBool>::default());
+        let (reading, asked, may_end) = (CachedCounters::default(), Arc::default(), Arc::<AtomicBool>::default());
         let read = || reading.counters(gated(&asked, Duration::from_millis(20), Arc::clone(&may_end)));
         for time in [1, 2] {
             let (age, counters) = read();
@@ -149,7 +149,7 @@ mod tests {
     fn a_wait_for_a_processor_is_not_what_reading_takes() {
         // A virtual machine may count time against a thread that it did not give to it: seldom, and not ten times.
         let stays_quick = || {
-            let (reading, asked) = (Reading::default(), Arc::default());
+            let (reading, asked) = (CachedCounters::default(), Arc::default());
             (0..2 * DEAR).all(|_| {
                 let quick = slow(&asked, Duration::ZERO);
                 let waits = move || {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_a_fork_left_behind_is_not_waited_for() {
-        let (reading, asked) = (Reading::default(), Arc::default());
+        let (reading, asked) = (CachedCounters::default(), Arc::default());
         let read = || reading.counters(slow(&asked, Duration::from_millis(1)));
         for _ in 0..DEAR {
             read();
@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn a_time_that_was_asked_for_is_kept_and_then_waited_for() {
         let asked = Arc::default();
-        let read = |reading: &Reading| reading.counters(slow(&asked, Duration::from_millis(1)));
-        let hour = Reading { stand: Some(Duration::from_secs(3600)), ..Reading::default() };
+        let read = |reading: &CachedCounters| reading.counters(slow(&asked, Duration::from_millis(1)));
+        let hour = CachedCounters { stand: Some(Duration::from_secs(3600)), ..CachedCounters::default() };
         assert_eq!([read(&hour).1, read(&hour).1].map(|counters| counters.allocated), [Some(1); 2]);
-        let always = Reading { stand: Some(Duration::ZERO), ..Reading::default() };
+        let always = CachedCounters { stand: Some(Duration::ZERO), ..CachedCounters::default() };
         assert_eq!([read(&always).1, read(&always).1].map(|counters| counters.allocated), [Some(2), Some(3)]);
     }
 }
