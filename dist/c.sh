@@ -14,8 +14,23 @@ rm -rf "$out/c"
 mkdir -p "$out/c/include" "$out/c/$libraries/pkgconfig" "$out/c/share/doc/liballocanary-dev"
 cp c_glue/allocanary.h "$out/c/include/"
 cp c_glue/README.md "$out/c/share/doc/liballocanary-dev/"
+# Cargo puts the folder of a crate that is outside of the workspace into the names of its symbols, and here all of `crates/` is outside.
+# So that every folder gives the same bytes, the library is built in a copy of the sources where it is a member. Only its package is
+# built, so that no other one gets its features.
+sources=$out/c-sources
+rm -rf "$sources"
+mkdir -p "$sources"
+git ls-files -z | xargs -0 cp -P --parents -t "$sources"
+sed -i -e 's/^exclude = \["c_glue"\]$//' -e 's/^members = \["crates/members = ["c_glue", "crates/' "$sources/Cargo.toml"
+sed -i -e '/^\[workspace\]$/,/^$/d' -e '/^\[profile/,$d' "$sources/c_glue/Cargo.toml"
+as_there=(--config 'profile.release.debug="line-tables-only"' --config profile.release.codegen-units=1)
+flags=CARGO_TARGET_$(tr a-z A-Z <<<"$variable")_RUSTFLAGS
+export "$flags=${!flags} --remap-path-prefix=$sources=/allocanary"
+(cd "$sources" && cargo metadata --quiet --format-version 1 >/dev/null)
+added=$(diff <(grep '^name' Cargo.lock) <(grep '^name' "$sources/Cargo.lock") | grep '^[<>]' || true)
+[ "$added" = '> name = "allocanary-c"' ] || { echo "c.sh: wanted one package more in Cargo.lock, found: $added"; exit 1; }
 for variant in system jemalloc mimalloc; do
-    (cd c_glue && SOURCE_DATE_EPOCH=0 cargo build --release --locked --features "$variant" --target "$triple")
+    (cd "$sources" && SOURCE_DATE_EPOCH=0 cargo build --release --locked -p allocanary-c --features "$variant" --target "$triple" "${as_there[@]}")
     mkdir -p "$out/c/$libraries/allocanary/$variant"
     library=$out/c/$libraries/allocanary/$variant/liballocanary.a
     "$arch-linux-gnu-strip" --strip-debug --enable-deterministic-archives -o "$library" "$CARGO_TARGET_DIR/$triple/release/liballocanary.a"

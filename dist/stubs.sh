@@ -31,6 +31,8 @@ cc=$arch-linux-gnu
 "$cc-ar" rDs libc_nonshared.a old_glibc.o
 "$cc-objcopy" --enable-deterministic-archives --redefine-sym _dl_find_object=allocanary_find_object \
     "$("$cc-gcc" -print-file-name=libgcc_eh.a)" libgcc_eh.a
+# Their debug information has the folder of this clone, and it would enter the build ID of each file that is linked with them.
+"$cc-strip" --strip-debug --enable-deterministic-archives Scrt1.o crt1.o libc_nonshared.a ./*.so.*
 for wanted in Scrt1.o crt1.o libc.so.6 libc_nonshared.a libm.so; do
     [ -e "$wanted" ] || { echo "stubs.sh: wanted $wanted from $zig, found $(ls)"; exit 1; }
 done
