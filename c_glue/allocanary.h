@@ -306,7 +306,7 @@ AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 /*
  Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
  Whether something was given back goes to `gave_back`, which may be null. To be called before each wait: it does nothing
- unless 100 ms have passed since the thread's last time (`ALLOCANARY_IDLE_EVERY_MS`; `ALLOCANARY_IDLE=keep` turns it off). Not
+ unless 100 ms have passed since the thread's last time (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Not
  for signal handlers.
 
  # Safety

@@ -88,8 +88,8 @@ echo "Resident MiB of 32 threads that wait, as they are and with allocanary_thre
 for variant in "$@"; do
     for program in idle go-idle; do
         [ -x build/"$variant"/$program ] || continue
-        kept=$(ALLOCANARY_IDLE=keep build/"$variant"/$program | cut -d' ' -f2)
-        left=$(ALLOCANARY_IDLE=give_back build/"$variant"/$program | cut -d' ' -f2)
+        kept=$(ALLOCANARY_THREAD_IDLE=keep build/"$variant"/$program | cut -d' ' -f2)
+        left=$(ALLOCANARY_THREAD_IDLE=give_back build/"$variant"/$program | cut -d' ' -f2)
         echo "| $variant | $program | $kept | $left |"
         share=0.75
         [ "$variant" = system ] && share=1.1

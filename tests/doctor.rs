@@ -227,8 +227,11 @@ fn the_settings_of_a_preload_are_read_in_the_process() {
         let variables = [("LD_PRELOAD", preload), ("ALLOCANARY_PRELOAD", settings)];
         flat(&Cell::start(env!("CARGO_BIN_EXE_cell-system").as_ref(), &variables).doctor())
     };
-    let good = said("arena_max=per_cpu(1),idle=100ms");
-    assert!(good.contains(&format!("preload {preload}, sets arena_max=")) && good.contains(",idle=100ms"), "{good}");
+    let good = said("arena_max=per_cpu(1),thread_idle=100ms");
+    assert!(
+        good.contains(&format!("preload {preload}, sets arena_max=")) && good.contains(",thread_idle=100ms"),
+        "{good}"
+    );
     assert!(
         !good.contains("per_cpu(1)\"") && !good.contains("instead of"),
         "the number that holds, and no advice: {good}"

@@ -1,5 +1,5 @@
 /* A pool of threads in C that give their memory back before a long wait: each waits for 100 ms first, and a busy thread
-   never pays. In: how many threads, how many milliseconds of load; ALLOCANARY_IDLE=keep turns the hook off. Out: requests
+   never pays. In: how many threads, how many milliseconds of load; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests
    per second, and resident MiB when idle. */
 #include <pthread.h>
 #include <stdbool.h>

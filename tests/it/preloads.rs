@@ -113,7 +113,7 @@ fn programs_answer_as_without() {
         let without = ran(&mut clean(words, folder.path(), None));
         assert!(without.status.success() && !without.stdout.is_empty(), "{words:?}: {without:?}");
         for allocator in ours() {
-            for settings in ["", "idle=1ms"] {
+            for settings in ["", "thread_idle=1ms"] {
                 let mut command = clean(words, folder.path(), Some(allocator));
                 let with = ran(command.env("ALLOCANARY_PRELOAD", settings));
                 assert_eq!(text(&with.stderr), text(&without.stderr), "{words:?} with {allocator} {settings}");
@@ -184,7 +184,7 @@ fn wrong_settings_are_named_and_the_program_runs_on() {
         ("jemalloc", "narenas=2,tcach=false", "tcach=false"),
         ("jemalloc", "narenas=0", "narenas=0"),
         ("system", "narenas=1", "narenas=1"),
-        ("mimalloc", "idle=soon", "idle=soon"),
+        ("mimalloc", "thread_idle=soon", "thread_idle=soon"),
     ] {
         let _ = fs::remove_file(&path);
         let mut command = clean(&["/bin/echo", "on"], folder.path(), Some(allocator));
@@ -294,7 +294,7 @@ fn threads_exceptions_forks_and_opened_libraries_work() {
     let without = ran(&mut clean(&[threads.to_str().unwrap()], folder.path(), None));
     assert!(without.status.success());
     for allocator in ours() {
-        for settings in ["", "idle=1ms"] {
+        for settings in ["", "thread_idle=1ms"] {
             let mut command = clean(&[threads.to_str().unwrap()], folder.path(), Some(allocator));
             let with = ran(command.env("ALLOCANARY_PRELOAD", settings));
             assert!(with == without, "{allocator} {settings}: {with:?}");
@@ -339,11 +339,11 @@ fn auto_is_the_allocators_own_rule_for_the_processors_at_hand() {
 #[test]
 fn the_verb_names_the_library_and_refuses_what_it_would_refuse() {
     let folder = tempdir().unwrap();
-    let ran = allocanary(folder.path(), ["preload", "jemalloc", "--settings", "narenas=per_cpu(1),idle=100ms"]);
+    let ran = allocanary(folder.path(), ["preload", "jemalloc", "--settings", "narenas=per_cpu(1),thread_idle=100ms"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let library = ran.out.lines().next().and_then(|line| line.strip_prefix("library  ")).unwrap();
     assert_eq!(fs::canonicalize(library).unwrap(), fs::canonicalize(preload("jemalloc")).unwrap());
-    assert!(ran.out.contains("ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms'"), "{}", ran.out);
+    assert!(ran.out.contains("ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),thread_idle=100ms'"), "{}", ran.out);
     for (allocator, settings, said) in [
         ("jemalloc", "narena=1", "preload jemalloc: --settings: `narena=1`: no such setting"),
         ("system", "arena_max=0", "preload system: --settings: `arena_max=0`: not a value"),
@@ -361,7 +361,7 @@ fn the_doctor_knows_a_preload_in_a_running_process() {
         let proof_file = folder.path().join("proof.jsonl");
         let _ = fs::remove_file(&proof_file);
         let mut command = clean(&["/bin/sleep", "600"], folder.path(), Some(allocator));
-        command.env("ALLOCANARY_PRELOAD", "idle=1s").env("ALLOCANARY_PROOF", &proof_file);
+        command.env("ALLOCANARY_PRELOAD", "thread_idle=1s").env("ALLOCANARY_PROOF", &proof_file);
         let mut child = command.spawn().unwrap();
         let since = Instant::now();
         while proof(&proof_file).is_empty() && since.elapsed() < Duration::from_secs(60) {
@@ -371,7 +371,7 @@ fn the_doctor_knows_a_preload_in_a_running_process() {
         child.kill().unwrap();
         end_of(&mut child);
         let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(&format!("preload-{allocator}, sets idle=1000ms")), "{words}");
+        assert!(words.contains(&format!("preload-{allocator}, sets thread_idle=1000ms")), "{words}");
         let line = ran.out.lines().find(|line| line.trim_start().starts_with("allocator")).unwrap();
         assert!(line.contains(flavour), "{line}");
     }
@@ -418,7 +418,7 @@ fn redis_answers_as_without_and_its_malloc_is_the_preloads() {
         let socket = socket.to_str().unwrap();
         let words = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--io-threads", "2"];
         let mut command = clean(&words, folder.path(), allocator);
-        command.env("ALLOCANARY_PROOF", &path).env("ALLOCANARY_PRELOAD", "idle=20ms").stdout(Stdio::null());
+        command.env("ALLOCANARY_PROOF", &path).env("ALLOCANARY_PRELOAD", "thread_idle=20ms").stdout(Stdio::null());
         let mut server = command.spawn().unwrap();
         let ask = |line: &str| {
             let words: Vec<&str> = ["redis-cli", "-s", socket].into_iter().chain(line.split(' ')).collect();

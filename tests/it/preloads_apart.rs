@@ -29,21 +29,21 @@ fn said(output: &Output) -> String {
 fn sets_of_descriptors_are_read_and_written_as_far_as_the_kernel_does() {
     let folder = tempdir().unwrap();
     let Some(sets) = compiled(folder.path(), "sets.c", &[]) else { return };
-    same_with_each(folder.path(), &[sets.to_str().unwrap()], &["", "idle=1ms"]);
+    same_with_each(folder.path(), &[sets.to_str().unwrap()], &["", "thread_idle=1ms"]);
 }
 
 #[test]
 fn coroutines_wait_wherever_their_stacks_are() {
     let folder = tempdir().unwrap();
     let Some(coroutines) = compiled(folder.path(), "coroutines.c", &[]) else { return };
-    same_with_each(folder.path(), &[coroutines.to_str().unwrap()], &["", "idle=1ms"]);
+    same_with_each(folder.path(), &[coroutines.to_str().unwrap()], &["", "thread_idle=1ms"]);
 }
 
 #[test]
 fn a_child_on_a_new_stack_returns_to_the_address_that_its_stack_has() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "new_stack.c", &[]) else { return };
-    same_with_each(folder.path(), &[program.to_str().unwrap()], &["", "idle=1ms"]);
+    same_with_each(folder.path(), &[program.to_str().unwrap()], &["", "thread_idle=1ms"]);
 }
 
 #[test]

@@ -17,7 +17,12 @@ fn waits_answer_as_without_in_both_parts() {
     let waits = waits.to_str().unwrap();
     let start = |allocator: Option<&str>| {
         let mut command = clean(&[waits], folder.path(), allocator);
-        command.env("ALLOCANARY_PRELOAD", "idle=100ms").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command
+            .env("ALLOCANARY_PRELOAD", "thread_idle=100ms")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     };
     // All at once: they only wait.
     let children: Vec<_> =
@@ -34,7 +39,7 @@ fn threads_that_come_go_fork_and_wait_never_hang() {
     let Some(torture) = compiled(folder.path(), "torture.c", &[]) else { return };
     for allocator in ours() {
         let mut command = clean(&[torture.to_str().unwrap(), "1"], folder.path(), Some(allocator));
-        let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
+        let output = ran(command.env("ALLOCANARY_PRELOAD", "thread_idle=1ms"));
         assert!(output.status.success(), "{allocator}: {}{}", text(&output.stdout), text(&output.stderr));
     }
 }
@@ -45,7 +50,7 @@ fn a_thread_that_may_be_cancelled_at_any_instruction_leaves_no_lock_held() {
     let Some(cancelled) = compiled(folder.path(), "cancelled.c", &[]) else { return };
     for allocator in ours() {
         let mut command = clean(&[cancelled.to_str().unwrap()], folder.path(), Some(allocator));
-        let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
+        let output = ran(command.env("ALLOCANARY_PRELOAD", "thread_idle=1ms"));
         assert_eq!(text(&output.stdout), "ok\n", "{allocator}: {:?}{}", output.status, text(&output.stderr));
     }
 }
@@ -68,6 +73,6 @@ fn each_wait_in_which_nothing_comes_gives_back_once_and_is_counted() {
         let (answer, kept) = gave_back(allocator, "");
         assert_eq!(kept, [0, 0], "{allocator}: nobody asked for it");
         // Eight threads with four waits each, and one wait of the child, which has the first line.
-        assert_eq!(gave_back(allocator, "idle=1ms"), (answer, vec![1, 32]), "{allocator}");
+        assert_eq!(gave_back(allocator, "thread_idle=1ms"), (answer, vec![1, 32]), "{allocator}");
     }
 }

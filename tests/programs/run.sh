@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Do Debian's programs answer under the preloads as without? Runs each file next to this one without a preload, with each of the three
-# as it comes and with the settings `tuned,idle=1ms`, and under `allocanary record`, and compares standard output and exit code.
+# as it comes and with the settings `tuned,thread_idle=1ms`, and under `allocanary record`, and compares standard output and exit code.
 # Not a part of the gate: by hand before a release, some five minutes on two cores.
 #
 #     cargo build --release --locked --bins && tests/programs/run.sh [--skip-missing] [PROGRAM...]
@@ -94,7 +94,7 @@ has_trace() { compgen -G "$2/$(basename "$1")-*.trace" > /dev/null; }
 cells() {
     local name=$1 executable=$2 allocator settings result proof traces
     for allocator in system jemalloc mimalloc; do
-        for settings in '' tuned,idle=1ms; do
+        for settings in '' tuned,thread_idle=1ms; do
             result=$folder/$name-$allocator${settings:+-idle}
             proof=$result.proof
             : > "$proof" && chmod 666 "$proof"

@@ -1,5 +1,5 @@
 // Goroutines that call C and own a thread each, as cgo calls that keep state do: their threads' memory in C goes back before a
-// long wait. In: how many; ALLOCANARY_IDLE=keep turns the hook off. Out: requests per second, and resident MiB when idle.
+// long wait. In: how many; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests per second, and resident MiB when idle.
 package main
 
 // #cgo CFLAGS: -I${SRCDIR}/../..

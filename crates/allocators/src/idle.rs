@@ -19,6 +19,11 @@ pub use thread::Thread;
 pub use turns::Turns;
 pub use uncached::Uncached;
 
+/// The setting of a preload: a thread that has waited for this time gives back. Preloads alone have it.
+pub const SETTING: &str = "thread_idle";
+/// Its name in earlier versions, which goes on working.
+pub const OLD_SETTING: &str = "idle";
+
 /// The longest wait that [`wait_in_steps`] requests: small enough for every clock.
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -47,9 +47,10 @@ pub use check::{TUNED, checked, count, setting_of};
 ///   only `install!(system)` compiles there;
 /// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for these
 ///   CPUs (jemalloc's `narenas`: 4 per CPU, and 1 on one CPU; glibc's `arena_max`: 8 per CPU);
-/// - `idle = give_back` (the default) or `idle = keep`, and `idle_every_ms = 100`, set what
+/// - `thread_idle = give_back` (the default) or `thread_idle = keep`, and `thread_idle_every_ms = 100`, set what
 ///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
-///   `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` take precedence;
+///   `ALLOCANARY_THREAD_IDLE` and `ALLOCANARY_THREAD_IDLE_EVERY_MS` take precedence. `idle`, `idle_every_ms` and the variables without
+///   `THREAD_` are their names of earlier versions, and go on working;
 /// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
 ///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
 ///   With jemalloc it adds nothing to an allocation, with the others some five instructions;
@@ -90,19 +91,19 @@ pub use check::{TUNED, checked, count, setting_of};
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, idle = sometimes); // give_back or keep
+/// allocanary::install!(jemalloc, thread_idle = sometimes); // give_back or keep
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, idle_every_ms = 3600001); // at most an hour
+/// allocanary::install!(jemalloc, thread_idle_every_ms = 3600001); // at most an hour
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, idle_every_ms = -1); // at least 0
+/// allocanary::install!(jemalloc, thread_idle_every_ms = -1); // at least 0
 /// # fn main() {}
 /// ```
 /// ```
-/// allocanary::install!(jemalloc, narenas = auto, idle = give_back, background_thread = true, idle_every_ms = 50);
+/// allocanary::install!(jemalloc, narenas = auto, thread_idle = give_back, background_thread = true, thread_idle_every_ms = 50);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```compile_fail
@@ -110,7 +111,7 @@ pub use check::{TUNED, checked, count, setting_of};
 /// # fn main() {}
 /// ```
 /// ```
-/// allocanary::install!(system, budget = "100GiB", idle = keep, wrap = ::allocanary::Counting);
+/// allocanary::install!(system, budget = "100GiB", thread_idle = keep, wrap = ::allocanary::Counting);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```
@@ -192,11 +193,18 @@ macro_rules! __install {
         $crate::__install!($allocator [$crate::__private::TUNED,] $idle $($($rest)*)?);
     };
     // This crate's own settings, not the allocator's.
-    ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt ($($idle:tt)*) thread_idle = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_word(::core::stringify!($word))) $($($rest)*)?);
     };
-    ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt ($($idle:tt)*) thread_idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
+    };
+    // Their names of earlier versions.
+    ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator $done ($($idle)*.with_old_word(::core::stringify!($word))) $($($rest)*)?);
+    };
+    ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator $done ($($idle)*.with_old_every_millis($millis)) $($($rest)*)?);
     };
     ($allocator:tt $done:tt $idle:tt budget = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install_budget!($allocator $done $idle (::core::stringify!($word)) $($($rest)*)?);
@@ -227,7 +235,7 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
-             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `idle`, `idle_every_ms`, `budget`, and last `wrap`"
+             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `thread_idle`, `thread_idle_every_ms`, `budget`, and last `wrap`"
         ));
     };
 }

@@ -28,6 +28,12 @@ const VERBS: &[(&[&str], &[&str])] = &[
     (&["trace", "report"], &["report", "--format", "html"]),
 ];
 
+/// Settings of workloads and preloads, in the words of flags.
+const SETTINGS: &[(&str, &str)] = &[("idle_threads=", "thread_idle="), ("idle_every=", "thread_idle_every=")];
+
+/// A setting of preloads in the words of `preload`. Workloads have another one of the same name: their time of rest.
+const OF_PRELOADS: (&str, &str) = ("idle=", "thread_idle=");
+
 /// The words of this version, without the name of the program, and the notices.
 pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     let mut notices = Vec::new();
@@ -45,12 +51,27 @@ pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for word in &mut words[..own] {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if let Some((old, new, changed)) = settings_renamed(word, verb == "preload") {
+            notices.push(notice(old.trim_end_matches('='), new.trim_end_matches('=')));
+            *word = changed;
+            continue;
+        }
         let applies = |flag: &&Flag| flag.old == name && (flag.verbs.is_empty() || flag.verbs.contains(&verb.as_str()));
         let Some(flag) = FLAGS.iter().find(applies) else { continue };
         notices.push(notice(flag.old, flag.new));
         *word = value.map_or(flag.new.to_string(), |value| format!("{}={value}", flag.new));
     }
     (words, notices)
+}
+
+/// A word whose settings have old names: the old name, the new one, and the word with the new one.
+fn settings_renamed(word: &str, is_preload: bool) -> Option<(&'static str, &'static str, String)> {
+    let begins = |at: usize| at == 0 || word[..at].ends_with([',', ':', '=', ' ']);
+    let known = SETTINGS.iter().chain(Some(&OF_PRELOADS).filter(|_| is_preload));
+    let found = known
+        .filter_map(|(old, new)| Some((word.match_indices(old).map(|(at, _)| at).find(|at| begins(*at))?, old, new)));
+    let (at, old, new) = found.min_by_key(|(at, ..)| *at)?;
+    Some((old, new, format!("{}{new}{}", &word[..at], &word[at + old.len()..])))
 }
 
 fn asks_for_help(words: &[String]) -> bool {
@@ -79,6 +100,15 @@ mod tests {
         assert_eq!(of("plan cores --repeats 3"), ("study --plan cores --repeats 3".into(), 1));
         assert_eq!(of("trace report a.trace --to b"), ("report --format html a.trace --to b".into(), 1));
         assert_eq!(of("trace check a.trace"), ("trace check a.trace".into(), 0));
+        let line = "study --workloads server:idle=200,idle_threads=give_back wakes:idle_every=0 -- x:idle_threads=keep";
+        let now =
+            "study --workloads server:idle=200,thread_idle=give_back wakes:thread_idle_every=0 -- x:idle_threads=keep";
+        assert_eq!(of(line), (now.into(), 2), "what stands after `--` is a program's");
+        assert_eq!(of("preload system --settings=tuned,idle=1s").0, "preload system --settings=tuned,thread_idle=1s");
+        assert_eq!(
+            of("preload system --settings thread_idle=1s"),
+            ("preload system --settings thread_idle=1s".into(), 0)
+        );
         assert_eq!(of("trace info --help"), ("trace info --help".into(), 0));
     }
 }

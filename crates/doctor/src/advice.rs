@@ -180,9 +180,9 @@ mod tests {
         };
         let rust = Flavour::RustJemalloc { installs: true };
         assert_eq!(with(rust, &[("narenas", "1"), ("background_thread", "true")], &[]), []);
-        assert_eq!(with(Flavour::Glibc, &[("arena_max", "1"), ("idle", "100ms")], &[]), []);
+        assert_eq!(with(Flavour::Glibc, &[("arena_max", "1"), ("thread_idle", "100ms")], &[]), []);
         assert_eq!(with(Flavour::Named("mimalloc"), &[("allow_thp", "0")], &[]), []);
-        let rest = &with(rust, &[("narenas", "1"), ("idle", "100ms")], &[])[0];
+        let rest = &with(rust, &[("narenas", "1"), ("thread_idle", "100ms")], &[])[0];
         assert_eq!(rest.environment(), ["_RJEM_MALLOC_CONF=background_thread:true"]);
         let code = "allocanary::install!(jemalloc, background_thread = true, narenas = 1);";
         assert_eq!(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use allocanary_allocators::idle;
 use allocanary_allocators::notice::{MARK, MOST, parse};
 use allocanary_heap::{Mapping, Memory};
 
@@ -24,7 +25,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The settings in one line: `arena_max=2,idle=100ms`.
+    /// The settings in one line: `arena_max=2,thread_idle=100ms`.
     pub fn line(&self) -> String {
         let all = self.settings.iter().map(|(name, value)| format!("{name}={value}"));
         all.chain(self.cut.then(|| "and more".to_string())).collect::<Vec<_>>().join(",")
@@ -38,7 +39,11 @@ impl Notice {
         for line in lines {
             match (line.strip_prefix("refused "), line.split_once('=')) {
                 (Some(refused), _) => notice.refused = Some(refused.into()),
-                (None, Some((name, value))) => drop(notice.settings.insert(name.into(), value.into())),
+                (None, Some((name, value))) => {
+                    // A preload of an earlier version has the old name.
+                    let name = if name == idle::OLD_SETTING { idle::SETTING } else { name };
+                    notice.settings.insert(name.into(), value.into());
+                }
                 (None, None) => notice.cut = true,
             }
         }
@@ -124,7 +129,7 @@ mod tests {
         let found = notices(&Data::with("preload jemalloc\nnarenas=2\nidle=100ms\n"));
         assert_eq!(found.len(), 1);
         assert!(found[0].preload && found[0].allocator == "jemalloc" && found[0].file == "/a", "{found:?}");
-        assert_eq!(found[0].line(), "idle=100ms,narenas=2");
+        assert_eq!(found[0].line(), "narenas=2,thread_idle=100ms");
     }
 
     #[test]

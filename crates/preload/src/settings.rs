@@ -1,4 +1,4 @@
-//! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,idle=100ms"`.
+//! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,thread_idle=100ms"`.
 //! `tuned` is the allocator's set for a small service. In: the variable's text. Out: settings like those of `install!`,
 //! or the part that is wrong. Allocates nothing.
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 use allocanary_allocators::__private::{Value, setting_of};
 use allocanary_allocators::budget::{self, Source};
 use allocanary_allocators::descriptor::InCode;
+use allocanary_allocators::idle as thread_idle;
 
 /// The variable.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
@@ -107,7 +108,7 @@ pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     parse(text.to_string().leak(), table, &mut place).map(drop)
 }
 
-/// Puts the allocator's settings into `place`. Returns their number, `idle` and `budget`.
+/// Puts the allocator's settings into `place`. Returns their number, `thread_idle` and `budget`.
 fn parse(
     text: &'static str,
     table: &InCode,
@@ -122,7 +123,7 @@ fn parse(
         }
         let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value, or tuned"))?;
         let (name, value) = (name.trim_ascii(), value.trim_ascii());
-        if name == "idle" {
+        if name == thread_idle::SETTING || name == thread_idle::OLD_SETTING {
             idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
@@ -170,14 +171,15 @@ mod tests {
 
     #[test]
     fn settings_are_those_of_install() {
-        let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,idle=2s,").unwrap();
+        let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,thread_idle=2s,").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::PerCpu(2)), ("trim_threshold", Value::Number(65536))]);
         assert_eq!(settings.idle, Some(Duration::from_secs(2)));
-        assert_eq!(of("budget=container, idle=keep").unwrap().budget, Some(Source::Container));
+        assert_eq!(of("budget=container, thread_idle=keep").unwrap().budget, Some(Source::Container));
         assert_eq!(of("budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
         assert_eq!(of("budget=1GiB,budget=off").unwrap(), Settings::default(), "the last one counts");
         assert_eq!(of("").unwrap(), Settings::default());
-        assert_eq!(of("arena_max=auto,idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
+        assert_eq!(of("arena_max=auto,thread_idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
+        assert_eq!(of("idle=2s").unwrap().idle, of("thread_idle=2s").unwrap().idle, "its name of earlier versions");
         assert_eq!(of("arena_max=2").unwrap().allocator, [("arena_max", Value::Text("2"))]);
     }
 
@@ -196,8 +198,8 @@ mod tests {
             ("arena_max=0", "arena_max=0", "not a value"),
             ("arena_max=per_cpu(0)", "arena_max=per_cpu(0)", "not a value"),
             ("mxfast=per_cpu(1)", "mxfast=per_cpu(1)", "not a value"),
-            ("idle=0ms", "idle=0ms", "wanted keep"),
-            ("idle=2h", "idle=2h", "wanted keep"),
+            ("thread_idle=0ms", "thread_idle=0ms", "wanted keep"),
+            ("thread_idle=2h", "thread_idle=2h", "wanted keep"),
             ("idle=100", "idle=100", "wanted keep"),
             ("budget=80%", "budget=80%", "wanted container, off, or a size"),
             ("budget=1KiB", "budget=1KiB", "wanted container, off, or a size"),

@@ -89,7 +89,7 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
             let mut notice = begin();
             notice.settings(allocator, this.allocator.per_core().as_ref());
             if let Some(every) = idle {
-                Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["idle=", millis, "ms"]));
+                Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["thread_idle=", millis, "ms"]));
             }
             match budget {
                 Some(Source::Container) => notice.line(&["budget=container"]),

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::launcher::Launcher;
 use super::proof::BUDGET;
 use super::variables;
+use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_spec::{PRELOAD, PROCESS_THP};
@@ -16,8 +17,6 @@ const PROOF: &str = "ALLOCANARY_PROOF";
 const CORES: &str = "ALLOCANARY_CORES";
 const SETTINGS: &str = "ALLOCANARY_PRELOAD";
 const PROVE: &str = "ALLOCANARY_PROVE";
-/// The setting that makes idle threads give back.
-pub const THREAD_IDLE: &str = "thread_idle";
 
 impl Launcher {
     /// The environment of the program: the user's, with the library and its settings.
@@ -53,8 +52,7 @@ impl Launcher {
         if let Some(found) = self.runtime_of(cell) {
             found.add_to(&mut all, &mut settings);
         }
-        let of_preloads = [(THREAD_IDLE, "idle"), (BUDGET, BUDGET)];
-        let of_preloads = of_preloads.map(|(name, key)| Some(format!("{key}={}", settings.remove(name)?)));
+        let of_preloads = [THREAD_IDLE, BUDGET].map(|name| Some(format!("{name}={}", settings.remove(name)?)));
         let of_preloads: Vec<String> = of_preloads.into_iter().flatten().collect();
         if !of_preloads.is_empty() {
             all.insert(SETTINGS.into(), of_preloads.join(","));

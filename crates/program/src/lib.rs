@@ -31,7 +31,6 @@ mod values;
 mod variables;
 mod watch;
 
-pub use environment::THREAD_IDLE;
 pub use figures::Wanted;
 pub use group::ContainerLimits;
 pub use launcher::{Launcher, Other, Recorded, Recorder};

@@ -54,7 +54,7 @@ pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<St
     }
     // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
     let mut settable = Candidate::from(candidate.clone());
-    settable.spec.settings.remove("thread_idle");
+    settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
     if let Some(install) = Lines::of(&settable).and_then(|lines| lines.install) {
         out.push(format!("Rust        {install}"));
     }

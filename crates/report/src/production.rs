@@ -234,7 +234,7 @@ impl Change {
         }
         // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
         let mut settable = Candidate::from(self.candidate.clone());
-        settable.spec.settings.remove("thread_idle");
+        settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
         let install = Lines::of(&settable).and_then(|lines| lines.install);
         let install = install.ok_or_else(|| {
             format!("{}: no `install!` sets this: take --lines docker, kubernetes or systemd", self.candidate)

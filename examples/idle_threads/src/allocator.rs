@@ -1,7 +1,7 @@
 // The global allocator of each binary: the features choose it.
 #[cfg(feature = "system-alloc")]
-allocanary::install!(system, idle = give_back);
+allocanary::install!(system, thread_idle = give_back);
 #[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
-allocanary::install!(mimalloc, idle = give_back);
+allocanary::install!(mimalloc, thread_idle = give_back);
 #[cfg(not(any(feature = "system-alloc", feature = "mimalloc-alloc")))]
-allocanary::install!(jemalloc, idle = give_back);
+allocanary::install!(jemalloc, thread_idle = give_back);

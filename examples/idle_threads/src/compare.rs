@@ -87,7 +87,7 @@ fn measure<T>(run: impl FnOnce() -> (u64, T)) -> Measured {
 /// Runs this program once more, as a process of its own.
 fn once(policy: &str) -> Result<Measured, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new(this).arg("once").env("ALLOCANARY_IDLE", policy).output();
+    let output = Command::new(this).arg("once").env("ALLOCANARY_THREAD_IDLE", policy).output();
     let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();

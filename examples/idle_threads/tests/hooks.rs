@@ -4,7 +4,7 @@ use std::process::Command;
 
 /// Runs a runtime once, and returns its requests per second and its idle bytes.
 fn once(program: &str, policy: &str) -> (f64, f64) {
-    let output = Command::new(program).arg("once").env("ALLOCANARY_IDLE", policy).output().unwrap();
+    let output = Command::new(program).arg("once").env("ALLOCANARY_THREAD_IDLE", policy).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
     let [per_second, _, idle_bytes] = numbers[..] else { panic!("{policy}: {output:?}") };

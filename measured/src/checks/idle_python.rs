@@ -7,7 +7,7 @@ use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "idle-python",
-    works: "with idle=50ms Python with 8 waiting threads has less than half of its anonymous memory without",
+    works: "with thread_idle=50ms Python with 8 waiting threads has less than half of its anonymous memory without",
     broken: "it has more than half of it",
     limit: 0.5,
     begin,
@@ -18,5 +18,5 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     // Ten rounds of work, and half a second until memory is read.
     let words = ["/usr/bin/python3", &program.to_string_lossy(), "10", "0.5"];
     let command = |settings| place.preloaded(&words, "jemalloc", settings);
-    Ok(pairs_of(command("idle=50ms")?, command("")?))
+    Ok(pairs_of(command("thread_idle=50ms")?, command("")?))
 }

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "idle-threads",
-    works: "with idle=50ms a program with 16 waiting threads has less than half of its anonymous memory without",
+    works: "with thread_idle=50ms a program with 16 waiting threads has less than half of its anonymous memory without",
     broken: "it has more than half of it",
     limit: 0.5,
     begin,
@@ -19,7 +19,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     let program = place.compiled("measured/programs/idlers.cpp")?;
     let words = [&program.to_string_lossy(), "16", "500"];
     let command = |settings| place.preloaded(&words, "jemalloc", settings);
-    Ok(pairs_of(command("idle=50ms")?, command("")?))
+    Ok(pairs_of(command("thread_idle=50ms")?, command("")?))
 }
 
 /// Pairs of two commands. Both print the same answer, and their memory when idle in KiB.

@@ -194,7 +194,7 @@ static int by_condition_clock(int ms, int what, int after) {
 static void run(const char *name, wait_of *wait, int kinds) {
     wait_name = name;
     if (getenv("SAY")) puts(name);
-    // First part, then second: the preload is told idle=100ms.
+    // First part, then second: the preload is told thread_idle=100ms.
     static const int after[] = {20, 250};
     for (int part = 0; part < 2; part++) {
         for (int what = EVENT; what <= SIGNAL; what++) {

@@ -7,11 +7,17 @@ use std::time::Duration;
 use crate::setting::equal;
 use allocanary_kernel::sys;
 
-/// The longest `idle_every_ms`: an hour.
+/// The longest `thread_idle_every_ms`: an hour.
 const MOST_MILLIS: u32 = 3_600_000;
 
-const WORD: &CStr = c"ALLOCANARY_IDLE";
-const EVERY: &CStr = c"ALLOCANARY_IDLE_EVERY_MS";
+/// A variable, and its name of earlier versions, which goes on working.
+struct Variable {
+    name: &'static CStr,
+    old: &'static CStr,
+}
+
+const WORD: Variable = Variable { name: c"ALLOCANARY_THREAD_IDLE", old: c"ALLOCANARY_IDLE" };
+const EVERY: Variable = Variable { name: c"ALLOCANARY_THREAD_IDLE_EVERY_MS", old: c"ALLOCANARY_IDLE_EVERY_MS" };
 
 /// The policy of an `install!` for threads that are about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +29,37 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// `idle = give_back, idle_every_ms = 100`.
+    /// `thread_idle = give_back, thread_idle_every_ms = 100`.
     pub const DEFAULT: Policy = Policy { gives_back: true, every_millis: 100, asked: false };
 
-    /// With `idle = <word>`. An unknown word does not compile.
+    /// With `thread_idle = <word>`. An unknown word does not compile.
     pub const fn with_word(self, word: &str) -> Policy {
         let gives_back = equal(word, "give_back");
-        assert!(gives_back || equal(word, "keep"), "install!: idle is give_back or keep");
+        assert!(gives_back || equal(word, "keep"), "install!: thread_idle is give_back or keep");
         Policy { gives_back, asked: true, ..self }
     }
 
-    /// With `idle_every_ms = <millis>`. A number out of range does not compile.
+    /// With `thread_idle_every_ms = <millis>`. A number out of range does not compile.
     pub const fn with_every_millis(self, millis: i64) -> Policy {
-        assert!(0 <= millis && millis <= MOST_MILLIS as i64, "install!: idle_every_ms is a number from 0 to 3600000");
+        assert!(
+            0 <= millis && millis <= MOST_MILLIS as i64,
+            "install!: thread_idle_every_ms is a number from 0 to 3600000"
+        );
         Policy { every_millis: millis as u32, asked: true, ..self }
+    }
+
+    /// [`with_word`](Policy::with_word) by its name of earlier versions.
+    #[deprecated(note = "in `install!`, `idle` is called `thread_idle` now; the old name goes on working")]
+    pub const fn with_old_word(self, word: &str) -> Policy {
+        self.with_word(word)
+    }
+
+    /// [`with_every_millis`](Policy::with_every_millis) by its name of earlier versions.
+    #[deprecated(
+        note = "in `install!`, `idle_every_ms` is called `thread_idle_every_ms` now; the old name goes on working"
+    )]
+    pub const fn with_old_every_millis(self, millis: i64) -> Policy {
+        self.with_every_millis(millis)
     }
 
     /// With the values of the environment, as far as they can be read.
@@ -63,8 +86,8 @@ const KEEP: u64 = u64::MAX;
 #[inline]
 pub(crate) fn boot(policy: Policy) {
     // SAFETY: `boot` runs before `main`.
-    let variable = |name| unsafe { sys::variable(name) };
-    let policy = policy.with_variables(variable(WORD), variable(EVERY));
+    let variable = |of: &Variable| unsafe { sys::variable(of.name).or_else(|| sys::variable(of.old)) };
+    let policy = policy.with_variables(variable(&WORD), variable(&EVERY));
     IN_FORCE.store(if policy.gives_back { u64::from(policy.every_millis) } else { KEEP }, Ordering::Relaxed);
 }
 
@@ -80,22 +103,23 @@ pub(crate) fn every() -> Option<Duration> {
 /// Invalid settings for idle threads in the environment, and settings that the allocator cannot serve.
 pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut read = |name: &CStr, wanted: &str, fits: fn(&[u8]) -> bool| {
+    let mut read = |of: &Variable, wanted: &str, fits: fn(&[u8]) -> bool| {
+        let value = |name: &CStr| std::env::var_os(&*name.to_string_lossy()).map(|found| found.into_encoded_bytes());
+        let (found, name) = value(of.name).map_or_else(|| (value(of.old), of.old), |found| (Some(found), of.name));
         let name = name.to_string_lossy();
-        let found = std::env::var_os(&*name).map(|found| found.into_encoded_bytes());
         if let Some(found) = found.as_deref().filter(|found| !fits(found)) {
             problems.push(format!("{name}: wanted {wanted}, found `{}`", String::from_utf8_lossy(found)));
         }
         found
     };
-    let word = read(WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
-    let every = read(EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
+    let word = read(&WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
+    let every = read(&EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
     let policy = policy.with_variables(word.as_deref(), every.as_deref());
-    problems.extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("idle: {why}")));
+    problems.extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("thread_idle: {why}")));
     problems
 }
 
-/// `idle_every_ms` as text.
+/// `thread_idle_every_ms` as text.
 #[inline]
 fn millis(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|millis| *millis <= MOST_MILLIS)
@@ -117,7 +141,7 @@ mod tests {
         assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_every_millis(-1)).is_err());
         assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_word("auto")).is_err());
         assert_eq!(problems(policy, Some("cannot".into())), Vec::<String>::new(), "who keeps need not be able to");
-        assert_eq!(problems(Policy::DEFAULT.with_word("give_back"), Some("cannot".into())), ["idle: cannot"]);
+        assert_eq!(problems(Policy::DEFAULT.with_word("give_back"), Some("cannot".into())), ["thread_idle: cannot"]);
         assert_eq!(problems(Policy::DEFAULT, Some("cannot".into())), Vec::<String>::new(), "nobody asked");
     }
 }

@@ -18,12 +18,12 @@ thread_local! {
 ///
 /// Each thread that waits calls it before each wait. The call is cheap: it does nothing unless all of these are true:
 ///
-/// - `idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
-///   or the variable `ALLOCANARY_IDLE_EVERY_MS` changes it;
+/// - `thread_idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
+///   or the variable `ALLOCANARY_THREAD_IDLE_EVERY_MS` changes it;
 /// - 100 times the CPU time that this last time took has passed too;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
-/// `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
+/// `thread_idle = keep` in `install!`, or `ALLOCANARY_THREAD_IDLE=keep`, turns it off.
 ///
 /// What it does:
 ///
@@ -39,7 +39,7 @@ thread_local! {
 /// *inside* a thread's own stack, such as a coroutine's stack in a local array, must not call it there: what lies below
 /// the stack pointer may be a frame of the other stack.
 ///
-/// A thread that waits again before `idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
+/// A thread that waits again before `thread_idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
 ///
 /// Returns [`Error::Unsupported`] with musl's malloc, and [`Error::NotInstalled`] without an `install!`.

@@ -55,8 +55,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("page", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
         parameter(
-            "idle_threads",
-            Kind::words(IDLE_THREADS),
+            "thread_idle",
+            Kind::words(THREAD_IDLE),
             "keep",
             "threads that rest for 10 ms keep their freed memory, or give it back",
         ),
@@ -67,8 +67,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-/// The words of `idle_threads`.
-pub const IDLE_THREADS: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
+/// The words of `thread_idle`.
+pub const THREAD_IDLE: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 
 const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 
@@ -233,7 +233,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
 
     let give_back = |last| give_back_in_wait(setup.allocator, last);
-    let give_back: Option<&GiveBack> = if setup.word("idle_threads")? == "give_back" { Some(&give_back) } else { None };
+    let give_back: Option<&GiveBack> = if setup.word("thread_idle")? == "give_back" { Some(&give_back) } else { None };
     let worker = |worker: usize, gate: &Gate| {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use super::server::IDLE_THREADS;
+use super::server::THREAD_IDLE;
 use super::sizes::mixed_size;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
@@ -27,12 +27,12 @@ pub const WORKLOAD: Workload = Workload {
         parameter("every", COUNT, "10", "milliseconds from one wake of a thread to its next"),
         parameter("bytes", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes that a wake allocates and frees"),
         parameter(
-            "idle_threads",
-            Kind::words(IDLE_THREADS),
+            "thread_idle",
+            Kind::words(THREAD_IDLE),
             "keep",
             "before each wait keep freed memory, or give it back",
         ),
-        parameter("idle_every", REST, "100", "milliseconds until a thread gives back again; 0 before each wait"),
+        parameter("thread_idle_every", REST, "100", "milliseconds until a thread gives back again; 0 before each wait"),
         parameter("idle", REST, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.3,
@@ -59,8 +59,8 @@ fn wake(bytes: usize, blocks: &mut Vec<Block>, rng: &mut Rng) {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (lasts, every, bytes) = (setup.number("lasts")?, setup.number("every")?, setup.number("bytes")?);
-    let (idle_every, idle) = (setup.millis("idle_every")?, setup.millis("idle")?);
-    let gives_back = setup.word("idle_threads")? == "give_back";
+    let (every_idle, idle) = (setup.millis("thread_idle_every")?, setup.millis("idle")?);
+    let gives_back = setup.word("thread_idle")? == "give_back";
     let wakes = (lasts / every).max(1);
     Available::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
     let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -81,7 +81,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
                 verified.fetch_add(blocks.len() as u64, Ordering::Relaxed);
                 blocks.drain(..).for_each(Block::check_and_free);
                 if gives_back {
-                    drop(give_back(setup.allocator, idle_every)); // the readings show if it failed
+                    drop(give_back(setup.allocator, every_idle)); // the readings show if it failed
                 }
             });
             at_work.fetch_add(woke.elapsed().as_nanos() as u64, Ordering::Relaxed);

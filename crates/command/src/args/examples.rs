@@ -249,7 +249,7 @@ Examples:
   allocanary preload jemalloc --settings 'narenas=per_cpu(1),tcache=false'
   allocanary preload system --settings tuned
       the set for a small service in a container
-  allocanary preload system --settings 'arena_max=per_cpu(1),idle=100ms'
+  allocanary preload system --settings 'arena_max=per_cpu(1),thread_idle=100ms'
   allocanary preload jemalloc | sed -n 's/^library *//p'
       the path alone, for a script
 
@@ -260,8 +260,9 @@ Settings:
                replaces the set's.
                It starts no thread: jemalloc's background_thread, part of
                install!'s set, is not in it
-  idle=100ms   a thread that has waited that long gives back the memory that it
-               keeps";
+  thread_idle=100ms
+               a thread that has waited that long gives back the memory that
+               it keeps";
 
 /// Of `tune`.
 pub const TUNE_EXAMPLES: &str = "\

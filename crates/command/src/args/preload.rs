@@ -8,7 +8,7 @@ pub struct PreloadFlags {
     /// The allocator: system, jemalloc or mimalloc.
     #[arg(value_name = "ALLOCATOR")]
     pub allocator: String,
-    /// Settings as in install!, such as 'tuned,idle=100ms' or 'narenas=per_cpu(1)' [default: none].
+    /// Settings as in install!, such as 'tuned,thread_idle=100ms' or 'narenas=per_cpu(1)' [default: none].
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
     pub settings: String,
 }

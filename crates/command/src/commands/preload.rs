@@ -72,16 +72,16 @@ mod tests {
 
     #[test]
     fn settings_are_quoted_where_they_must_be() {
-        let page = page("jemalloc", Path::new("/opt/preload-jemalloc"), "narenas=per_cpu(1),idle=100ms");
+        let page = page("jemalloc", Path::new("/opt/preload-jemalloc"), "narenas=per_cpu(1),thread_idle=100ms");
         for line in [
             "library  /opt/preload-jemalloc",
-            "  LD_PRELOAD=/opt/preload-jemalloc ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms' PROGRAM",
+            "  LD_PRELOAD=/opt/preload-jemalloc ALLOCANARY_PRELOAD='narenas=per_cpu(1),thread_idle=100ms' PROGRAM",
             "  COPY preload-jemalloc /usr/local/lib/preload-jemalloc",
             "  ENV LD_PRELOAD=/usr/local/lib/preload-jemalloc",
-            "  ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms'",
+            "  ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),thread_idle=100ms'",
             "  - name: ALLOCANARY_PRELOAD",
-            "    value: \"narenas=per_cpu(1),idle=100ms\"",
-            "  Environment=\"ALLOCANARY_PRELOAD=narenas=per_cpu(1),idle=100ms\"",
+            "    value: \"narenas=per_cpu(1),thread_idle=100ms\"",
+            "  Environment=\"ALLOCANARY_PRELOAD=narenas=per_cpu(1),thread_idle=100ms\"",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }

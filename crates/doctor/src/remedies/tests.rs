@@ -30,7 +30,7 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     let mut reading = reading("after");
     let all = remedies(&reading, Some(&process(Some(1000))));
     // A larger bound does not stand before what was counted; among bounds the larger one is first.
-    assert_eq!(ids(&all), ["give-back", "arena_max", "idle", "record"], "{all:?}");
+    assert_eq!(ids(&all), ["give-back", "arena_max", "thread_idle", "record"], "{all:?}");
     assert!(matches!(all[0].gives, Gives::Exact { .. }) && matches!(all[1].gives, Gives::Bound { .. }));
     assert!(all[1].gives.bytes() > all[0].gives.bytes() && all[3].gives.bytes().is_none());
     assert!(conclusion(&reading, &all).contains(" can go: now, have glibc give"), "{}", conclusion(&reading, &all));
@@ -59,9 +59,10 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
 fn settings_in_force_are_not_advised_again() {
     let reading = reading("after");
     let mut process = process(Some(1000));
-    process.seen.code = [("idle", "100ms"), ("arena_max", "1")].map(|(key, value)| (key.into(), value.into())).into();
+    process.seen.code =
+        [("thread_idle", "100ms"), ("arena_max", "1")].map(|(key, value)| (key.into(), value.into())).into();
     let all = remedies(&reading, Some(&process));
-    assert!(ids(&all).iter().all(|id| !["idle", "arena_max"].contains(id)), "{:?}", ids(&all));
+    assert!(ids(&all).iter().all(|id| !["thread_idle", "arena_max"].contains(id)), "{:?}", ids(&all));
 }
 
 #[test]

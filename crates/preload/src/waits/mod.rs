@@ -1,7 +1,7 @@
 //! Waits of a program that cannot be changed, for the setting `idle`. In: the C library's waiting functions. Out: the
 //! same answers; the unused memory of a waiting thread goes back to the system.
 //!
-//! Without the setting, each function here is the next library's. With `idle=100ms`:
+//! Without the setting, each function here is the next library's. With `thread_idle=100ms`:
 //!
 //! - [`fds`] (epoll_wait, epoll_pwait, poll, ppoll, select, pselect), [`sleeps`] (nanosleep, clock_nanosleep) and
 //!   [`counters`] (futex, sem_wait and its kin) wait twice. They wait for 100 ms; if nothing came, they give the

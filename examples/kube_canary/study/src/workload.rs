@@ -27,8 +27,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("interval", MILLIS, "250", "milliseconds from one probe of a peer to the next"),
         parameter("idle", MILLIS, "500", "milliseconds of rest before `idle` is read"),
         parameter(
-            "idle_threads",
-            Kind::words(IDLE_THREADS),
+            "thread_idle",
+            Kind::words(THREAD_IDLE),
             "keep",
             "server threads keep their freed memory 200 ms after the last scrape, or give it back",
         ),
@@ -39,8 +39,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-/// The words of `idle_threads`, as those of the workload `server`.
-const IDLE_THREADS: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
+/// The words of `thread_idle`, as those of the workload `server`.
+const THREAD_IDLE: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 const COUNT: Kind = Kind::Number { min: 1, max: 100_000 };
 const MILLIS: Kind = Kind::Number { min: 1, max: 600_000 };
 
@@ -58,7 +58,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         udp_port: free_port()?,
         http_threads: servers,
-        idle_threads_give_back: setup.word("idle_threads")? == "give_back",
+        thread_idle_gives_back: setup.word("thread_idle")? == "give_back",
         peers: loopback(peers),
         // The option with which the README's table was measured.
         all_series: true,

@@ -86,7 +86,12 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
         );
     }
     // A preload's own setting is none of the allocator.
-    install.extend(meant.iter().filter(|(key, _)| *key != "idle").map(|(key, value)| paste::assigned(key, value)));
+    install.extend(
+        meant
+            .iter()
+            .filter(|(key, _)| *key != allocanary_allocators::idle::SETTING)
+            .map(|(key, value)| paste::assigned(key, value)),
+    );
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }

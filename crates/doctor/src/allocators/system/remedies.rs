@@ -1,6 +1,7 @@
 //! What settings of glibc's malloc give to a process. In: its heap, and the settings in force. Out: remedies for the next start.
 
 use allocanary_allocators::allocators::system::NAME;
+use allocanary_allocators::idle;
 use allocanary_heap::{Heap, Part};
 use allocanary_kernel::units::Bytes;
 
@@ -9,24 +10,24 @@ use crate::Flavour;
 use crate::remedies::{Gives, Line, Remedy, Subject, Who, is_rust, lines_of};
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
-    [idle(case, subject, heap), arenas(case, subject, heap)].into_iter().flatten().collect()
+    [thread_idle(case, subject, heap), arenas(case, subject, heap)].into_iter().flatten().collect()
 }
 
 /// Threads that give back when they wait.
-fn idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
+fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
-    let has = case.seen.code.contains_key("idle") || case.seen.code.contains_key("budget");
+    let has = case.seen.code.contains_key(idle::SETTING) || case.seen.code.contains_key("budget");
     // A JVM has a flag for it. Go's threads do not wait in the C library.
     if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
         return None;
     }
-    let mut lines = vec![Line::new("shell", format!("allocanary preload {NAME} --settings idle=100ms"))];
+    let mut lines = vec![Line::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
     if is_rust(case) {
         lines.push(Line::new("Rust", "allocanary::install!(system); // and tuning::thread_idle() before a long wait"));
     }
     Some(Remedy {
-        id: "idle".into(),
+        id: idle::SETTING.into(),
         what: "threads give their free pages back when they have waited for 100 ms".into(),
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
