@@ -13,12 +13,15 @@
 # The guest is root, has /proc, /sys, /dev, /tmp (memory), a loopback interface, control groups of version 2 with the
 # controllers cpu, cpuset and memory, and the commands of busybox; no network and no disk.
 #
+#   ARCH=aarch64   the guest's processor: x86_64 or aarch64; else this machine's
+#   ROOT=folder    the guest's root, such as an unpacked Debian of that processor; it needs a static /bin/busybox. Else busybox and
+#                  the libraries of this machine that the payload needs
 #   KERNEL=path    the kernel to boot; else the newest /boot/vmlinuz-* that can be read
 #   TIMEOUT=600    seconds until the machine is switched off (exit code 124)
 #   ACCEL=tcg,thread=single  `kvm` where it works; where it is only half there (a machine within a machine) guests hang.
 #                  With a thread for each processor (tcg alone) a guest was seen to crash on a busy host.
 #
-# Installs nothing. On Debian it needs the packages qemu-system-x86, busybox-static and a kernel, which is best a small
+# Installs nothing. On Debian it needs the packages qemu-system-x86 or qemu-system-arm, busybox-static and a kernel, which is best a small
 # one that is only unpacked:
 #   apt-get download linux-image-VERSION-cloud-amd64 && dpkg -x linux-image-*.deb kernel  # KERNEL=kernel/boot/vmlinuz-*
 # Exit code 77 where one of them is missing. Emulated processors (tcg) are many times slower, and 40 of them take half a
@@ -32,7 +35,14 @@ shift 3
 skip() { echo "skipped: $*" >&2; exit 77; }
 busybox=$(command -v busybox) || skip "busybox is not installed (apt-get install busybox-static)"
 "$busybox" --list | grep -x cpio >/dev/null || skip "this busybox has no cpio (apt-get install busybox-static)"
-command -v qemu-system-x86_64 >/dev/null || skip "qemu is not installed (apt-get install qemu-system-x86)"
+arch=${ARCH:-$(uname -m)}
+# The machine, the line of its console, and the line that carries what the command writes.
+case $arch in
+x86_64) package=x86 machine=(-machine pc) lines=(ttyS0 ttyS1) more=no_timer_check ;;
+aarch64) package=arm machine=(-machine virt,gic-version=3) lines=(ttyAMA0 ttyS0) more='' ;;
+*) echo "boot.sh: ARCH: wanted x86_64 or aarch64, found $arch" >&2; exit 2 ;;
+esac
+command -v "qemu-system-$arch" >/dev/null || skip "qemu is not installed (apt-get install qemu-system-$package)"
 newest() { ls -t /boot/vmlinuz-* 2>/dev/null | head -n 1; }
 kernel=${KERNEL:-$(newest)}
 [ -r "$kernel" ] || skip "no kernel to boot: wanted \$KERNEL or /boot/vmlinuz-*, found '$kernel'"
@@ -40,23 +50,34 @@ kernel=${KERNEL:-$(newest)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc,lib64}
-cp -L "$busybox" "$root/bin/busybox"
+if [ -n "${ROOT:-}" ]; then
+    cp -a "$ROOT" "$root"
+    [ -x "$root/bin/busybox" ] || { echo "boot.sh: ROOT: wanted $ROOT/bin/busybox, a static one (package busybox-static)" >&2; exit 2; }
+    mkdir -p "$root"/{proc,sys,dev,tmp,etc}
+else
+    mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc,lib64}
+    cp -L "$busybox" "$root/bin/busybox"
+fi
 cp -RL "$payload" "$root/payload"
 # What the loader would find here, at the same place there.
 libraries() {
     find "$root/payload" -type f -perm -100 -exec ldd {} \; 2>/dev/null |
         sed -n 's,^[^/]*\(/[^ :]*\) (0x.*,\1,p' | sort -u
 }
-libraries | while read -r library; do
+[ -n "${ROOT:-}" ] || libraries | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
     cp -L "$library" "$root$library"
 done
 printf '%s\n' "$*" >"$root/command"
-cat >"$root/init" <<'INIT'
+cat >"$root/init" <<INIT
 #!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin HOME=/tmp
+line=${lines[1]}
+INIT
+cat >>"$root/init" <<'INIT'
+# Programs that the root has already stay.
+/bin/busybox mkdir -p /busybox
+/bin/busybox --install -s /busybox
+export PATH=/usr/bin:/bin:/usr/sbin:/sbin:/busybox HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
@@ -65,12 +86,12 @@ mount -t cgroup2 cgroup /sys/fs/cgroup
 for controller in cpu cpuset memory; do echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control; done
 ip link set lo up
 # The second serial line carries bytes as they are, and nothing that the kernel says.
-stty -F /dev/ttyS1 raw -echo
+stty -F /dev/$line raw -echo
 cd /payload
-sh -c "$(cat /command)" >/dev/ttyS1
+sh -c "$(cat /command)" >/dev/$line
 echo "guest: the command ended with $?"
 # Until the line has sent all.
-stty -F /dev/ttyS1 cooked
+stty -F /dev/$line cooked
 sync
 reboot -f
 INIT
@@ -79,10 +100,13 @@ chmod +x "$root/init"
 
 status=0
 # no_timer_check: on a busy host the kernel would find that its emulated timer does not tick, and give up.
-timeout "${TIMEOUT:-600}" qemu-system-x86_64 -accel "${ACCEL:-tcg,thread=single}" -cpu max -smp "$cpus" -m "$memory" \
-    -kernel "$kernel" -initrd "$work/initramfs" -append "console=ttyS0 quiet panic=-1 random.trust_cpu=on no_timer_check" \
+second=(-serial stdio)
+[ "$arch" = x86_64 ] || second=(-chardev stdio,id=second -device pci-serial,chardev=second)
+timeout "${TIMEOUT:-600}" "qemu-system-$arch" "${machine[@]}" -accel "${ACCEL:-tcg,thread=single}" -cpu max -smp "$cpus" -m "$memory" \
+    -kernel "$kernel" -initrd "$work/initramfs" \
+    -append "console=${lines[0]} quiet panic=-1 random.trust_cpu=on $more" \
     -display none -monitor none -nic none -no-reboot \
-    -serial "file:$work/console" -serial stdio </dev/null 2>"$work/qemu" || status=$?
+    -serial "file:$work/console" "${second[@]}" </dev/null 2>"$work/qemu" || status=$?
 code=$(sed -n 's/\r//; s/.*guest: the command ended with \([0-9]*\).*/\1/p' "$work/console" | tail -n 1)
 if [ "${code:-1}" != 0 ]; then
     [ "$status" != 124 ] || { code=124; echo "switched off after ${TIMEOUT:-600} seconds" >&2; }

@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Write};
 
+use allocanary_allocators::allocators;
+
 use super::value::Read;
 use super::{jemalloc, mimalloc, tcmalloc};
 
@@ -22,12 +24,12 @@ pub enum Reader {
 impl Reader {
     /// The reader of this name.
     pub fn named(name: &[u8]) -> Reader {
-        match name {
-            b"jemalloc" => Reader::Jemalloc,
-            b"mimalloc" => Reader::Mimalloc,
-            b"tcmalloc" => Reader::Tcmalloc,
-            _ => Reader::None,
-        }
+        let all = [
+            (allocators::jemalloc::NAME, Reader::Jemalloc),
+            (allocators::mimalloc::NAME, Reader::Mimalloc),
+            (allocators::tcmalloc::NAME, Reader::Tcmalloc),
+        ];
+        all.iter().find(|(of, _)| of.as_bytes() == name).map_or(Reader::None, |(_, reader)| *reader)
     }
 
     /// Writes the version that the allocator reports; nothing if it reports none.
