@@ -27,7 +27,9 @@ pub fn of(memory: &dyn Memory, pid: u32, stopped: bool) -> Vec<Thread> {
         let about = |file: &str| fs::read(format!("/proc/{pid}/task/{}/{file}", thread.tid)).unwrap_or_default();
         found.name = String::from_utf8_lossy(about("comm").trim_ascii()).into_owned();
         if stopped {
-            (found.stack, found.registers) = registers(thread.tid);
+            if let Ok((stack, registers)) = ptrace::words(thread.tid) {
+                (found.stack, found.registers) = (Some(stack), registers);
+            }
         } else {
             (found.stack, found.registers) = parse_call(&String::from_utf8_lossy(&about("syscall")));
         }
@@ -46,36 +48,6 @@ pub fn of_core(core: &CoreFile) -> Vec<Thread> {
         registers: registers.clone(),
     };
     core.threads().iter().zip(&core.registers).map(one).collect()
-}
-
-/// The stack pointer and all registers of a thread that is stopped.
-fn registers(tid: u32) -> (Option<u64>, Vec<u64>) {
-    let Ok(all) = ptrace::registers(tid) else { return (None, Vec::new()) };
-    let mut words = vec![
-        all.r15,
-        all.r14,
-        all.r13,
-        all.r12,
-        all.rbp,
-        all.rbx,
-        all.r11,
-        all.r10,
-        all.r9,
-        all.r8,
-        all.rax,
-        all.rcx,
-        all.rdx,
-        all.rsi,
-        all.rdi,
-        all.orig_rax,
-    ];
-    // No caller of a system call keeps something in the extended registers: what is there is old, and would hide leaks.
-    let waits = (all.orig_rax as i64) >= 0;
-    let extended = if waits { Vec::new() } else { ptrace::extended(tid).unwrap_or_default() };
-    words.extend(
-        extended.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("a chunk has eight bytes"))),
-    );
-    (Some(all.rsp), words)
 }
 
 /// The text of `/proc/PID/task/TID/syscall`: the call's number, six arguments, the stack pointer, the program counter. A thread that waits

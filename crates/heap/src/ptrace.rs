@@ -121,11 +121,7 @@ const XSTATE: usize = 0x202;
 /// The extended registers of a thread that is stopped, as the kernel writes them.
 #[cfg(target_arch = "x86_64")]
 pub fn extended(tid: u32) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0_u8; 64 << 10];
-    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    ptrace(libc::PTRACE_GETREGSET, tid, XSTATE, &raw mut vector as usize)?;
-    bytes.truncate(vector.iov_len);
-    Ok(bytes)
+    register_set(tid, XSTATE)
 }
 
 /// Sets what [`extended`] gave.
@@ -134,6 +130,68 @@ pub fn set_extended(tid: u32, bytes: &[u8]) -> io::Result<()> {
     let mut bytes = bytes.to_vec();
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     ptrace(libc::PTRACE_SETREGSET, tid, XSTATE, &raw mut vector as usize).map(drop)
+}
+
+/// The stack pointer of a thread that is stopped, and the words that its registers have. No caller of a system call keeps something in the
+/// vector registers: what is there is old. So they are left out of a thread that waits in a call.
+#[cfg(target_arch = "x86_64")]
+pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
+    let all = registers(tid)?;
+    let mut words = vec![
+        all.r15,
+        all.r14,
+        all.r13,
+        all.r12,
+        all.rbp,
+        all.rbx,
+        all.r11,
+        all.r10,
+        all.r9,
+        all.r8,
+        all.rax,
+        all.rcx,
+        all.rdx,
+        all.rsi,
+        all.rdi,
+        all.orig_rax,
+    ];
+    let waits = (all.orig_rax as i64) >= 0;
+    words.extend(words_of(&if waits { Vec::new() } else { extended(tid).unwrap_or_default() }));
+    Ok((all.rsp, words))
+}
+
+/// The stack pointer of a thread that is stopped, and the words that its registers have. No caller of a system call keeps something in the
+/// vector registers: what is there is old. So they are left out of a thread that waits in a call.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
+    // The kernel's numbers: general registers, vector registers, the number of the system call.
+    const GENERAL: usize = 1;
+    const VECTORS: usize = 2;
+    const CALL: usize = 0x404;
+    let mut words = words_of(&register_set(tid, GENERAL)?);
+    // 31 registers, the stack pointer, the program counter, the state.
+    let stack = *words.get(31).ok_or_else(|| io::Error::other("its registers are fewer than 32"))?;
+    words.truncate(31);
+    let call =
+        register_set(tid, CALL).ok().and_then(|bytes| Some(i32::from_le_bytes(bytes.get(..4)?.try_into().ok()?)));
+    if call.is_none_or(|call| call < 0) {
+        words.extend(words_of(&register_set(tid, VECTORS).unwrap_or_default()));
+    }
+    Ok((stack, words))
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("a chunk has eight bytes"));
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+/// A set of registers of a thread that is stopped, by the kernel's number, as the kernel writes it.
+fn register_set(tid: u32, number: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0_u8; 64 << 10];
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    ptrace(libc::PTRACE_GETREGSET, tid, number, &raw mut vector as usize)?;
+    bytes.truncate(vector.iov_len);
+    Ok(bytes)
 }
 
 /// The bytes of a mask of signals, as the kernel wants it told.
