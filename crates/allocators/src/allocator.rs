@@ -66,13 +66,14 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// requested values are missing.
     fn each_effective(&self, each: &mut dyn FnMut(&str, &str));
 
-    /// The values of settings that were changed while the process ran, if the allocator or this crate knows them.
+    /// The values of settings that were changed while the process ran. Only those that the allocator or this crate
+    /// knows.
     fn changed(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Of `settings`, which the allocator reports as in force, those without a visible effect in this process, each
-    /// with the reason. Call it at the end of a run: requested pages exist by then.
+    /// Returns those of `settings` that have no visible effect in this process, each with the reason. The allocator
+    /// reports all of `settings` as in force. Call it at the end of a run: requested pages exist by then.
     fn unproven(&self, _settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -160,14 +161,15 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("what a thread keeps cannot be given back")
     }
 
-    /// Calls `call` in each thread after each `every` bytes that it allocates, with how many they were, and how many of them are more
-    /// than what it freed meanwhile, where the allocator counts them anyway. To be called once, before there is a second thread.
+    /// Calls `call` in each thread each time the thread has allocated `every` more bytes. The arguments are the bytes allocated since
+    /// the last call, and by how many of them the thread's blocks have grown after what it freed. Only an allocator that counts these
+    /// bytes anyway can do it. Call it once, before there is a second thread.
     fn each_chunk(&self, _every: u64, _call: fn(u64, u64)) -> error::Result<()> {
         self.cannot("it does not tell how much a thread has allocated: a wrapper counts")
     }
 
-    /// Takes the calling thread's cache down, with the structures of its own, for a long wait. Dropping the result brings
-    /// it back.
+    /// Ends the calling thread's cache, with the cache's own structures, for a long wait. Dropping the result brings the
+    /// cache back.
     fn uncached(&self) -> Uncached {
         Uncached::NOTHING
     }

@@ -1,9 +1,9 @@
-//! What is known of an allocator without having it: plain data, and functions where allocators differ. In: nothing. Out: tables that the
-//! crates above loop over, and so name no allocator themselves.
+//! The description of an allocator, without its code: plain data, and functions where allocators differ. In: nothing. Out: tables. The
+//! crates above loop over them, and so name no allocator themselves.
 //!
-//! Nothing that runs in a service refers to a whole descriptor: its binary has the tables that its own allocator reads, and no others.
-//! What must not be in a service or a cell at all, such as texts by which an allocator is recognized, is in the crate that needs it, in
-//! a folder or a file with the allocator's name.
+//! Code that runs in a service never refers to a whole descriptor. So a service's binary contains only the tables that its own allocator
+//! reads. What must not be in a service or a cell at all, such as texts by which an allocator is recognized, is in the crate that needs
+//! it, in a folder or a file with the allocator's name.
 
 use std::collections::BTreeMap;
 
@@ -19,28 +19,28 @@ use crate::setting::Setting;
 pub struct Descriptor {
     /// The name that candidates use: `jemalloc`.
     pub name: &'static str,
-    /// The name in readings of a heap, where that is another one: `glibc` for `system`.
+    /// The name in readings of a heap, if it differs: `glibc` for `system`.
     pub heap: &'static str,
     /// The name in sentences: `glibc's malloc`.
     pub title: &'static str,
-    /// What there is of an allocator for which there is an `install!`, a cell and a preload; `None` for the others.
+    /// The description of an allocator that has an `install!`, a cell and a preload; `None` for the others.
     pub ours: Option<&'static Ours>,
-    /// Libraries of it that distributions and users build.
+    /// The libraries of this allocator that distributions and users build.
     pub libraries: &'static [Library],
     /// The call that makes a running process give back memory, if it has one.
     pub remedy: Option<Remedy>,
 }
 
-/// An allocator for which there is an `install!`, a cell and a preload.
+/// An allocator that has an `install!`, a cell and a preload.
 #[derive(Debug)]
 pub struct Ours {
-    /// Whether this build has its code. The C library's is always there.
+    /// Whether this build contains its code. The C library's malloc is always there.
     pub is_built: bool,
-    /// The feature of the front door that brings its crates; `None` for the C library's.
+    /// The feature of the crate `allocanary` that brings its crates; `None` for the C library's malloc.
     pub feature: Option<&'static str>,
     /// How it reads settings from the environment.
     pub environment: Environment,
-    /// Another variable for the same settings, which builds of other packagers read.
+    /// Another variable for the same settings, which builds of other distributors read.
     pub also: Option<&'static str>,
     /// Every setting that it takes at start.
     pub settings: fn() -> &'static [Setting],
@@ -50,42 +50,42 @@ pub struct Ours {
     pub in_preload: InCode,
     /// The settings that are worth a search.
     pub dimensions: &'static [Dimension],
-    /// The candidates that are compared where the user names none.
+    /// The candidates that are compared if the user names none.
     pub candidates: &'static [Suggested],
-    /// Whether a recorded trace is checked under it where the user names none.
+    /// Whether a recorded trace is checked under this allocator if the user names none.
     pub verifies: bool,
-    /// Settings as lines of C; `None` if C's code cannot set one of them.
+    /// Settings as lines of C; `None` if C code cannot set one of them.
     pub c: fn(&BTreeMap<String, String>) -> Option<String>,
 }
 
-/// A setting of `install!` itself, with each allocator.
+/// A setting that `install!` itself has, with each allocator.
 const BUDGET: &str = "budget";
 
 /// What can be set before the first allocation, without the allocator's own variables.
 #[derive(Clone, Copy, Debug)]
 pub struct InCode {
-    /// The settings. A name that is not here needs the environment.
+    /// The settings. Any other setting needs the environment.
     pub settings: &'static [Setting],
     /// The set that `tuned` stands for.
     pub tuned: &'static [(&'static str, Value)],
 }
 
-/// A candidate that is compared where the user names none.
+/// A candidate that is compared if the user names none.
 #[derive(Clone, Copy, Debug)]
 pub struct Suggested {
     /// The candidate: `jemalloc:narenas=1`.
     pub candidate: &'static str,
-    /// Whether it is one for a trace, too. A replay under each takes as long as the program.
+    /// Whether it is also compared for a trace. A replay under each candidate takes as long as the program.
     pub replayed: bool,
 }
 
 impl Suggested {
-    /// One for programs and traces.
+    /// A candidate for programs and traces.
     pub(crate) const fn always(candidate: &'static str) -> Self {
         Suggested { candidate, replayed: true }
     }
 
-    /// One for programs only.
+    /// A candidate for programs only.
     pub(crate) const fn for_programs(candidate: &'static str) -> Self {
         Suggested { candidate, replayed: false }
     }
@@ -99,12 +99,12 @@ impl Descriptor {
 }
 
 impl Ours {
-    /// Whether every program has it: it is the C library's.
+    /// Whether every program contains it, because it is the C library's malloc.
     pub fn is_everywhere(&self) -> bool {
         self.feature.is_none()
     }
 
-    /// Whether only the environment can set a setting, and not a program's code.
+    /// Whether only the environment, and not a program's code, can set a setting.
     pub fn only_environment(&self, setting: &str) -> bool {
         setting != BUDGET && !self.in_code.settings.iter().any(|settable| settable.name == setting)
     }

@@ -8,18 +8,18 @@ use std::time::Duration;
 pub struct Dimension {
     /// The setting.
     pub setting: &'static str,
-    /// The values to try besides the default. `cores` stands for the number of cores, `half` for half of it, and `0.5x` for half of
-    /// the memory that the program's first run had at its most.
+    /// The values to try, besides the default. `cores` means the number of cores, `half` half of it, and `0.5x` half of the maximum
+    /// of memory in the program's first run.
     pub values: &'static [&'static str],
     /// When its values are tried.
     pub stage: Stage,
-    /// How long a process must be idle before a value can act; zero for most.
+    /// How long a process must be idle before a value has an effect; zero for most settings.
     pub acts_after: Duration,
-    /// Other settings that switch this one off, each with the value that does: the two are not tried together.
+    /// Other settings, each with the value with which it switches this setting off: the two are not tried together.
     pub without: &'static [(&'static str, &'static str)],
-    /// Settings that it needs, which are added with it.
+    /// Other settings that this one needs. They are added with it.
     pub with: &'static [(&'static str, &'static str)],
-    /// A value of it that does harm unless another setting is there too: the value, and that setting.
+    /// A value of this setting that does harm without another setting: the value, and that other setting.
     pub needs: Option<(&'static str, &'static str)>,
     /// What it limits, for sentences: `arenas`.
     pub limits: &'static str,
@@ -28,16 +28,16 @@ pub struct Dimension {
 /// When the values of a dimension are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Combined with all others.
+    /// Together with all others, in the first stage.
     First,
-    /// Around the survivors: each value is added to each survivor.
+    /// In the second stage: each value is added to each survivor of the first stage.
     Second,
-    /// By itself in the first stage, and around the survivors.
+    /// In the first stage by itself, in the second stage added to each survivor.
     Alone,
 }
 
 impl Dimension {
-    /// One that acts at once and depends on no other.
+    /// A setting that has its effect at once and depends on no other setting.
     pub const fn new(
         setting: &'static str,
         values: &'static [&'static str],

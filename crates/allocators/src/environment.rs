@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// Adds `settings` to the existing `variables`. The settings come later, and so they win.
+    /// Adds `settings` to the existing `variables`. The settings come later, so they take precedence.
     pub fn add_to(&self, variables: &mut BTreeMap<String, String>, settings: &BTreeMap<String, String>) {
         for (name, value) in self.variables(settings) {
             let before = match self {
@@ -72,8 +72,8 @@ impl Environment {
         }
     }
 
-    /// The settings in `variables`, in the order in which the allocator reads them: the later one wins. They are not
-    /// checked against a table here.
+    /// The settings in `variables`, in the order in which the allocator reads them: a later one takes precedence. They
+    /// are not checked against a table here.
     pub fn assignments(&self, variables: &BTreeMap<String, String>) -> Vec<Assignment> {
         let mut found = Vec::new();
         let mut add = |variable: &str, name: &str, value: Option<&str>| {

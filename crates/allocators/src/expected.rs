@@ -1,6 +1,6 @@
 //! The settings that should be in force in this process: those of its `install!`, overridden by those of its
-//! environment. In: the installation and the variables. Out: settings in canonical spelling, and problems with the
-//! others.
+//! environment. In: the installation and the variables. Out: settings in canonical spelling, and problems with invalid
+//! ones.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub fn of_environment(allocator: &dyn Allocator) -> Expected {
 }
 
 /// Translates a value to our tables' spelling if the allocator reads several spellings: numbers in base 16, and in
-/// mimalloc `on`, `off` and the like for 1 and 0.
+/// mimalloc words such as `on` and `off` for 1 and 0.
 fn as_read<'a>(allocator: &dyn Allocator, kind: &Kind, value: &'a str) -> Cow<'a, str> {
     if !matches!(kind, Kind::Number { .. } | Kind::Size { .. }) {
         return value.into();
@@ -68,7 +68,7 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The problem with the CPU quota, if a setting in code follows the CPUs available to this process.
+/// The problem with reading the CPU quota, if a setting in code depends on the CPUs available to this process.
 fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Trouble>) -> Option<String> {
     let (name, _) = settings.iter().find(|(_, value)| matches!(value, Value::PerCpu(_) | Value::Auto))?;
     trouble()

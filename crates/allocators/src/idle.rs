@@ -1,5 +1,5 @@
-//! Returning memory before a wait: the policy, a thread's record of its last time, and turns for shared work. In: an
-//! `install!`, the environment, counts, a clock. Out: whether it is due. Calls no allocator.
+//! Returning memory before a wait: the policy, a thread's record of its last return, and turns for shared work. In: an
+//! `install!`, the environment, counts, a clock. Out: whether a return is due. Calls no allocator.
 //!
 //! The calls that a program makes are [`tuning::thread_idle`](crate::tuning::thread_idle) and
 //! [`tuning::wait`](crate::tuning::wait).
@@ -19,23 +19,23 @@ pub use thread::Thread;
 pub use turns::Turns;
 pub use uncached::Uncached;
 
-/// The setting of a preload: a thread that has waited for this time gives back. Preloads alone have it.
+/// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
 pub const SETTING: &str = "thread_idle";
-/// Its name in earlier versions, which goes on working.
+/// Its name in earlier versions, which still works.
 pub const OLD_SETTING: &str = "idle";
 
-/// The longest wait that [`wait_in_steps`] requests: small enough for every clock.
+/// The longest wait that [`wait_in_steps`] requests. Every clock can express it.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// How much longer than the first wait the second one is.
+/// The second wait takes this many times as long as the first.
 const AGAIN: u32 = 4;
 
-/// Waits for a `short` time, then for a longer one, then until something comes; calls `give_back` after each of the first
-/// two, with whether it is the last time, and keeps what it returns until something comes. `wait_for` waits for at most
-/// the given time and returns what came.
+/// Waits for a `short` time, then for a longer time, then until something comes. After each of the first two waits it
+/// calls `give_back`, with whether this is the last call, and keeps the result until something comes. `wait_for` waits
+/// for at most the given time and returns what came.
 ///
-/// The second time is for what other threads have freed for this one since the first: where many threads come to rest
-/// together, each returns cached blocks to the arenas of others, which have been purged already.
+/// The second call gives back what other threads have freed for this one since the first. If many threads begin to wait
+/// at the same time, each of them returns cached blocks to arenas of other threads, and those arenas were purged before.
 pub fn wait_in_steps<T, R>(
     short: Duration,
     mut give_back: impl FnMut(bool) -> R,

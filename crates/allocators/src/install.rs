@@ -50,10 +50,10 @@ pub use check::{TUNED, checked, count, setting_of};
 /// - `thread_idle = give_back` (the default) or `thread_idle = keep`, and `thread_idle_every_ms = 100`, set what
 ///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
 ///   `ALLOCANARY_THREAD_IDLE` and `ALLOCANARY_THREAD_IDLE_EVERY_MS` take precedence. `idle`, `idle_every_ms` and the variables without
-///   `THREAD_` are their names of earlier versions, and go on working;
+///   `THREAD_` are their names in earlier versions, and still work;
 /// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
 ///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
-///   With jemalloc it adds nothing to an allocation, with the others some five instructions;
+///   With jemalloc it adds nothing to an allocation. With the other allocators it adds some five instructions;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in
 ///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html), in
@@ -179,7 +179,7 @@ macro_rules! __install_jemalloc {
     };
 }
 
-/// Collects the settings one by one in the brackets; then makes the statics, with the wrapper of `wrap =`.
+/// Collects the settings one by one in the brackets, and then makes the statics, with the wrapper of `wrap =`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
@@ -199,7 +199,7 @@ macro_rules! __install {
     ($allocator:tt $done:tt ($($idle:tt)*) thread_idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
     };
-    // Their names of earlier versions.
+    // Their names in earlier versions.
     ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_old_word(::core::stringify!($word))) $($($rest)*)?);
     };
@@ -240,7 +240,7 @@ macro_rules! __install {
     };
 }
 
-/// A budget: where the allocator does not tell what threads allocate, its type counts it.
+/// The type for a budget. If the allocator does not report what threads allocate, its type counts it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_budget {
@@ -258,7 +258,7 @@ macro_rules! __install_budget {
 }
 
 /// Parses what follows `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
-/// The parentheses have the `::` that a path may begin with.
+/// The parentheses contain the leading `::` of a path, if there is one.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_wrapped {
@@ -322,15 +322,16 @@ macro_rules! __boot {
         extern "C" fn boot() {
             $crate::__private::boot(&INSTALLATION);
         }
-        // Before the constructors without a priority (jemalloc's, mimalloc's) and before Rust's own (99).
-        // `.preinit_array` would be earlier still, but a shared object cannot have one.
+        // Runs before the constructors without a priority (jemalloc's, mimalloc's) and before Rust's own (99).
+        // `.preinit_array` would run even earlier, but a shared object cannot have one.
         #[used]
         #[unsafe(link_section = ".init_array.00090")]
         static BOOT: extern "C" fn() = boot;
     };
 }
 
-/// The allocator that the features choose: system before mimalloc before jemalloc.
+/// The allocator that the features choose. `system-alloc` takes precedence over `mimalloc-alloc`, and both over
+/// `jemalloc-alloc`.
 #[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
 #[doc(hidden)]
 #[macro_export]
@@ -356,7 +357,7 @@ macro_rules! __install_chosen {
     };
 }
 
-/// The name of the allocator that the features choose: system before mimalloc before jemalloc.
+/// The name of the allocator that the features choose, by the same precedence.
 pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "mimalloc-alloc")) {
     (true, _) => system::NAME,
     (false, true) => mimalloc::NAME,
@@ -372,7 +373,7 @@ pub struct Installation {
     pub request: Request,
     /// What threads do before they wait.
     pub idle: crate::idle::Policy,
-    /// The memory limit before which the allocator gives back what it keeps.
+    /// The memory budget, if one is requested.
     pub budget: Option<crate::budget::Wanted>,
 }
 
@@ -394,8 +395,8 @@ pub fn installed() -> Option<&'static dyn Allocator> {
 
 /// The hook. Runs before any code of the program, and allocates nothing.
 ///
-/// It is inlined, with everything that it always calls, into the binary that installs. There it lies next to `main`,
-/// and the process does not map another 64 KiB of its file for it.
+/// It is inlined, with everything that it always calls, into the binary that installs. The code is then next to `main`,
+/// so the process does not map another 64 KiB of its file for it.
 #[inline]
 pub fn boot(installation: &'static Installation) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());

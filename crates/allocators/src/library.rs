@@ -1,4 +1,4 @@
-//! Libraries of an allocator that others build, and the settings of each by version. In: a version. Out: settings with their values.
+//! Libraries of an allocator that others build, and their settings by version. In: a version. Out: settings with their values.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ pub struct Library {
     pub name: &'static str,
     /// The beginnings of its file's name, up to the first dot.
     pub files: &'static [&'static str],
-    /// The version that the library's bytes say, if they say one.
+    /// Finds the version in the library's bytes; `None` if they do not contain it.
     pub version: fn(&[u8]) -> Option<String>,
     /// The settings of its versions.
     pub rows: &'static [Row],
-    /// How it reads them.
+    /// How the library reads its settings.
     pub environment: Environment,
-    /// Where the names of settings stand in the file in capital letters, the text before each.
+    /// The text before each setting's name in the file, if the file has these names in capital letters.
     pub capitals_after: Option<&'static str>,
-    /// How our library asks it: the name of a reader of `preload-prove`.
+    /// The name of the reader of `preload-prove` that reads this library's settings back.
     pub reader: &'static str,
 }
 
@@ -48,13 +48,13 @@ pub(crate) const fn always(name: &'static str, kind: Kind, about: &'static str) 
 }
 
 impl Library {
-    /// A library without settings, which says no version.
+    /// A library without settings, whose bytes do not contain a version.
     pub(crate) const fn plain(name: &'static str, files: &'static [&'static str]) -> Library {
         let environment = Environment::Each { prefix: Cow::Borrowed("ALLOCANARY_NO_SETTINGS_") };
         Library { name, files, version: |_| None, rows: &[], environment, capitals_after: None, reader: "none" }
     }
 
-    /// The settings of a version. Each name once, if it is no version.
+    /// The settings of a version. If the version cannot be read: all settings, each name once.
     pub fn settings(&self, version: &str) -> impl Iterator<Item = &'static Setting> {
         let (version, all) = (numbers(version), self.rows);
         let is_of = move |(at, row): &(usize, &Row)| match version {
@@ -64,7 +64,7 @@ impl Library {
         all.iter().enumerate().filter(is_of).map(|(_, row)| &row.setting)
     }
 
-    /// The word by which a setting stands in the library.
+    /// The word for a setting in the library's file.
     pub fn word(&self, setting: &Setting) -> String {
         match self.capitals_after {
             Some(before) => format!("{before}{}", setting.name.to_uppercase()),

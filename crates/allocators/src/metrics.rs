@@ -62,7 +62,7 @@ use cached::CachedCounters;
 #[derive(Clone, Debug)]
 pub struct AllocatorCollector {
     allocator: Option<&'static str>,
-    /// Fixed when the allocator starts. Reading it is expensive with glibc, so it is read once.
+    /// It is fixed when the allocator starts. It is read only once, because reading it is expensive with glibc.
     most_arenas: Option<u32>,
     pss: bool,
     parts: bool,
@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
 ];
 
 impl AllocatorCollector {
-    /// A collector for this process. With glibc this starts a process once, glibc's loader, to read the limit of
+    /// A collector for this process. With glibc it starts glibc's loader once as a child process, to read the limit of
     /// arenas.
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();

@@ -1,19 +1,19 @@
-//! A notice in this process's memory of the settings that code gave its allocator. In: an `install!`, or a preload's settings. Out:
-//! a text behind a mark, which whoever looks from outside finds without symbols: `doctor PID`.
+//! A notice in this process's memory of the settings that code gave its allocator. In: an `install!`, or a preload's settings. Out: a
+//! text behind a mark. `doctor PID` finds it from outside, without symbols.
 //!
-//! The text is lines: `install jemalloc` or `preload jemalloc` first, then `name=value` for each setting. `refused PART: WANTED` says
-//! that a part was wrong, and that none of the settings holds. The environment is not in it: it takes precedence, and can be read
-//! where the kernel keeps it. Nothing is allocated, and a process without settings does not write to this page.
+//! The text has lines: first `install jemalloc` or `preload jemalloc`, then `name=value` for each setting. `refused PART: WANTED`
+//! says that a part was invalid, and that therefore none of the settings is in force. The environment is not in the notice: it takes
+//! precedence, and the kernel lets others read it. Nothing is allocated, and a process without settings does not write to this page.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::request::Value;
 use crate::setting::PerCore;
 
-/// What stands before the text.
+/// The mark before the text.
 pub const MARK: [u8; 16] =
     [0xa1, 0x10, 0xca, 0x4a, 0x21, b'i', b'n', b' ', b'f', b'o', b'r', b'c', b'e', 0xf0, 0x9f, 0x1a];
-/// The most bytes of a text. What does not fit is left out, and the last line says so.
+/// The maximum size of a text in bytes. What does not fit is left out, and the last line says so.
 pub const MOST: usize = 1000;
 /// The last line of a text that was cut.
 pub const CUT: &str = "and more\n";
@@ -32,7 +32,7 @@ static NOTICE: Notice = Notice { mark: MARK, length: AtomicU32::new(0), text: [c
 pub struct Writer(usize);
 
 impl Writer {
-    /// Begins a notice: who sets (`install`, `preload`), and which allocator.
+    /// Begins a notice: what made the settings (`install`, `preload`), and for which allocator.
     #[inline]
     pub fn begin(by: &str, allocator: &str) -> Writer {
         // Nothing in this process reads the mark: without this the compiler may leave it out.
@@ -42,7 +42,8 @@ impl Writer {
         writer
     }
 
-    /// Adds each setting, as it is for the CPUs that this process may use. `rule` is the rule of `auto`.
+    /// Adds each setting, with its value for the CPUs that this process may use. `rule` is the allocator's rule for
+    /// `auto`.
     #[inline]
     pub fn settings(&mut self, settings: &[(&str, Value)], rule: Option<&PerCore>) {
         for (name, value) in settings {
@@ -59,7 +60,7 @@ impl Writer {
             self.write(bytes());
         } else if self.0 < MOST {
             self.write(CUT.bytes());
-            // Nothing fits any more.
+            // From here on nothing fits.
             self.0 = MOST;
         }
     }
@@ -70,7 +71,7 @@ impl Writer {
             NOTICE.text[self.0].store(byte, Ordering::Relaxed);
             self.0 += 1;
         }
-        // The length comes last: a reader never sees half a line.
+        // The length is written last, so that a reader never sees half a line.
         NOTICE.length.store(self.0 as u32, Ordering::Release);
     }
 }
@@ -82,7 +83,8 @@ pub fn here() -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The text of a notice in a piece of another process's memory, from its mark on. `None` if there is none, or it is damaged.
+/// The text of a notice in a piece of another process's memory that begins with the mark. `None` if there is no notice, or
+/// if it is damaged.
 pub fn parse(bytes: &[u8]) -> Option<&str> {
     let rest = bytes.strip_prefix(&MARK)?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -95,7 +97,7 @@ pub fn parse(bytes: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// One test: the notice is one for the process.
+    /// One test only, because a process has one notice.
     #[test]
     fn settings_are_lines_and_a_text_that_is_too_long_says_so() {
         let mut writer = Writer::begin("install", "jemalloc");
@@ -109,7 +111,7 @@ mod tests {
         assert!(text.len() <= MOST && text.ends_with("1234567890\nand more\n"), "{text}");
         assert_eq!(text.matches(CUT).count(), 1);
 
-        // As another process sees it.
+        // The bytes that another process sees.
         let mut seen = MARK.to_vec();
         seen.extend((text.len() as u32).to_le_bytes());
         seen.extend(text.bytes());

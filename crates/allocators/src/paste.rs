@@ -41,13 +41,13 @@ pub fn assigned(name: &str, value: &str) -> String {
     if bare { format!("{name} = {value}") } else { format!("{name} = {value:?}") }
 }
 
-/// A word as a shell reads it back, in quotes if it has other characters than those of settings and paths.
+/// A word as a shell reads it back. It is quoted if it contains characters other than those of settings and paths.
 ///
-/// The crate shell-words has quotes for each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read, and a job
-/// is found again by its command line, which is in old rows.
+/// The crate shell-words quotes each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read. A job is also
+/// found again by its command line, and old rows contain this quoting.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%{}".contains(c);
-    // A shell takes `{a,b}` for two words.
+    // A shell expands `{a,b}` to two words.
     let list = |inside: &str| inside.contains(',') || inside.contains("..");
     let is_list = word.split('{').skip(1).any(|rest| list(rest.split('}').next().unwrap_or_default()));
     match !word.is_empty() && !is_list && word.chars().all(plain) {

@@ -1,16 +1,16 @@
-//! The calls that make a running process give back memory: what an allocator is asked from outside. In: nothing. Out: names and
-//! arguments. Who makes the calls is the crate `give_back`.
+//! The calls that make a running process give back memory. In: nothing. Out: names and arguments. The crate `give_back` makes
+//! the calls.
 
 /// A call of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Its arguments.
     pub arguments: Vec<Argument>,
-    /// What a person calls it: `malloc_trim(0)`.
+    /// The call as a person writes it: `malloc_trim(0)`.
     pub name: String,
-    /// Its failure does not matter: the thread has no cache, for example.
+    /// Whether its failure may be ignored, for example because the thread has no cache.
     pub may_fail: bool,
-    /// Whether it starts a thread, for which a filter of system calls has to allow more.
+    /// Whether it starts a thread. A filter of system calls must then allow more.
     pub starts_thread: bool,
 }
 
@@ -34,33 +34,33 @@ pub enum Does {
     Maps,
 }
 
-/// What an allocator is asked.
+/// How an allocator is asked to give back memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Remedy {
     /// The allocator's name in readings of a heap: `glibc`.
     pub allocator: &'static str,
     /// The function.
     pub function: &'static str,
-    /// What may stand before its name: a build of jemalloc chooses one.
+    /// The possible prefixes of the function's name: each build of jemalloc chooses one.
     pub prefixes: &'static [&'static str],
-    /// What to call.
+    /// The calls, in order.
     pub calls: fn() -> Vec<Call>,
-    /// Whether an answer of the function other than 0 is an error.
+    /// Whether a result of the function other than 0 is an error.
     pub zero_is_good: bool,
     /// What its calls do to memory.
     pub does: Does,
-    /// Whether the first lock that the call waits for is the only one that it may hold, so that it can be taken back there.
+    /// Whether the call holds no other lock when it first waits for one. Then it can be abandoned there.
     pub one_lock_at_a_time: bool,
 }
 
 impl Remedy {
-    /// The names that its function may have.
+    /// The possible names of its function.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.prefixes.iter().map(|prefix| format!("{prefix}{}", self.function))
     }
 }
 
-/// A call that needs no thread.
+/// A call that starts no thread.
 pub(crate) fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> Call {
     Call { arguments, name: name.into(), may_fail, starts_thread: false }
 }

@@ -36,8 +36,8 @@ pub type Conf = AtomicPtr<c_char>;
 pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 impl Value {
-    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the rule of `auto`; without a
-    /// rule `auto` is one per CPU.
+    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the allocator's rule for
+    /// `auto`. Without a rule, `auto` means one per CPU.
     pub fn with_text<T>(self, rule: Option<&PerCore>, with: impl FnOnce(&str) -> T) -> T {
         let number = match (self, rule) {
             (Value::Text(text), _) => return with(text),
@@ -90,7 +90,7 @@ fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
 }
 
 /// Writes `settings`, then the texts of the variables in `earlier`, into a static buffer, `narenas:2,tcache:false`, and
-/// points jemalloc's symbol at it. Later settings win; the variables that jemalloc itself reads come last.
+/// points jemalloc's symbol at it. Later settings take precedence. jemalloc itself reads its own variables after these.
 #[cfg_attr(not(feature = "jemalloc"), allow(dead_code))] // jemalloc alone is configured by a text
 #[inline]
 pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
@@ -99,7 +99,7 @@ pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
     let mut add = |parts: &[&[u8]]| {
         let comma: &[u8] = if length == 0 { b"" } else { b"," };
         let bytes = || comma.iter().chain(parts.iter().copied().flatten());
-        // The last byte stays 0. A setting is written whole or not at all, because half a setting would be another
+        // The last byte stays 0. A setting is written as a whole or not at all, because half of it would be another
         // setting.
         if length + bytes().count() >= TEXT.len() {
             CUT.store(true, Ordering::Relaxed);

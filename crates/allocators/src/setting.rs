@@ -23,7 +23,7 @@ impl Setting {
         Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
     }
 
-    /// What the elements of an array are before they are filled at compile time.
+    /// The value of an array's elements before they are filled at compile time.
     pub(crate) const NONE: Setting = Setting::new("", Kind::Text, "");
 
     /// A copy of a row of an allocator's table, at compile time.
@@ -41,7 +41,7 @@ impl Setting {
     }
 }
 
-/// A text of a table, at compile time: it is never owned.
+/// Returns a text of a table, at compile time. The text is never owned.
 #[expect(clippy::ptr_arg, reason = "as a reference to a text it would not be static")]
 const fn static_of(text: &Cow<'static, str>) -> &'static str {
     match text {
@@ -50,8 +50,8 @@ const fn static_of(text: &Cow<'static, str>) -> &'static str {
     }
 }
 
-/// An array of a value of each row of a table, at compile time: what a service reads is then without the other columns. `$none` fills
-/// it first.
+/// Makes an array at compile time with one value of each row of a table, so that a service contains only the column that it reads.
+/// `$none` fills the array first.
 macro_rules! copies {
     ($rows:expr, $none:expr, |$row:ident| $value:expr) => {{
         const COUNT: usize = $rows.len();
@@ -247,9 +247,9 @@ pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Whether `value` is valid for `name`, by a list such as
-/// `zero=flag junk=true|false|alloc stats_interval=number log=text`. The error says which values are valid. `None` if
-/// the name is not in the list. Only the allocator's own spelling counts.
+/// Whether `value` is valid for `name`, by a list such as `zero=flag junk=true|false|alloc stats_interval=number
+/// log=text`. The error says which values are valid. `None` if the name is not in the list. Only the allocator's own
+/// spelling is valid.
 pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     let rows = list.split_ascii_whitespace().filter_map(|row| row.split_once('='));
     let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;

@@ -148,13 +148,13 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
     here()?.set_background_threads(on)
 }
 
-/// Calls `callback` with each new level of the memory budget, as it is after the allocator gave back what it keeps: from
-/// [`Level::Last`] on the program itself must free something. A later call replaces the function.
+/// Calls `callback` with each new level of the memory budget. The level is that after the allocator gave back what it
+/// keeps: at [`Level::Last`] the program itself must free something. A later call of `on_pressure` replaces the function.
 ///
-/// It is called in a thread that allocates, before the allocation is made. So it must not wait for a lock that a thread may hold
-/// while it allocates: let it set a flag, or use `try_lock`. It may allocate and free; what it allocates causes no further call
-/// in this thread. It may be called in two threads at once. A panic ends at the allocation and is counted. It may replace itself. A
-/// level that is reached while a function is being replaced is lost: neither is called for it.
+/// `callback` is called in a thread that allocates, before the allocation is made. So it must not wait for a lock that a thread
+/// may hold while it allocates: let it set a flag, or use `try_lock`. It may allocate and free; what it allocates causes no further
+/// call in this thread. It may be called in two threads at once. A panic ends at the allocation and is counted. `callback` may
+/// replace itself. A level that is reached while a function is being replaced is lost: neither function is called for it.
 ///
 /// ```no_run
 /// use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The allocators, a folder each. A binary is linked only with the allocator that it names.
+//! The allocators, one folder each. A binary links only the allocator that it names.
 
 mod effect;
 pub mod hoard;
@@ -13,7 +13,7 @@ pub mod tcmalloc;
 
 use crate::descriptor::{Descriptor, Ours, Suggested};
 
-/// Every allocator that we know something of. Lists are in this order.
+/// Every allocator that is described here. Lists are in this order.
 pub const ALL: &[&Descriptor] = &[
     &system::DESCRIPTOR,
     &jemalloc::DESCRIPTOR,
@@ -26,12 +26,12 @@ pub const ALL: &[&Descriptor] = &[
     &musl::DESCRIPTOR,
 ];
 
-/// Those for which there is an `install!`, a cell and a preload.
+/// The allocators that have an `install!`, a cell and a preload.
 pub fn ours() -> impl Iterator<Item = (&'static Descriptor, &'static Ours)> {
     ALL.iter().filter_map(|one| Some((*one, one.ours?)))
 }
 
-/// What we know of the one of ours with this name.
+/// The description of the allocator of this name, if it is one of [`ours`].
 pub fn our(name: &str) -> Option<(&'static Descriptor, &'static Ours)> {
     ours().find(|(one, _)| one.name == name)
 }
@@ -41,7 +41,7 @@ pub fn suggested() -> impl Iterator<Item = &'static Suggested> {
     ours().flat_map(|(_, ours)| ours.candidates)
 }
 
-/// Their names, for a sentence: `system, jemalloc or mimalloc`.
+/// The names of [`ours`] for a sentence: `system, jemalloc or mimalloc`.
 pub fn our_names() -> String {
     let names: Vec<&str> = ours().map(|(one, _)| one.name).collect();
     match names.split_last() {

@@ -4,7 +4,7 @@
 //! Services in languages with a garbage collector use a ballast: a large block that is never touched, so that the
 //! collector runs less often (Twitch, 2019: 10 GiB, 99 % fewer collections, 45 % off the 99th percentile at peak). Rust
 //! has no collector. Here a burst costs page faults: the allocator gave memory back after the last burst, and must get
-//! it again page by page. Two calls help, and each has a price:
+//! it again page by page. Two calls help, and each has a cost:
 //!
 //! - [`Ballast::reserve`] reserves addresses without memory, for later growth. It costs no resident memory until it is
 //!   touched. An untouched block that is merely allocated, as in the article, does nothing for a Rust program.
@@ -77,9 +77,9 @@ impl Ballast {
     /// Returns an error if `bytes` is 0, if another guard is in force, or if the allocator cannot do it: glibc takes
     /// at most 2 GiB less a byte, and musl's malloc cannot keep freed memory.
     ///
-    /// Nothing is allocated in advance: the first burst has its page faults, and later bursts find their pages.
+    /// Nothing is allocated in advance: the first burst has page faults, and later bursts reuse its pages.
     ///
-    /// With jemalloc, an arena that another thread is making at the guard's beginning or end may miss the change, as
+    /// With jemalloc, an arena that another thread is making when the guard begins or ends may miss the change, as
     /// with [`set_decay`](crate::tuning::set_decay). After the end such an arena never decays.
     pub fn keep(bytes: Bytes) -> Result<Kept> {
         let allocator = installed().ok_or(Error::NotInstalled)?;

@@ -1,14 +1,13 @@
-//! What a memory budget decides. In: readings (the limit, what is in use, the time), and how a purge went. Out: orders. Reads
-//! nothing, calls nothing.
+//! What a memory budget decides. In: readings (the limit, what is in use, the time), and how a purge went. Out: orders. Reads nothing,
+//! calls nothing.
 //!
-//! Who asks only where memory grows never asks again while nothing grows: so a purge is worth its time only if more is in use
-//! than after the last one. Where the limit is below what the program holds, each purge is in vain: it is repeated only for each
-//! further 2 % of the limit.
+//! Readings are triggered by allocation. A purge is worth its time only if more is in use than after the last one. If the program's live
+//! bytes exceed the limit, each purge is in vain: it is repeated only when a further 2 % of the limit are in use.
 //!
-//! What a purge costs is mostly paid later: each page that the program takes again is a page fault. Near the limit that was nine
-//! tenths of a program's time. So all that is done has a purse: 5 % of a processor. While it is empty, pages are
-//! given back only from 97 % of the limit on, and only while that holds the limit and the last two purges were not in vain: then they are
-//! what keeps the kernel from killing the process.
+//! The main cost of a purge comes later: each page that the program takes again is a page fault. Near the limit these faults took nine
+//! tenths of a program's time. So all work of a budget is paid from a purse: 5 % of a processor's time. When the purse is empty, pages
+//! are given back only from 97 % of the limit on, and only if two conditions are met: no more than the limit has been in use, and the
+//! last two purges were not in vain. Then the purges are what keeps the kernel from killing the process.
 
 use super::level::{Level, share};
 use super::purse::Purse;
@@ -20,19 +19,20 @@ pub struct Usage {
     pub limit: Option<u64>,
     /// The bytes in use.
     pub used: u64,
-    /// The bytes of a large block that is about to be used. It may stay untouched, or not be had at all: so it can only make a purge
-    /// due, and the program is told nothing of it.
+    /// The bytes of a large block that is about to be used. The program may never touch the block, or may fail to get it. So these
+    /// bytes can only make a purge due: they do not change the level that the program is told.
     pub more: u64,
     /// Nanoseconds of a clock that only goes forward.
     pub now: u64,
-    /// How many of them the reading took.
+    /// How many nanoseconds the reading took.
     pub took: u64,
-    /// Page faults of the process so far; 0 where nobody asks: see [`Account::asks_for_faults`].
+    /// Page faults of the process so far; 0 if they are not read: see [`Account::asks_for_faults`].
     pub faults: u64,
 }
 
 impl Usage {
-    /// What is in use when the block is. A block above the limit is none that the program can use as a whole.
+    /// The bytes in use once the block is used. A block larger than the limit is not counted: the program cannot use it
+    /// as a whole.
     fn ahead(&self) -> u64 {
         let counts = self.limit.is_some_and(|limit| self.more <= limit);
         self.used.saturating_add(if counts { self.more } else { 0 })
@@ -42,32 +42,34 @@ impl Usage {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// Give back what the allocator keeps. [`Account::purged`] is to be called afterwards.
+    /// Give back what the allocator keeps. Call [`Account::purged`] afterwards.
     pub purge: bool,
     /// Every thread gives back what it keeps.
     pub everyone: bool,
-    /// Do not keep freed pages any more (`Some(true)`), or again as before (`Some(false)`).
+    /// `Some(true)`: stop keeping freed pages. `Some(false)`: keep them as before.
     pub keep_nothing: Option<bool>,
-    /// The level is this one now: tell the program.
+    /// The level has changed to this one: tell the program.
     pub tell: Option<Level>,
-    /// Say in one line that what is in use after all was given back is this near to the limit.
+    /// Say in one line that over 95 % of the limit are in use after the purge.
     pub say: bool,
-    /// So many bytes may be allocated before the next reading.
+    /// The bytes that may be allocated before the next reading.
     pub next: u64,
 }
 
-/// A purge is repeated where this much more of the limit is in use than after the last one, in percent.
+/// A purge is repeated when the bytes in use have grown by this share of the limit since the last one, in percent.
 const STEP: u64 = 2;
-/// From this share of the limit on a purge that gives something back is not put off, in percent.
+/// From this share of the limit on, a purge that gives something back is made even if the purse is empty, in percent.
 const EDGE: u64 = 97;
-/// A purge that gives back less than this share of the limit was in vain, in percent: from the edge on there is as much room.
+/// A purge that gives back less than this share of the limit was in vain, in percent. It is the room between [`EDGE`] and the
+/// limit.
 const LITTLE: u64 = 100 - EDGE;
-/// So many in a row, and a purge is not expected to help.
+/// After this many purges in vain, one after the other, the next is not expected to help.
 const VAIN: u32 = 2;
-/// Readings that come close together take at most one part of this many of the time; but they are at most so many times as far apart.
+/// If readings come close together, they are set apart until they take at most 1/SHARE of the time, but at most FARTHER times as far.
 const SHARE: u64 = 50;
 const FARTHER: u64 = 8;
-/// The fewest and the most bytes between two readings. A limit that was lowered is seen after the most.
+/// The minimum and the maximum of bytes between two readings. A lowered limit is noticed after the maximum at the
+/// latest.
 pub(super) const FEWEST: u64 = 64 << 10;
 const MOST: u64 = 64 << 20;
 /// The time between two lines, in nanoseconds.
@@ -77,35 +79,36 @@ const QUIET: u64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Account {
     limit: u64,
-    /// The highest level of late, with what a purge gave back.
+    /// The level by the readings, before purges and after them.
     level: Level,
-    /// What the program was told, which knows nothing of what a purge gave back.
+    /// The level that the program was told. It does not rise while a purge is due.
     told: Level,
-    /// Whether freed pages are not kept.
+    /// Whether the allocator was told not to keep freed pages.
     keeps_nothing: bool,
-    /// The level of the last purge, and the least that has been in use since. Both fall with what is in use: what grows from there
-    /// on may be kept pages again.
+    /// The level of the last purge, and the minimum of bytes in use since then. Both fall when less is in use: what grows from
+    /// there may be kept pages again.
     purged_at: Level,
     after: u64,
-    /// Purges in a row that gave little back.
+    /// The number of purges in vain, one after the other.
     vain: u32,
-    /// More than the limit was in use, and the process lives: the kernel does not kill it there, or purges do not help.
+    /// More than the limit was in use, and the process still runs: either the kernel does not kill it there, or purges
+    /// do not help.
     over: bool,
-    /// Threads give back what they keep, since the last purge.
+    /// Whether the last purge asked every thread to give back what it keeps.
     everyone: bool,
     purse: Purse,
-    /// Page faults at the last reading while freed pages are not kept.
+    /// Page faults at the last reading; only while freed pages are not kept.
     faults: Option<u64>,
-    /// The time of the last reading, and how many times as far apart as the fewest bytes readings are.
+    /// The time of the last reading, and the factor by which readings are set apart.
     looked: u64,
     apart: u64,
-    /// For this limit it was said that what is left is alive.
+    /// Whether the line of [`Orders::say`] was written for this limit.
     said: bool,
     said_at: Option<u64>,
 }
 
 impl Account {
-    /// Nothing is known yet.
+    /// An account before the first reading.
     pub const fn new() -> Account {
         Account {
             limit: 0,
@@ -126,7 +129,7 @@ impl Account {
         }
     }
 
-    /// The level that the program was told last: what is left of the pressure after all was given back.
+    /// The level that the program was told last: the pressure that remains after the allocator gave everything back.
     pub fn told(&self) -> Level {
         self.told
     }
@@ -136,12 +139,12 @@ impl Account {
         self.limit
     }
 
-    /// Whether page faults have to be read: they are what it costs that freed pages are not kept.
+    /// Whether page faults have to be read. While freed pages are not kept, page faults are the cost of it.
     pub fn asks_for_faults(&self) -> bool {
         self.keeps_nothing
     }
 
-    /// What a reading calls for.
+    /// Takes a reading, and returns what is to be done.
     pub fn look(&mut self, reading: Usage) -> Orders {
         self.take(reading);
         self.purse.pay(reading.took);
@@ -162,8 +165,8 @@ impl Account {
         self.settle(reading, !is_due)
     }
 
-    /// What is to be done after a purge that `began` at that time, and that could not be followed by a reading. `before` is the one
-    /// before it, at the time now.
+    /// Returns what is to be done after a purge that began at `began`, if the reading after it failed. `before` is the reading
+    /// before the purge, with the present time.
     pub fn purged_unread(&mut self, began: u64, before: Usage) -> Orders {
         self.ended_at(began, before);
         Orders { next: self.next(before), ..Orders::default() }
@@ -174,7 +177,7 @@ impl Account {
         self.purse.pay(now.saturating_sub(began));
     }
 
-    /// What is to be done after a purge that `began` at that time, with that many bytes in use. What it gave back is in the `reading`.
+    /// Returns what is to be done after a purge that began at `began` with `before` bytes in use. `reading` was made after the purge.
     pub fn purged(&mut self, began: u64, before: u64, reading: Usage) -> Orders {
         self.ended_at(began, reading);
         let given = before.saturating_sub(reading.used);
@@ -189,13 +192,13 @@ impl Account {
         orders
     }
 
-    /// Freed pages are kept, or are not.
+    /// Records whether freed pages are not kept (`nothing`).
     pub fn keeps(&mut self, nothing: bool) {
         self.keeps_nothing = nothing;
         self.faults = None;
     }
 
-    /// While freed pages are not kept, each page fault may be one of a page that would have been.
+    /// While freed pages are not kept, each page fault may be for a page that would otherwise have been kept.
     fn pay_faults(&mut self, Usage { faults, .. }: Usage) {
         if self.keeps_nothing {
             let before = self.faults.replace(faults).unwrap_or(faults);
@@ -206,13 +209,13 @@ impl Account {
     fn take(&mut self, reading: Usage) {
         let limit = reading.limit.unwrap_or(0);
         if limit != self.limit {
-            // Another limit: what was in vain may be so no more.
+            // The limit has changed: purges that were in vain may now help.
             (self.limit, self.purged_at, self.said) = (limit, Level::Calm, false);
             (self.vain, self.over) = (0, false);
         }
         self.purse.earn(reading.now);
         if self.everyone {
-            // Threads have given it back, or the program has freed it.
+            // Between two readings threads have given this memory back, or the program has freed it.
             self.purse.pay_pages(self.after.saturating_sub(reading.used));
         }
         self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.ahead(), limit) };
@@ -238,8 +241,8 @@ impl Account {
         self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
-    /// Orders where nothing is to be purged: the settings, and what the program is told. A higher level only if `may_rise`: not while
-    /// a purge is put off.
+    /// Orders without a purge: the settings, and the level that the program is told. The level rises only if `may_rise`: it does not
+    /// rise while a purge is put off.
     fn settle(&mut self, reading: Usage, may_rise: bool) -> Orders {
         let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
@@ -249,20 +252,21 @@ impl Account {
         Orders { keep_nothing: back.then_some(false), tell, next: self.next(reading), ..Orders::default() }
     }
 
-    /// Half the way to where something may be due: bytes that are allocated may all be touched, or none of them.
+    /// Half of the bytes to the next point at which something may be due. The program may touch all of the allocated
+    /// bytes, or none.
     fn next(&self, Usage { used, more, .. }: Usage) -> u64 {
-        // With the block, however large: it may be touched at once.
+        // The block counts as used, however large it is: the program may touch it at once.
         let used = used.saturating_add(more);
         if self.limit == 0 {
             return MOST;
         }
         let levels = [Level::High, Level::Severe, Level::Last].map(|level| share(self.limit, level.percent()));
         let step = self.after.saturating_add(share(self.limit, STEP));
-        // What is put off until the edge is not looked for before.
+        // While purges are put off until the edge, levels below the edge need no reading.
         let edge = share(self.limit, EDGE);
         let from = if self.purse.has() { levels[0] } else { edge };
         let ahead = levels.into_iter().chain([step, edge]).filter(|bytes| *bytes > used && *bytes >= from);
-        // With a small limit readings are more often, and never so often that they are what the program does.
+        // With a small limit readings are closer together, but never so close that they dominate the program's time.
         let fewest = (self.limit / 512 * self.apart).clamp(FEWEST, MOST);
         let way = ahead.min().map_or(0, |bytes| bytes - used);
         (way / 2).clamp(fewest, MOST)

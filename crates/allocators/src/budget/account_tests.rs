@@ -77,12 +77,12 @@ impl Process {
         }
     }
 
-    /// Works so long that the purse is full.
+    /// Lets so much time pass that the purse is full.
     fn rest(&mut self) {
         self.now += 25 * SECOND;
     }
 
-    /// Reads before a block of so many MiB.
+    /// Reads before a block of `block` MiB is used.
     fn before(&mut self, block: u64) -> u64 {
         self.more = block * MIB;
         let next = self.look();
@@ -90,7 +90,7 @@ impl Process {
         next
     }
 
-    /// Reads with that many MiB alive and kept.
+    /// Reads with this many MiB alive and kept.
     fn at(&mut self, alive: u64, kept: u64) -> u64 {
         (self.alive, self.kept) = (alive * MIB, kept * MIB);
         self.look()
@@ -158,7 +158,7 @@ fn a_limit_below_what_is_alive_is_said_once_and_does_not_spin() {
     }
     assert_eq!((&process.purges[..], process.said), (&[300][..], 1));
     assert!(next >= 100 * MIB / 512, "{next}");
-    // It grows by 300 MiB in pieces: a purge for each 2 % of the limit, and no more.
+    // The process grows by 300 MiB in small steps: there is one purge for each 2 % of the limit, and no more.
     for more in 0..300 {
         process.at(300 + more, 0);
         process.now += SECOND;
@@ -167,7 +167,7 @@ fn a_limit_below_what_is_alive_is_said_once_and_does_not_spin() {
     assert_eq!(process.said, 1);
 }
 
-/// A process that was purged at 81 % of its limit, for longer than the purse has.
+/// A process that was purged at 81 % of its limit. The purge took more time than the purse has.
 fn that_owes() -> Process {
     let mut process = Process::under(1000);
     process.dear = SECOND / 2;
@@ -207,7 +207,7 @@ fn at_the_edge_two_purges_in_vain_are_followed_by_those_that_are_earned() {
         process.at(if round % 2 == 0 { 950 } else { 990 }, 1);
     }
     let seconds = (process.now - began) / SECOND;
-    // A purge of 10 ms is earned in 200.
+    // The purse earns a purge of 10 ms in 200 ms.
     let most = 2 + 5 * seconds;
     let purges = process.purges.len() as u64;
     assert!((most / 4..=most + 10).contains(&purges), "{purges} in {seconds} s");
@@ -237,7 +237,7 @@ fn freed_pages_are_kept_again_when_their_page_faults_are_not_earned() {
     assert_eq!(process.keeps, [true]);
     for _ in 0..20_000 {
         process.now += SECOND / 1000;
-        // Without kept pages it has a page fault each microsecond.
+        // While freed pages are not kept, the process has a page fault each microsecond.
         process.faults += if process.keeps.last() == Some(&true) { 1000 } else { 0 };
         process.at(760, if process.keeps.last() == Some(&true) { 0 } else { 150 });
     }
@@ -254,7 +254,7 @@ fn readings_that_come_close_together_are_set_apart() {
     let mut process = Process::under(1000);
     let fewest = 1000 * MIB / 512;
     assert_eq!(process.at(799, 0), fewest);
-    // Each takes 10 us, and the program has allocated so much after 1 us.
+    // Each reading takes 10 us, but the program has allocated the bytes between two readings after 1 us.
     let mut next = 0;
     for _ in 0..10 {
         process.now -= SECOND / 1000 - 1000;
@@ -316,7 +316,7 @@ fn readings_come_closer_together_towards_a_level_and_no_burst_passes_one() {
     let mut process = Process::under(1000);
     assert_eq!([process.at(0, 0), process.at(700, 0), process.at(780, 0)], [MOST, 50 * MIB, 10 * MIB]);
     assert_eq!(process.at(799, 0), 1000 * MIB / 512);
-    // All that may be allocated is, and is touched.
+    // The process allocates and touches all that it may before each reading.
     let mut process = Process::under(1000);
     let (mut used, mut looks) = (0, 0);
     while used < 1000 * MIB {
@@ -342,7 +342,7 @@ fn a_large_block_that_is_freed_again_does_not_switch_the_budget_off() {
     process.at(720, 0);
     process.at(720, 270);
     assert_eq!(process.purges, [720, 990], "it grew by kept pages");
-    // The same where the block is used, and freed after the purge.
+    // The same if the block is used, and freed after the purge.
     let mut process = Process::under(1000);
     process.at(1020, 0);
     process.at(720, 0);

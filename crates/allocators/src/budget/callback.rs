@@ -1,18 +1,19 @@
-//! What the program does itself when memory is short. In: one function. Out: it is called with each new level, never within
-//! itself, and a panic of it stays here.
+//! The function by which a program itself reacts when memory is short. In: one function. Out: it is called with each new
+//! level, never within itself. A panic in it ends here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::level::Level;
 
-/// What a program gives.
+/// The program's function.
 type Callback = Arc<dyn Fn(Level) + Send + Sync>;
 
 static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the program's function, also from within it; the one before it is dropped when no call of it lasts.
+/// Sets the program's function. The function may itself call this. The previous function is dropped when no call of it
+/// is running.
 pub(super) fn set(callback: Box<dyn Fn(Level) + Send + Sync>) {
     let callback = Callback::from(callback);
     let before = match CALLBACK.write() {
@@ -22,11 +23,11 @@ pub(super) fn set(callback: Box<dyn Fn(Level) + Send + Sync>) {
     drop(before); // outside the lock: what it drops may allocate
 }
 
-/// Calls it, without a lock. One that is being replaced at this moment is not called, and the level is lost to both: nobody waits
-/// here.
+/// Calls the function, without a lock. While the function is being replaced, neither the old nor the new one is called, and the
+/// level is lost: no thread waits here.
 pub(super) fn call(level: Level) {
     let Some(callback) = CALLBACK.try_read().ok().and_then(|place| place.clone()) else { return };
-    // An allocation must not unwind, nor must the drop of a function that was replaced meanwhile.
+    // A panic must not unwind through an allocation, nor through the drop of a function that was replaced meanwhile.
     let called = std::panic::AssertUnwindSafe(move || {
         callback(level);
         drop(callback);
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// One test: there is one function for the process.
+    /// One test only, because a process has one function.
     #[test]
     fn a_panic_stays_here_and_the_next_call_comes() {
         static CAME: Mutex<Vec<Level>> = Mutex::new(Vec::new());

@@ -1,5 +1,5 @@
-//! An allocator whose threads count what they allocate, for a budget. In: an allocator's calls. Out: the same, and a call of the
-//! budget after each [`chunk`] of a thread.
+//! An allocator whose threads count what they allocate, for a budget. In: an allocator's calls. Out: the same calls, and a call
+//! of the budget each time a thread has allocated a [`chunk`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use super::{at_chunk, chunk};
 
 thread_local! {
-    /// Bytes since the last chunk. Without a destructor: it can be used until the thread's end.
+    /// Bytes since the last chunk. It has no destructor, so it can be used until the thread's end.
     static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -16,7 +16,7 @@ thread_local! {
 pub struct Counted<A>(A);
 
 impl<A> Counted<A> {
-    /// Counts what `allocator` gives out.
+    /// Wraps `allocator` and counts what it gives out.
     pub const fn new(allocator: A) -> Self {
         Counted(allocator)
     }
@@ -32,7 +32,7 @@ fn count(bytes: usize) {
     }
 }
 
-// SAFETY: all is the inner allocator's; what is done besides allocates by it as anyone may.
+// SAFETY: the inner allocator does all of the work. The budget allocates by it as any code may.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -7,17 +7,17 @@ use super::level::Level;
 /// The counts of this process.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Readings.
+    /// Readings that were made.
     pub looks: AtomicU64,
-    /// Readings that failed: the limit and the level before them stay.
+    /// Readings that failed. The previous limit and level stay.
     pub unread: AtomicU64,
     /// Changes of the level that the program was told.
     pub levels: AtomicU64,
-    /// Times at which the pages that the allocator keeps were given back.
+    /// Purges: how often the pages that the allocator keeps were given back.
     pub purges: AtomicU64,
-    /// Times at which a thread gave back what it kept itself.
+    /// How often a thread gave back what it kept itself.
     pub threads: AtomicU64,
-    /// What the purges took, in nanoseconds.
+    /// The time that all purges took, in nanoseconds.
     pub nanos: AtomicU64,
     /// The limit of the last reading in bytes; 0 is none.
     pub limit: AtomicU64,
@@ -53,7 +53,7 @@ impl Counts {
         self.levels.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A fork's child counts anew. Runs in the child, which has one thread.
+    /// Sets the counts to zero. Runs in the child of a fork, which has one thread.
     pub(super) fn begin_anew(&self) {
         for count in [&self.looks, &self.unread, &self.levels, &self.purges, &self.threads, &self.nanos] {
             count.store(0, Ordering::Relaxed);

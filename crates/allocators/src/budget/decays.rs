@@ -1,42 +1,46 @@
-//! The decay times of an allocator while freed pages are not kept. In: what each arena has now. Out: what it is to have.
+//! The decay times of an allocator while freed pages are not kept. In: the present time of each arena. Out: the time to
+//! set.
 
-/// Arenas that have a place here. jemalloc makes four for each processor; one without a place keeps its pages as before.
+/// The maximum number of arenas that are recorded. jemalloc makes four for each processor. An arena beyond the maximum
+/// keeps its pages as before.
 const ARENAS: usize = 1024;
 
-/// The times before they were set to zero, in milliseconds; -1 is never.
+/// The times before they were set to zero, in milliseconds; -1 means never.
 #[derive(Debug)]
 pub struct Decays {
-    /// Of arenas to come, or of the whole allocator.
+    /// The time of arenas that are made later, or of the whole allocator.
     to_come: Option<i64>,
     of: [Option<i64>; ARENAS],
 }
 
 impl Decays {
-    /// None is known.
+    /// No time is recorded.
     pub const fn new() -> Decays {
         Decays { to_come: None, of: [None; ARENAS] }
     }
 
-    /// Arenas to come have `now`. What they are to have.
+    /// Records `now`, the present time for arenas that are made later. Returns the time to set for them, if one is to
+    /// be set.
     pub fn stop_to_come(&mut self, now: i64) -> Option<i64> {
         self.to_come = Some(now);
         (now != 0).then_some(0)
     }
 
-    /// An arena has `now`. What it is to have.
+    /// Records `now`, the present time of an arena. Returns the time to set for it, if one is to be set.
     pub fn stop(&mut self, arena: usize, now: i64) -> Option<i64> {
         *self.of.get_mut(arena)? = Some(now);
         (now != 0).then_some(0)
     }
 
-    /// What arenas to come are to have again, if a time is known; one that the program has set meanwhile stays. Call it before
-    /// [`again`](Decays::again): an arena that is made after it has that time already.
+    /// The time to restore for arenas that are made later, if one is recorded. `now` is their present time. A time that the
+    /// program has set meanwhile stays. Call it before [`again`](Decays::again): an arena that is made later then has the
+    /// restored time.
     pub fn again_to_come(&self, now: i64) -> Option<i64> {
         self.to_come.filter(|before| now == 0 && *before != 0)
     }
 
-    /// What an arena is to have again. One that was made meanwhile gets what it would have had; if it is the one for huge blocks
-    /// (`is_huge`), the allocator itself has set its time to zero, except where it is never.
+    /// The time to restore for an arena. `now` is its present time. An arena that was made meanwhile gets the time that it would
+    /// have had. For the arena of huge blocks (`is_huge`) that is zero, as the allocator sets it, or never.
     pub fn again(&mut self, arena: usize, now: i64, is_huge: bool) -> Option<i64> {
         let new = self.to_come.map(|millis| if is_huge { millis.min(0) } else { millis });
         let before = self.of.get_mut(arena)?.take().or(new)?;
@@ -54,7 +58,8 @@ impl Default for Decays {
 mod tests {
     use super::*;
 
-    /// Stops with those times, then goes on with what `meanwhile` leaves. The times after that: of arenas to come, and of each arena.
+    /// Stops decay with these times, then restores it with what `meanwhile` leaves. Returns the times after that: of arenas that are
+    /// made later, and of each arena.
     fn around(
         to_come: i64,
         before: &[i64],

@@ -4,25 +4,25 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
-    /// Nothing is done.
+    /// Nothing is to be done.
     #[default]
     Calm,
-    /// 80 % of the limit: the allocator gives the pages back that it keeps.
+    /// 80 % of the limit: the allocator gives back the pages that it keeps.
     High,
-    /// 90 %: each thread gives back what it keeps too, and freed pages are not kept any more.
+    /// 90 %: each thread also gives back what it keeps, and the allocator stops keeping freed pages.
     Severe,
-    /// 95 %, after all that was given back: the program itself must free something.
+    /// 95 % are in use after everything was given back: the program itself must free memory.
     Last,
 }
 
 /// The levels from the highest to the lowest.
 const DOWN: [Level; 4] = [Level::Last, Level::Severe, Level::High, Level::Calm];
 
-/// A level is left where this share of the limit less is in use, in percent.
+/// A level ends when the bytes in use are this share of the limit below its start, in percent.
 const HYSTERESIS: u64 = 10;
 
 impl Level {
-    /// From which share of the limit on it is reached, in percent.
+    /// The share of the limit at which it begins, in percent.
     pub const fn percent(self) -> u64 {
         match self {
             Level::Calm => 0,
@@ -42,8 +42,8 @@ impl Level {
         }
     }
 
-    /// The level after this one, with `used` of `limit` bytes in use: up at once, and down only with a distance, so that it does
-    /// not change to and fro.
+    /// The level after this one, with `used` of `limit` bytes in use. It rises at once. It falls only when the bytes in use are
+    /// clearly lower, so that it does not change to and fro.
     pub fn moved(self, used: u64, limit: u64) -> Level {
         let reached = |level: &Level| {
             let percent = if *level <= self { level.percent().saturating_sub(HYSTERESIS) } else { level.percent() };

@@ -1,9 +1,10 @@
-//! A memory budget inside a process: before the kernel kills a container, its allocator gives back the pages that it keeps. In:
-//! bytes that threads allocate. Out: readings of the limit and of what is in use, and what follows from them.
+//! A memory budget inside a process: before the kernel kills a container, the allocator gives back the pages that it keeps. In:
+//! bytes that threads allocate. Out: readings of the limit and of what is in use, and orders that follow from them.
 //!
-//! No thread is started. Each thread counts what it allocates ([`counted`], or the allocator itself) and comes here after each
-//! [`chunk`]. The sum of all threads decides when the next reading is due: half the way to the next level, so that no
-//! burst passes one. One thread at a time reads and gives back; the others go on. [`account`] decides.
+//! No thread is started. Each thread counts what it allocates (in [`counted`], or in the allocator itself) and calls
+//! [`at_chunk`] after each [`chunk`]. The sum of all threads decides when the next reading is due: halfway to the next level,
+//! so that no burst passes a level unnoticed. One thread at a time reads and gives back; the other threads continue.
+//! [`account`] decides.
 
 pub mod account;
 mod callback;
@@ -35,26 +36,27 @@ pub use source::{Source, WANTED};
 pub use wanted::Wanted;
 pub(crate) use wanted::problems;
 
-/// The fewest and the most bytes after which a thread comes here.
+/// The minimum and the maximum of bytes after which a thread calls [`at_chunk`].
 const CHUNKS: [u64; 2] = [account::FEWEST, 1 << 20];
 
-/// From this size on a block makes a purge due before it is touched. More than a chunk.
+/// From this size on, a block may make a purge due before it is touched. Larger than a chunk.
 pub const LARGE: u64 = 2 << 20;
 
-/// What a budget serves.
+/// The parts that a budget works with.
 #[derive(Clone, Copy)]
 pub struct Budget {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
-    /// Where the limit is from.
+    /// The source of the limit.
     pub source: Source,
-    /// Does the work where it may be done, or not at all: not in a signal handler, whose thread may hold the allocator's locks.
+    /// Calls the function only where its work is allowed. In a signal handler it is not called: that thread may hold the
+    /// allocator's locks.
     pub outside: fn(&mut dyn FnMut()),
-    /// Writes a line, in parts, to wherever the program's errors go.
+    /// Writes a line, in parts, to where the program's errors go.
     pub say: fn(&[&str]),
 }
 
-/// What one thread at a time uses.
+/// The state that one thread at a time uses.
 struct Desk {
     account: Account,
     room: Room,
@@ -71,29 +73,30 @@ static BUDGET: Place<Option<Budget>> = Place(UnsafeCell::new(None));
 
 static DESK: Place<Desk> =
     Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
-/// The address space whose thread is at the desk; 0 if none is. A fork's child finds its parent's number and begins anew.
+/// The address space of the thread that has the turn; 0 if none has it. After a fork, the child finds its parent's number
+/// and begins anew.
 static TURN: AtomicU32 = AtomicU32::new(0);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static COUNTS: Counts = Counts::new();
 static CHUNK: AtomicU64 = AtomicU64::new(CHUNKS[0]);
-/// Bytes since the last reading, and at how many the next is due.
+/// Bytes since the last reading, and the number of bytes at which the next reading is due.
 static SINCE: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(0);
-/// How many times every thread was asked to give back.
+/// How often all threads were asked to give back what they keep.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Without a destructor: it can be used until the thread's end.
+    /// It has no destructor, so it can be used until the thread's end.
     static GAVE: Cell<u64> = const { Cell::new(0) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Turns a budget on, for the life of the process, and reads the limit, if `counts` says that threads come here from now on. Whether
-/// it is on. Purges nothing yet, and allocates nothing.
+/// Turns a budget on, for the life of the process, and reads the limit. `counts` says whether threads call [`at_chunk`] from now on;
+/// without that the budget stays off. Returns whether it is on. Purges nothing yet, and allocates nothing.
 ///
 /// # Safety
 ///
-/// It is called once, before the process has a second thread.
+/// Call it once, before the process has a second thread.
 pub unsafe fn turn_on(budget: Budget, counts: impl FnOnce() -> bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { *BUDGET.0.get() = Some(budget) };
@@ -106,19 +109,20 @@ pub unsafe fn turn_on(budget: Budget, counts: impl FnOnce() -> bool) -> bool {
     counts
 }
 
-/// A chunk under a limit: so small that what 64 threads have not told yet is a sixteenth of it, and so large that with jemalloc a
-/// thread that only allocates and frees spends less than a thousandth of its instructions here.
+/// The size of a chunk under a limit. It is so small that the bytes that 64 threads have not yet reported are at most a sixteenth
+/// of the limit. It is so large that with jemalloc a thread that only allocates and frees spends less than a thousandth of its
+/// instructions here.
 fn chunk_of(limit: u64) -> u64 {
     if limit == 0 { CHUNKS[1] } else { (limit / 1024).clamp(CHUNKS[0], CHUNKS[1]) }
 }
 
-/// A thread comes here after so many bytes: follows from the limit at the start.
+/// The bytes after which a thread calls [`at_chunk`]. The limit at the start decides it.
 #[inline]
 pub fn chunk() -> u64 {
     CHUNK.load(Ordering::Relaxed)
 }
 
-/// Whether there is one.
+/// Whether a budget is on.
 #[inline]
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
@@ -126,11 +130,11 @@ pub fn is_on() -> bool {
 
 /// The budget that is on.
 fn budget() -> Option<&'static Budget> {
-    // SAFETY: written before it was on, and not again.
+    // SAFETY: written before the budget was on, and not again.
     is_on().then(|| unsafe { (*BUDGET.0.get()).as_ref() }).flatten()
 }
 
-/// What it has done; `None` without one.
+/// What the budget has done so far; `None` without a budget.
 pub fn counts() -> Option<&'static Counts> {
     is_on().then_some(&COUNTS)
 }
@@ -145,14 +149,14 @@ pub(crate) fn on_pressure(callback: Box<dyn Fn(Level) + Send + Sync>) {
     callback::set(callback);
 }
 
-/// A fork's child has counts of its own. Runs in the child, which has one thread.
+/// Resets the counts. Runs in the child of a fork, which has one thread.
 pub fn begin_anew() {
     COUNTS.begin_anew();
 }
 
-/// The calling thread has allocated `bytes` since it was here last, or is about to. Called from an allocation; what it allocates
-/// itself does not come here again. `more` bytes will be in use besides those that are: fewer than `bytes` where a block grows, or is
-/// freed as well.
+/// The calling thread has allocated `bytes` since its last call of this function, or is about to. Called from an allocation. What
+/// this function itself allocates causes no further call. `more` is by how many bytes the memory in use will grow: fewer than `bytes`
+/// if a block only grows, or if a block is freed too.
 pub fn at_chunk(bytes: u64, more: u64) {
     let since = SINCE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     if since >= NEXT.load(Ordering::Relaxed) || is_asked() {
@@ -160,7 +164,7 @@ pub fn at_chunk(bytes: u64, more: u64) {
     }
 }
 
-/// Whether this thread is to give back what it keeps.
+/// Whether this thread has been asked to give back what it keeps, and has not done so yet.
 #[inline]
 fn is_asked() -> bool {
     let asked = ASKED.load(Ordering::Relaxed);
@@ -184,7 +188,8 @@ fn act(since: u64, more: u64) {
     INSIDE.set(false);
 }
 
-/// The calling thread is about to wait: it gives back what it keeps if all threads were asked to, and it has not since.
+/// Called when the calling thread is about to wait. It gives back what it keeps if all threads were asked to and it has
+/// not done so yet.
 #[inline]
 pub fn before_wait() {
     if is_asked() {
@@ -205,20 +210,20 @@ fn give_back(budget: &Budget) {
     let asked = ASKED.load(Ordering::Relaxed);
     (budget.outside)(&mut || {
         GAVE.set(asked);
-        // An allocator that cannot has been told at the start.
+        // If the allocator cannot do it, this was reported at the start.
         if crate::give_back_heap(budget.allocator, Duration::ZERO) == Ok(true) {
             COUNTS.threads.fetch_add(1, Ordering::Relaxed);
         }
     });
 }
 
-/// Reads, and does what follows. Not while another thread does.
+/// Makes a reading, and does what follows from it. Does nothing while another thread does this.
 fn look(budget: &Budget, more: u64) {
     let told = at_desk(|desk| {
         SINCE.store(0, Ordering::Relaxed);
         COUNTS.looks.fetch_add(1, Ordering::Relaxed);
         let Some(reading) = source::read(budget.source, &mut desk.room, more, desk.account.asks_for_faults()) else {
-            // All stays as it is, and the next reading is as far away as this one was.
+            // Nothing changes, and the next reading is due after as many bytes as this one was.
             COUNTS.unread.fetch_add(1, Ordering::Relaxed);
             return (None, None);
         };
@@ -235,7 +240,8 @@ fn look(budget: &Budget, more: u64) {
         }
         (orders.tell, orders.say.then(|| desk.account.limit()))
     });
-    // Not at the desk: the program's function may take its time, and other threads have levels of their own to reach.
+    // The turn is over here: the program's function may take long, and other threads may reach further levels
+    // meanwhile.
     let Some((tell, say)) = told else { return };
     if let Some(limit) = say {
         let mib = |bytes: u64, with: &mut dyn FnMut(&str)| {
@@ -254,13 +260,13 @@ fn look(budget: &Budget, more: u64) {
     }
 }
 
-/// Gives back what the allocator keeps, and reads again.
+/// Gives back what the allocator keeps, and makes another reading.
 fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Usage) -> Orders {
     let began = monotonic_nanos();
     desk.keep(budget, orders.keep_nothing);
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
-    GAVE.set(asked); // this thread's own goes with the rest
-    let _ = budget.allocator.purge(); // an allocator that cannot has been told at the start
+    GAVE.set(asked); // this thread's own memory is given back here as well
+    let _ = budget.allocator.purge(); // an allocator that cannot do it was reported at the start
     let reading = source::read(budget.source, &mut desk.room, before.more, desk.account.asks_for_faults());
     let now = reading.map_or_else(monotonic_nanos, |reading| reading.now);
     COUNTS.purges.fetch_add(1, Ordering::Relaxed);
@@ -275,7 +281,7 @@ fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Usage) -> Ord
 }
 
 impl Desk {
-    /// Sets decay to zero, or to what it was, where the allocator has it. A time that the program has set meanwhile stays.
+    /// Sets decay to zero, or restores it, if the allocator has decay. A time that the program has set meanwhile stays.
     fn keep(&mut self, budget: &Budget, nothing: Option<bool>) {
         let Some(nothing) = nothing else { return };
         for (pages, before) in [Pages::Dirty, Pages::Muzzy].into_iter().zip(&mut self.decay) {
@@ -288,7 +294,7 @@ impl Desk {
     }
 }
 
-/// Does the work at the desk; `None` if another thread of this address space is there.
+/// Does the work if this thread gets the turn; `None` if another thread of this address space has it.
 fn at_desk<R>(work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
     let this = address_space::number();
     let seen = TURN.load(Ordering::Acquire);
@@ -301,14 +307,14 @@ fn at_desk<R>(work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
     Some(answer)
 }
 
-/// Does work within an allocation: `errno` stays, and the thread is not cancelled at a file that is read.
+/// Does work within an allocation. `errno` is preserved, and the thread is not cancelled while it reads a file.
 fn undisturbed(work: impl FnOnce()) {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
     }
     const DISABLE: c_int = 1;
     let mut before = 0;
-    // SAFETY: C's functions; both places are this thread's.
+    // SAFETY: C's functions; both pointers are to this thread's own data.
     unsafe {
         let errno = *libc::__errno_location();
         pthread_setcancelstate(DISABLE, &mut before);

@@ -1,19 +1,20 @@
-//! What a budget may cost. In: the time, and what was done. Out: whether more may be done now.
+//! The processor time that a budget may spend. In: the time, and the work that was done. Out: whether more work may be done
+//! now.
 //!
-//! It earns 5 % of a processor's time, and keeps at most 0.4 seconds. A process that was calm for eight seconds has a full one.
+//! The purse earns 5 % of a processor's time, and keeps at most 0.4 seconds. After eight calm seconds it is full.
 
-/// One nanosecond is earned in so many.
+/// One nanosecond is earned in this many.
 const SHARE: u64 = 20;
-/// The most that is kept, and that is owed, in nanoseconds.
+/// The maximum that is kept, and the maximum that is owed, in nanoseconds.
 const MOST: i64 = 400_000_000;
 const MOST_OWED: i64 = -1_000_000_000;
-/// What a page costs that a purge has given back, and that is taken again: a page fault with its zeros. Measured with sixteen threads on two
-/// busy processors: 1.3 to 1.5 us.
+/// The cost of a page that a purge has given back and the program takes again: a page fault that fills the page with zeros. Measured with
+/// sixteen threads on two busy processors: 1.3 to 1.5 us.
 const PAGE_AGAIN: u64 = 1_500;
-/// What a page fault costs while freed pages are not kept: with it the call that gave the page back, a few pages at a time, for which all
-/// threads wait. Measured there: 5.5 us.
+/// The cost of a page fault while freed pages are not kept. It includes the call that gave the page back, a few pages at a time, for
+/// which all threads wait. Measured on the same processors: 5.5 us.
 const FAULT: u64 = 5_000;
-/// Bytes of a page, where only bytes are known.
+/// The size of a page, used if only bytes are known.
 const PAGE: u64 = 4096;
 
 /// Nanoseconds of a processor's time.
@@ -25,12 +26,12 @@ pub(super) struct Purse {
 }
 
 impl Purse {
-    /// A full one.
+    /// A full purse.
     pub(super) const fn new() -> Purse {
         Purse { has: MOST, at: 0 }
     }
 
-    /// Earns until `now`.
+    /// Adds what was earned until `now`.
     pub(super) fn earn(&mut self, now: u64) {
         if self.at != 0 {
             let earned = now.saturating_sub(self.at) / SHARE;
@@ -39,27 +40,27 @@ impl Purse {
         self.at = now;
     }
 
-    /// Pays so many nanoseconds.
+    /// Pays `nanos` nanoseconds.
     pub(super) fn pay(&mut self, nanos: u64) {
         self.has = self.has.saturating_sub(i64::try_from(nanos).unwrap_or(i64::MAX)).max(MOST_OWED);
     }
 
-    /// Pays for so many bytes that were given back: they may be taken again.
+    /// Pays for `bytes` that were given back: the program may take them again.
     pub(super) fn pay_pages(&mut self, bytes: u64) {
         self.pay((bytes / PAGE).saturating_mul(PAGE_AGAIN));
     }
 
-    /// Pays for so many page faults while freed pages are not kept.
+    /// Pays for page faults while freed pages are not kept.
     pub(super) fn pay_faults(&mut self, faults: u64) {
         self.pay(faults.saturating_mul(FAULT));
     }
 
-    /// Whether something is left.
+    /// Whether any time is left.
     pub(super) fn has(self) -> bool {
         self.has > 0
     }
 
-    /// Whether at least half of the most is left.
+    /// Whether at least half of the maximum is left.
     pub(super) fn is_full(self) -> bool {
         self.has >= MOST / 2
     }

@@ -1,10 +1,10 @@
-//! Where a budget's limit is from, and what counts against it. In: files of the kernel. Out: readings.
+//! The source of a budget's limit, and what counts against it. In: files of the kernel. Out: readings.
 //!
-//! - `container`: the control group's limit that is nearest, of this group and of those above it, and what that group uses. A
-//!   container is killed for all its processes, so this process's own count would be too low. Each reading reads the limit
-//!   again. Which groups they are is read again from time to time: a process may be moved.
-//! - a size: this process's pages that no file backs, by `/proc/self/statm`. It takes a tenth of the time that `status` takes,
-//!   and files are not what an allocator can give back.
+//! - `container`: the nearest limit among this control group and the groups above it, and what the group with that limit uses.
+//!   The kernel kills a container for the memory of all its processes, so this process's own memory would be too low. Each
+//!   reading reads the limit again. The list of groups is read again from time to time, because a process may be moved.
+//! - a size: this process's pages that no file backs, from `/proc/self/statm`. It takes a tenth of the time that `status`
+//!   takes. Pages of files are not counted, because an allocator cannot give them back.
 
 use allocanary_kernel::cgroups::{Groups, Listed, MOUNT};
 use allocanary_kernel::clocks::monotonic_nanos;
@@ -14,7 +14,7 @@ use allocanary_kernel::sys::{anonymous_pages, page_bytes, read_into};
 use super::account::Usage;
 use crate::setting::{const_bytes, equal};
 
-/// Where the limit is from.
+/// The source of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The control group.
@@ -23,14 +23,14 @@ pub enum Source {
     Bytes(u64),
 }
 
-/// What is said of a wrong one.
+/// The text about an invalid source.
 pub const WANTED: &str = "wanted container, off, or a size of at least 16MiB such as 1GiB";
 
-/// Less is less than an allocator itself needs.
+/// The minimum. An allocator itself needs about this much.
 const LEAST: u64 = 16 << 20;
 
 impl Source {
-    /// `container`, `1GiB`; `off` is none. The outer `None`: the text is neither.
+    /// `container`, `1GiB`; `off` gives the inner `None`. The outer `None`: the text is invalid.
     pub const fn of(text: &str) -> Option<Option<Source>> {
         if equal(text, "container") {
             return Some(Some(Source::Container));
@@ -45,10 +45,10 @@ impl Source {
     }
 }
 
-/// The groups are listed again after this many readings.
+/// The list of groups is read again after this many readings.
 const LIST_AGAIN: u32 = 64;
 
-/// Room for the kernel's texts: not on the stack, because any allocation may be the one that reads, on a small stack too.
+/// Room for the kernel's texts. It is not on the stack, because any allocation may make a reading, on a small stack too.
 pub(super) struct Room {
     list: Listed,
     length: usize,
@@ -62,11 +62,12 @@ impl Room {
     }
 }
 
-/// A reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates nothing.
+/// Makes a reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates
+/// nothing.
 pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool) -> Option<Usage> {
     let began = monotonic_nanos();
     let (limit, used) = match source {
-        // Each process has such pages: none is a file that could not be read.
+        // Each process has such pages. A count of 0 means that the file could not be read.
         Source::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
         Source::Container => match in_container(room, "/proc/self/cgroup", MOUNT)? {
             Some((limit, used)) => (Some(limit), used),
@@ -89,10 +90,10 @@ fn faults() -> u64 {
     u64::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
-/// The limit and what is in use, or that there is none; the outer `None`: it could not be read.
+/// The limit and what is in use; the inner `None`: there is no limit; the outer `None`: it could not be read.
 fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<Option<(u64, u64)>> {
     if room.length == 0 || room.readings.is_multiple_of(LIST_AGAIN) {
-        // The groups of before stay where the list cannot be opened.
+        // If the list cannot be opened, the previous groups stay.
         match read_into(list, &mut room.list) {
             Some(read) => room.length = read.len(),
             None if room.length == 0 => return None,

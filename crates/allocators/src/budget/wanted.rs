@@ -1,4 +1,5 @@
-//! The budget of an `install!`. In: the source's text, the environment. Out: a budget that is on before the first allocation.
+//! The budget of an `install!`. In: the source's text, the environment. Out: a budget that is turned on before the first
+//! allocation.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,22 +11,22 @@ use super::{Budget, at_chunk, chunk, counts, turn_on};
 use crate::allocator::Allocator;
 use crate::error::{Error, Result};
 
-/// The variable that takes precedence.
+/// The environment variable. It takes precedence over the code.
 const VARIABLE: &CStr = c"ALLOCANARY_BUDGET";
 
-/// The allocator counts what threads allocate, and has refused to tell.
+/// Whether the allocator has refused to report what its threads allocate.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// What a program asks for.
+/// The budget that a program requests.
 #[derive(Clone, Copy)]
 pub struct Wanted {
     source: Option<Source>,
-    /// A pointer, so that a program without a budget does not have the code.
+    /// A function pointer, so that a program without a budget does not contain the code.
     boot: fn(&'static dyn Allocator, Option<Source>),
 }
 
 impl Wanted {
-    /// `container`, `off` or a size. Another text does not compile.
+    /// Parses `container`, `off` or a size. Any other text does not compile.
     pub const fn of(text: &str) -> Wanted {
         match Source::of(text) {
             Some(source) => Wanted { source, boot },
@@ -39,12 +40,12 @@ impl Wanted {
     }
 }
 
-/// Turns it on, before the first allocation. Allocates nothing, if nothing fails.
+/// Turns the budget on, before the first allocation. Allocates nothing, unless something fails.
 fn boot(allocator: &'static dyn Allocator, source: Option<Source>) {
     // SAFETY: `boot` runs before `main`.
     let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
     let Some(source) = text.and_then(Source::of).unwrap_or(source) else { return };
-    // SAFETY: once, by the installation's hook, before there is a second thread.
+    // SAFETY: called once, by the installation's hook, before there is a second thread.
     let is_on = unsafe {
         turn_on(Budget { allocator, source, outside: |work| work(), say }, || {
             counts_now(&allocator.each_chunk(chunk(), at_chunk))
@@ -53,19 +54,19 @@ fn boot(allocator: &'static dyn Allocator, source: Option<Source>) {
     IS_REFUSED.store(!is_on, Ordering::Relaxed);
 }
 
-/// Whether threads are counted, by what the allocator answered: one that cannot has a type that counts.
+/// Whether threads are counted. If the allocator does not support it, its type in `install!` counts instead.
 fn counts_now(told: &Result<()>) -> bool {
     matches!(told, Ok(()) | Err(Error::Unsupported { .. }))
 }
 
 fn say(parts: &[&str]) {
     for part in parts {
-        // SAFETY: the bytes are as many as we say. Who reads standard error sees it; nobody else has to.
+        // SAFETY: the length is that of the text. Errors of `write` are ignored.
         unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
     }
 }
 
-/// What is wrong with the variable, or with the limit, in one line each.
+/// The problems with the variable and with the limit, one line each.
 pub(crate) fn problems(wanted: Option<Wanted>) -> Vec<String> {
     if wanted.is_none() {
         return Vec::new();
@@ -75,7 +76,7 @@ pub(crate) fn problems(wanted: Option<Wanted>) -> Vec<String> {
     lines(variable.as_ref().map(|found| found.to_string_lossy()).as_deref(), IS_REFUSED.load(Ordering::Relaxed), limit)
 }
 
-/// `limit` is that of the budget that is on; 0 without one.
+/// `limit` is that of the budget, or 0 if no limit was found; `None` without a budget.
 fn lines(variable: Option<&str>, is_refused: bool, limit: Option<u64>) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(found) = variable.filter(|found| Source::of(found).is_none()) {

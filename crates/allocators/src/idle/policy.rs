@@ -10,7 +10,7 @@ use allocanary_kernel::sys;
 /// The longest `thread_idle_every_ms`: an hour.
 const MOST_MILLIS: u32 = 3_600_000;
 
-/// A variable, and its name of earlier versions, which goes on working.
+/// A variable, and its name in earlier versions, which still works.
 struct Variable {
     name: &'static CStr,
     old: &'static CStr,
@@ -48,13 +48,13 @@ impl Policy {
         Policy { every_millis: millis as u32, asked: true, ..self }
     }
 
-    /// [`with_word`](Policy::with_word) by its name of earlier versions.
+    /// [`with_word`](Policy::with_word) under its name in earlier versions.
     #[deprecated(note = "in `install!`, `idle` is called `thread_idle` now; the old name goes on working")]
     pub const fn with_old_word(self, word: &str) -> Policy {
         self.with_word(word)
     }
 
-    /// [`with_every_millis`](Policy::with_every_millis) by its name of earlier versions.
+    /// [`with_every_millis`](Policy::with_every_millis) under its name in earlier versions.
     #[deprecated(
         note = "in `install!`, `idle_every_ms` is called `thread_idle_every_ms` now; the old name goes on working"
     )]
@@ -62,7 +62,7 @@ impl Policy {
         self.with_every_millis(millis)
     }
 
-    /// With the values of the environment, as far as they can be read.
+    /// The policy with the environment's values, if these are valid.
     #[inline]
     fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
         let mut policy = self;
@@ -78,7 +78,7 @@ impl Policy {
     }
 }
 
-/// The policy in force: the minimum of milliseconds between two times, or [`KEEP`].
+/// The policy in force: the minimum of milliseconds between two returns of memory, or [`KEEP`].
 static IN_FORCE: AtomicU64 = AtomicU64::new(Policy::DEFAULT.every_millis as u64);
 const KEEP: u64 = u64::MAX;
 
@@ -91,7 +91,7 @@ pub(crate) fn boot(policy: Policy) {
     IN_FORCE.store(if policy.gives_back { u64::from(policy.every_millis) } else { KEEP }, Ordering::Relaxed);
 }
 
-/// The minimum time between two times that a thread returns memory; `None` if it never does.
+/// The minimum time between two returns of memory by a thread; `None` if threads never return it.
 #[inline]
 pub(crate) fn every() -> Option<Duration> {
     match IN_FORCE.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! The unused part of the calling thread's stack. In: nothing. Out: its pages are returned to the system.
 //!
-//! A stack's pages stay in memory once they were touched, however deep the calls were. Pages below the stack pointer are
-//! not in use: the system may have them back, and gives zeroed ones when the stack grows again. The main thread is left
-//! out: its stack has no fixed lower end.
+//! A stack's pages stay in memory once they were touched, even after the calls that touched them have returned. Pages
+//! below the stack pointer are not in use. The system may take them back, and gives zeroed pages when the stack grows
+//! again. The main thread is left out: its stack has no fixed lower end.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::ptr::with_exposed_provenance_mut;
 
 use allocanary_kernel::sys::page_bytes;
 
-/// Bytes below the stack pointer that are left alone: frames of the calls that return the rest, and the red zone.
+/// Bytes below the stack pointer that are not returned: the red zone, and frames of the calls that return the rest.
 const MARGIN: usize = 16 << 10;
 
 thread_local! {
@@ -43,7 +43,7 @@ pub fn give_back() {
     }
 }
 
-/// The bounds of this thread's stack, without its guard; `None` in the main thread, or if they cannot be had.
+/// The bounds of this thread's stack, without its guard; `None` in the main thread, or if the bounds are unknown.
 fn bounds_of_this_thread() -> Option<(usize, usize)> {
     // SAFETY: both calls only ask the kernel.
     if unsafe { libc::syscall(libc::SYS_gettid) } == i64::from(unsafe { libc::getpid() }) as libc::c_long {
@@ -63,7 +63,7 @@ fn bounds_of_this_thread() -> Option<(usize, usize)> {
         known
     };
     let start = start.addr();
-    // glibc counts the guard as part of the stack in some versions: leaving its size out is right in all of them.
+    // Some versions of glibc count the guard as part of the stack. Leaving its size out is right in all versions.
     (known && guard < size).then_some((start + guard, start + size))
 }
 
@@ -71,7 +71,7 @@ fn bounds_of_this_thread() -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// Goes down some 700 KiB, and touches each page.
+    /// Uses some 700 KiB of stack, and touches each page.
     #[inline(never)]
     fn deep(calls: usize) -> usize {
         let frame = black_box([calls as u8; 64 << 10]);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_main_thread_has_no_bounds_and_another_thread_has() {
-        // A test runs in a thread of its own.
+        // The test harness runs each test in a separate thread.
         let (low, high) = bounds_of_this_thread().unwrap();
         let here = 0_u8;
         assert!((low..high).contains(&(&raw const here).addr()));

@@ -1,12 +1,12 @@
-//! A thread's record of what it returned. In: counts and clocks. Out: whether it is due.
+//! A thread's record of its returns of memory. In: counts and clocks. Out: whether a return is due.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The bytes that a thread must have allocated and freed since the last time, if the allocator counts them. No thread
-/// keeps more of it than that.
+/// The bytes that a thread must have allocated and freed since its last return, if the allocator counts them. With less
+/// traffic the thread keeps no more than this.
 const ENOUGH: u64 = 16 << 10;
 
 /// A thread that calls this before each wait spends at most 1/SHARE of its time on it.
@@ -17,14 +17,14 @@ const SHARE: u64 = 100;
 pub struct Thread {
     nanos: Cell<u64>,
     bytes: Cell<u64>,
-    /// Whether other threads may have freed blocks for this one since then.
+    /// Whether a return without further traffic may be due, because other threads may have freed blocks for this one.
     again: Cell<bool>,
-    /// Processor time at the start of the last time, and its duration, in nanoseconds.
+    /// The thread's processor time at the start of the last return, and the duration of that return, in nanoseconds.
     began: Cell<u64>,
     cost: Cell<u64>,
     /// The allocator's counters of the bytes that this thread has allocated, and of those that it has freed.
     counters: Cell<Option<[&'static AtomicU64; 2]>>,
-    /// Not `Send`: the counters are in that thread's own memory.
+    /// Makes the type not `Send`: the counters are in that thread's own memory.
     here: PhantomData<*const ()>,
 }
 
@@ -42,8 +42,8 @@ impl Thread {
         }
     }
 
-    /// Bytes that this thread has allocated and freed so far, by the counters that `find` finds once; `None` if it
-    /// finds none.
+    /// The bytes that this thread has allocated and freed so far. `find` finds the counters once; `None` if it finds
+    /// none.
     #[inline]
     pub fn bytes(&self, find: impl FnOnce() -> Option<[&'static AtomicU64; 2]>) -> Option<u64> {
         let counters = match self.counters.get() {
@@ -58,9 +58,10 @@ impl Thread {
         Some(allocated.wrapping_add(freed))
     }
 
-    /// Whether it is due: `bytes` shows enough traffic since the last time (`None`: unknown, and not considered), and
-    /// `every` has passed, or more if the last time was expensive. If so, a new time begins, until [`end`](Self::end).
-    /// With `every` of zero it is due once more without traffic of its own, for what other threads have freed since.
+    /// Whether a return is due. It is due if `bytes` shows enough traffic since the last return, and if `every` has
+    /// passed, or more if the last return was expensive. Without counters (`None`) traffic is not considered. If it is
+    /// due, a new return begins, until [`end`](Self::end). If `every` is zero, one more return is due without further
+    /// traffic, for what other threads have freed since.
     #[inline]
     pub fn is_due(&self, every: Duration, bytes: Option<u64>) -> bool {
         let before = self.bytes.get();
@@ -76,7 +77,7 @@ impl Thread {
     #[inline]
     fn has_passed(&self, every: Duration, bytes: u64) -> bool {
         let now = nanos(libc::CLOCK_MONOTONIC_COARSE);
-        // A thread's first time is due at any time after the start of the machine.
+        // A thread's first return is always due.
         let last = self.nanos.get();
         let passed = u128::from(now.saturating_sub(last));
         let dear = if every.is_zero() { 0 } else { self.cost.get().saturating_mul(SHARE) };
@@ -89,7 +90,7 @@ impl Thread {
         true
     }
 
-    /// Ends the time that [`is_due`](Self::is_due) began.
+    /// Ends the return that [`is_due`](Self::is_due) began.
     #[inline]
     pub fn end(&self) {
         self.cost.set(nanos(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.began.get()));
@@ -102,8 +103,8 @@ impl Default for Thread {
     }
 }
 
-/// A clock's time. The coarse clock is that of the kernel's last tick, 1 to 10 ms old: reading it needs no system call
-/// and not the processor's own clock.
+/// A clock's time. The coarse clock shows the time of the kernel's last tick, 1 to 10 ms ago. Reading it needs neither
+/// a system call nor the processor's own clock.
 #[inline]
 fn nanos(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

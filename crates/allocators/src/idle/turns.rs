@@ -1,19 +1,20 @@
-//! Work that threads share. In: requests. Out: each is served, by one thread at a time, and no thread waits.
+//! Work that threads share. In: requests. Out: each request is served, by one thread at a time, and no thread waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allocanary_kernel::address_space;
 
-/// Work that one thread at a time does for all. A thread that comes during the work does not wait: the work is then
-/// done once more.
+/// Work that one thread at a time does for all. A thread that requests it during the work does not wait: the working
+/// thread then does it once more.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// The address space of the working thread, and in the lower half the number of requests; 0 if no thread works.
+    /// The address space of the working thread in the upper half, and the number of requests in the lower half; 0 if no
+    /// thread works.
     asked: AtomicU64,
 }
 
-/// After this many rounds a worker stops, even if others still ask: it has other work to do. The next call finds the
-/// rest.
+/// After this many rounds the working thread stops, even if there are further requests: it has other work to do. The
+/// next call serves them.
 const MOST_ROUNDS: u32 = 16;
 
 impl Turns {
@@ -32,7 +33,7 @@ impl Turns {
         let first = u64::from(this) << 32 | 1;
         let mut seen = self.asked.load(Ordering::Acquire);
         loop {
-            // Work of another address space began before a fork: its thread does not exist here.
+            // The work began in another address space, before a fork: its thread does not exist in this process.
             let another = seen >> 32 == u64::from(this) && seen as u32 > 0;
             let next = if another { seen.wrapping_add(1) } else { first };
             match self.asked.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -105,7 +106,7 @@ mod tests {
                 });
             }
         });
-        // Requests that a busy worker left are found by the next thread.
+        // The next thread serves the requests that a busy thread left.
         turns.take(|| done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst));
         assert_eq!(done.into_inner(), wanted.into_inner());
         assert_eq!(turns.asked.into_inner(), 0, "nobody is left at work");

@@ -2,21 +2,21 @@
 
 use std::marker::PhantomData;
 
-/// While this exists, the calling thread may have no cache: what takes it down for a long wait returns this. Dropping it
-/// brings the cache back.
+/// While this value lives, the calling thread may have no cache. A call that ends the thread's cache for a long wait
+/// returns this value. Dropping it brings the cache back.
 #[derive(Debug)]
 #[must_use = "the thread's cache comes back when this is dropped"]
 pub struct Uncached {
     restore: Option<fn()>,
-    /// Not `Send`: the cache is that of this thread.
+    /// Makes the type not `Send`: the cache belongs to this thread.
     here: PhantomData<*const ()>,
 }
 
 impl Uncached {
-    /// Nothing was taken down.
+    /// The value for a thread whose cache was not ended.
     pub const NOTHING: Uncached = Uncached { restore: None, here: PhantomData };
 
-    /// The cache was taken down; `restore` brings it back.
+    /// The cache was ended; `restore` brings it back.
     pub const fn until(restore: fn()) -> Self {
         Uncached { restore: Some(restore), here: PhantomData }
     }

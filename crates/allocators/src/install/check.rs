@@ -4,7 +4,7 @@
 use super::Value;
 use crate::setting::{Kind, Setting, equal};
 
-/// What stands for `tuned` among the settings of an `install!`.
+/// The marker for `tuned` among the settings of an `install!`.
 pub const TUNED: (&str, Value) = ("", Value::Auto);
 
 /// The number of settings that [`checked`] returns.
@@ -22,9 +22,10 @@ pub const fn count(requested: &[(&str, Value)], tuned: &[(&str, Value)]) -> usiz
 }
 
 /// Checks the settings of an `install!` while it compiles: each name is in the table, and each value has the right
-/// kind. After [`TUNED`] those of `tuned` that the program does not set itself come first.
+/// kind. After [`TUNED`], those settings of `tuned` that the program does not set itself come first.
 ///
-/// `N` is [`count`]. Texts with a unit become numbers in bytes: allocators read no units, or others than ours.
+/// `N` is [`count`]. Texts with a unit become numbers in bytes, because allocators read no units, or units other than
+/// ours.
 pub const fn checked<const N: usize>(
     requested: &[(&'static str, Value)],
     table: &[Setting],
@@ -79,7 +80,7 @@ const fn check((name, value): (&'static str, Value), table: &[Setting]) -> (&'st
     (name, in_bytes(value, &table[row].kind))
 }
 
-/// Whether a setting of that name and kind takes the value.
+/// Whether the setting of this name and kind takes the value.
 const fn fits(name: &str, value: Value, kind: &Kind) -> bool {
     let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
     match value {
@@ -90,8 +91,8 @@ const fn fits(name: &str, value: Value, kind: &Kind) -> bool {
     }
 }
 
-/// As [`checked`], for one setting of a text that is read while the program starts: `narenas` and `per_cpu(1)`. The error
-/// says what is wrong. Allocates nothing.
+/// Like [`checked`], for one setting of a text that is read while the program starts: `narenas` and `per_cpu(1)`. The
+/// error says which part is invalid. Allocates nothing.
 pub fn setting_of(
     name: &str,
     text: &'static str,

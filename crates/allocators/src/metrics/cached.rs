@@ -1,11 +1,11 @@
 //! When the allocator's counters are read. In: how to read them, and how old they may be. Out: counters, their age.
 //!
 //! jemalloc adds up the statistics of every arena before it reports any, about 10 microseconds each. A scrape that
-//! waited for 256 arenas would take milliseconds of the service's own thread. So an expensive sum is added up by a
-//! separate thread, and the scrape reports the previous sum.
+//! waited for 256 arenas would take milliseconds of the service's own thread. So a separate thread adds an expensive
+//! sum up, and the scrape reports the previous sum.
 //!
-//! Expensive means: long in processor time, twice in a row. By wall time, a busy machine made threads for sums of a
-//! microsecond; and in a small service the first thread is a tenth of its memory.
+//! A sum is expensive if it takes long in processor time, twice in a row. When wall time was used, a busy machine
+//! started threads for sums that take a microsecond. In a small service the first thread is a tenth of its memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use crate::allocator::Counters;
 use allocanary_kernel::clocks::thread_cpu_time;
 
-/// The processor time that a scrape may spend on the counters: half of its total, as the page has to be written too.
+/// The processor time that a scrape may spend on the counters. It is half of the scrape's total, because the scrape
+/// also writes the page.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// This many readings in a row must take longer before a thread makes the next.
+/// After this many expensive readings in a row, a thread makes the next one.
 const DEAR: u32 = 2;
 /// Enough for one call into the allocator: jemalloc keeps the sum in its own memory, not on the stack.
 const STACK: usize = 128 << 10;
@@ -24,7 +25,7 @@ const STACK: usize = 128 << 10;
 /// The counters that were read last. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedCounters {
-    /// The maximum age of the counters; with `None` they are read as long as that does not make a scrape wait.
+    /// The maximum age of the counters. With `None` each scrape reads them, unless that makes scrapes wait.
     pub stand: Option<Duration>,
     state: Arc<Mutex<State>>,
 }
@@ -32,14 +33,14 @@ pub(super) struct CachedCounters {
 #[derive(Debug, Default)]
 struct State {
     last: Option<Last>,
-    /// The address space in which a thread is reading: in a child that was forked meanwhile there is no such thread.
+    /// The address space whose thread is reading. The child of a fork has no such thread.
     reader: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
     at: Instant,
-    /// The number of readings in a row, up to this one, that took longer than a scrape may spend.
+    /// The number of expensive readings in a row, up to the last one.
     long: u32,
     counters: Counters,
 }
@@ -72,8 +73,8 @@ impl CachedCounters {
         counters
     }
 
-    /// Starts a thread that reads the counters, unless one is reading. If no thread can be started, the counters grow
-    /// old, and their age says so.
+    /// Starts a thread that reads the counters, unless a thread is reading. If no thread can be started, the counters
+    /// grow old, and their reported age shows it.
     fn read_aside(&self, read: impl Fn() -> Counters + Send + 'static) {
         let here = Some(allocanary_kernel::address_space::number());
         if std::mem::replace(&mut self.state().reader, here) == here {
@@ -101,7 +102,8 @@ mod tests {
 
     use super::*;
 
-    /// An allocator that counts its readings, each of which takes this much processor time. The third waits until it may end.
+    /// An allocator that counts its readings. Each reading takes this much processor time. The third reading waits until it
+    /// is allowed to end.
     fn gated(
         asked: &Arc<AtomicU64>,
         takes: Duration,
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_processor_is_not_what_reading_takes() {
-        // A virtual machine may count time against a thread that it did not give to it: seldom, and not ten times.
+        // A virtual machine may count time against a thread although the thread did not get it. This is rare, and does
+        // not happen ten times.
         let stays_quick = || {
             let (reading, asked) = (CachedCounters::default(), Arc::default());
             (0..2 * DEAR).all(|_| {
@@ -169,7 +172,7 @@ mod tests {
         for _ in 0..DEAR {
             read();
         }
-        reading.state().reader = Some(0); // nobody's
+        reading.state().reader = Some(0); // no thread's address space
         read();
         until(|| asked.load(Ordering::SeqCst) == 3);
     }

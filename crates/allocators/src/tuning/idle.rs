@@ -9,7 +9,7 @@ use crate::idle::{self, Thread, Uncached};
 use crate::install::{installation, installed};
 
 thread_local! {
-    /// Without a destructor: it can be used until the thread's stack is gone.
+    /// It has no destructor, so it can be used until the thread's stack is gone.
     static THREAD: Thread = const { Thread::new() };
 }
 
@@ -20,7 +20,7 @@ thread_local! {
 ///
 /// - `thread_idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
 ///   or the variable `ALLOCANARY_THREAD_IDLE_EVERY_MS` changes it;
-/// - 100 times the CPU time that this last time took has passed too;
+/// - 100 times the CPU time that giving it back took has passed too;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
 /// `thread_idle = keep` in `install!`, or `ALLOCANARY_THREAD_IDLE=keep`, turns it off.
@@ -34,10 +34,10 @@ thread_local! {
 ///   KiB at most; `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` turns the cache off). A thread that has never allocated
 ///   gets an arena by this call.
 ///
-/// In all of them it returns the pages of the thread's stack that are not in use: those below the stack pointer. Not in
-/// the main thread, and not on a stack of the program's own, such as a coroutine's. A program that keeps other stacks
-/// *inside* a thread's own stack, such as a coroutine's stack in a local array, must not call it there: what lies below
-/// the stack pointer may be a frame of the other stack.
+/// With each allocator it also returns the pages of the thread's stack that are not in use: those below the stack pointer.
+/// It does not do so in the main thread, nor on a stack that the program made itself, such as a coroutine's. A program
+/// that keeps other stacks *inside* a thread's own stack, such as a coroutine's stack in a local array, must not call it
+/// there: the memory below the stack pointer may be a frame of the other stack.
 ///
 /// A thread that waits again before `thread_idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
@@ -54,16 +54,17 @@ pub fn thread_idle() -> Result<bool> {
     }
 }
 
-/// Waits in steps: first for a `short` time; if nothing came, it gives the thread's memory back to the system and waits
-/// again. A thread that has work to do pays nothing. After four times `short` without work it gives back once more, for
-/// what other threads have freed for this one meanwhile, and then waits until something comes.
+/// Waits in steps. The first wait takes a `short` time. If nothing came, the thread's memory goes back to the system,
+/// and the second wait takes four times `short`. If still nothing came, memory goes back once more, for what other
+/// threads have freed for this one meanwhile. The last wait takes until something comes. A thread that always has work
+/// pays nothing.
 ///
-/// For that last wait jemalloc's thread cache is taken down, because its own structures need some 27 KiB for each
-/// thread: it comes back when the wait ends. They are in the first arena, which is purged then.
+/// During the last wait the thread has no jemalloc thread cache, because the cache's own structures need some 27 KiB for
+/// each thread. They are in the first arena, which is purged then. The cache comes back when the wait ends.
 ///
 /// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
-/// something comes. The wait is the same if no memory can be returned: with no allocator installed, with `idle = keep`,
-/// or with musl's malloc.
+/// something comes. The wait is the same if no memory can be returned: with no allocator installed, with
+/// `thread_idle = keep`, or with musl's malloc.
 ///
 /// ```
 /// use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -82,16 +83,16 @@ pub fn wait<T>(short: Duration, wait_for: impl FnMut(Duration) -> Option<T>) -> 
     idle::wait_in_steps(short, |last| give_back_in_wait(allocator?, last), wait_for)
 }
 
-/// What [`wait`] does between its steps, for an allocator that no `install!` has installed. The result is to be kept until
-/// the wait is over.
+/// The step of [`wait`] between two waits, for an allocator that no `install!` has installed. Keep the result until the
+/// wait is over.
 pub fn give_back_in_wait(allocator: &dyn Allocator, last: bool) -> Option<Uncached> {
-    let gave_back = give_back(allocator, Duration::ZERO).ok()?; // an allocator that cannot says so in `check`
+    let gave_back = give_back(allocator, Duration::ZERO).ok()?; // `check` reports an allocator that cannot do it
     (last && gave_back).then(|| allocator.uncached())
 }
 
 /// Invalid settings for idle threads, one line each.
 pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
-    // With the longest time nothing is due: this asks the allocator and changes nothing.
+    // With the longest time nothing is ever due: the call only finds out whether the allocator can do it.
     let cannot = allocator.thread_idle(&Thread::new(), Duration::MAX).err();
     installation()
         .map_or_else(Vec::new, |installation| idle::problems(installation.idle, cannot.map(|error| error.to_string())))
@@ -104,8 +105,8 @@ pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     give_back_and(allocator, every, idle::give_back_stack)
 }
 
-/// [`give_back`] in a program that is not known, which may have other stacks inside a thread's own: the stack is left
-/// alone.
+/// Like [`give_back`], for an unknown program. The program may have other stacks inside a thread's own stack, so the
+/// thread's stack is left alone.
 #[inline]
 pub fn give_back_heap(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     give_back_and(allocator, every, || ())

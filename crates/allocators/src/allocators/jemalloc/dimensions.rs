@@ -1,4 +1,4 @@
-//! The settings of jemalloc that are worth a search. In: nothing. Out: rows.
+//! The settings of jemalloc that are worth a search. In: nothing. Out: rows of a table.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ const MALLOC_CONF: Environment = Environment::Joined {
 const ROWS: &[Row] = &[
     always("narenas", Kind::Number { min: 1, max: 4094 }, "number of arenas"),
     always("tcache", Kind::Flag, "thread caches"),
-    // 5.3.1 and later clip what is above without a word.
+    // 5.3.1 and later silently clip a larger value.
     row([5, 3, 1], NEVER, "tcache_max", Kind::Size { min: 0, max: 32 << 10 }, "largest block in thread caches"),
     row([5, 3, 0], [5, 3, 1], "tcache_max", Kind::Size { min: 0, max: 8 << 20 }, "largest block in thread caches"),
     row(FIRST, [5, 3, 0], "lg_tcache_max", Kind::Number { min: 3, max: 22 }, "largest block in thread caches: 2^n"),
@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
         Kind::Number { min: 0, max: 64 },
         "how much larger (2^n) a reused extent may be",
     ),
-    // 5.3.0 can tell it, and refuses to take it.
+    // 5.3.0 reports this option, but refuses to set it.
     row([5, 3, 1], NEVER, "cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
     row([5, 3, 0], NEVER, "mutex_max_spin", SIGNED, "spins before a lock sleeps; -1 for ever"),
     row([5, 3, 0], NEVER, "tcache_nslots_small_min", SLOTS, "least slots of a cache bin for small blocks"),

@@ -1,4 +1,4 @@
-//! jemalloc: what is known of it, and, with the feature `jemalloc`, the one that is linked.
+//! jemalloc: its description, and, with the feature `jemalloc`, the linked allocator.
 
 mod also;
 #[cfg(feature = "jemalloc")]
@@ -23,7 +23,7 @@ pub use settings::{SETTINGS, TUNED};
 /// Its name.
 pub const NAME: &str = "jemalloc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
     heap: NAME,
@@ -54,7 +54,7 @@ const OURS: &Ours = &Ours {
 /// What the variable of its preload can set.
 pub const IN_PRELOAD: InCode = InCode { settings: SETTINGS, tuned: settings::PRELOADED };
 
-/// What a running process is asked.
+/// The call that makes a running process give back memory.
 pub const REMEDY: Remedy = Remedy {
     allocator: NAME,
     function: "mallctl",
@@ -68,14 +68,14 @@ pub const REMEDY: Remedy = Remedy {
 /// All arenas: `MALLCTL_ARENAS_ALL` of every jemalloc from 5.0 on.
 const PURGE: &str = "arena.4096.purge";
 
-/// What the build with the prefix `_rjem_` reads.
+/// The variable that the build with the prefix `_rjem_` reads.
 pub const RUST_VARIABLE: &str = "_RJEM_MALLOC_CONF";
-/// What a build under C's own names reads.
+/// The variable that the build under C's own names reads.
 pub const PLAIN_VARIABLE: &str = "MALLOC_CONF";
-/// What the build with the prefix `je_` reads.
+/// The variable that the build with the prefix `je_` reads.
 pub const PREFIXED_VARIABLE: &str = "JE_MALLOC_CONF";
 
-/// How it reads settings, as its Rust crate builds it.
+/// How it reads settings in the build of its Rust crate.
 pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
     variable: Cow::Borrowed(RUST_VARIABLE),
     // Variables that people set, and that the prefixed build ignores: `install!` passes both on.
@@ -86,13 +86,13 @@ pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
     separator: Cow::Borrowed(","),
 };
 
-/// Its own rule for its arenas: one on one processor, where threads cannot contend.
+/// Its own rule for the number of arenas. It makes one arena on one processor, where threads cannot contend.
 pub const PER_CORE: PerCore = PerCore { setting: Cow::Borrowed("narenas"), ratio: 4, on_one: Some(1) };
 
-/// With more automatic arenas than this, it lowers the number by itself (`MALLOCX_ARENA_LIMIT` minus two).
+/// The maximum number of automatic arenas: jemalloc silently lowers a larger number (`MALLOCX_ARENA_LIMIT` minus two).
 pub const MOST_ARENAS: u32 = 4094;
 
-/// A text that the linker puts in the place of jemalloc's own.
+/// A definition in C that the linker uses instead of jemalloc's own.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     let pairs: Vec<String> = settings.iter().map(|(name, value)| format!("{name}:{value}")).collect();
     Some(format!("const char *malloc_conf = \"{}\";", pairs.join(",")))

@@ -1,4 +1,4 @@
-//! jemalloc's settings: one row says all of a setting. In: nothing. Out: the table, and what it is read as.
+//! jemalloc's settings: one row describes one setting. In: nothing. Out: the table, and how each value is read back.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::setting::{Kind, Setting, copies};
 const MOST_ARENAS: i64 = super::MOST_ARENAS as i64;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-/// jemalloc takes as many milliseconds as its clock of nanoseconds can count, and refuses more.
+/// jemalloc takes as many milliseconds as its clock can count in nanoseconds, and refuses more.
 const DECAY: Kind = Kind::Number { min: -1, max: 18_446_744_072_000 };
 const SPINS: Kind = Kind::Number { min: -1, max: i64::MAX };
 /// jemalloc silently clips values to this range.
@@ -22,9 +22,9 @@ pub(super) const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowe
 pub(super) const METADATA_THP: &[Cow<str>] =
     &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
 pub(super) const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
-/// Without `auto`: at the start it becomes one of these by the kernel, so that it cannot be read back.
+/// Without `auto`: at start the kernel's setting turns `auto` into one of these, so `auto` cannot be read back.
 const HUGIFY: &[Cow<str>] = &[Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
-/// From a page to a huge page: jemalloc clips what is beyond without a word.
+/// From a page to a huge page: jemalloc silently clips a value outside of this range.
 const OF_HUGE_PAGE: Kind = Kind::Size { min: 4096, max: 2 << 20 };
 pub(super) const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
@@ -56,7 +56,7 @@ pub struct Row {
     pub setting: Setting,
     /// The first release that has it.
     pub since: Version,
-    /// Whether jemalloc clips a value to the range. Of other settings it refuses values out of range.
+    /// Whether jemalloc clips a value to the range. If not, jemalloc refuses a value out of range.
     pub is_clipped: bool,
     /// How it is read back.
     pub ctl: Ctl,
@@ -74,7 +74,7 @@ const fn since(since: Version, name: &'static str, ctl: Ctl, kind: Kind, about: 
     Row { setting: Setting::new(name, kind, about), since, is_clipped: false, ctl }
 }
 
-/// Every setting that jemalloc takes. `since` is said of what came after 5.3.0.
+/// Every setting that jemalloc takes. Only rows that came after 5.3.0 have a `since`.
 pub const ROWS: &[Row] = &[
     clipped(
         "narenas",
@@ -154,23 +154,26 @@ pub const ROWS: &[Row] = &[
 /// The settings alone.
 pub const SETTINGS: &[Setting] = &copies!(ROWS, Setting::NONE, |row| row.setting.copied());
 
-/// How each of [`SETTINGS`] is read back, in the same order. Without the rows: these would be in each service.
+/// How each of [`SETTINGS`] is read back, in the same order. The rows are not kept, because each service would then
+/// contain them.
 #[cfg(feature = "jemalloc")]
 pub(super) const CTLS: &[Ctl] = &copies!(ROWS, Bool, |row| row.ctl);
 
-/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. Thread
-/// caches are the other half of what idle threads keep: without any, programs of small blocks need twice the processor
-/// time; up to 4 KiB they need what they need by default, and the caches of larger blocks are what weighs.
+/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. An
+/// idle thread keeps memory in its thread cache, too. Without thread caches, programs of small blocks need twice the
+/// processor time. With caches up to 4 KiB they need the same time as by default. Most of a cache's memory is in larger
+/// blocks.
 pub const TUNED: &[(&str, Value)] = &[
     ("narenas", Value::PerCpu(1)),
     ("tcache_max", Value::Text("4096")),
     ("dirty_decay_ms", Value::Text("1000")),
-    // Without it an idle process keeps its dirty pages: decay happens in allocations. The last: preloads leave it out.
+    // Without background threads an idle process keeps its dirty pages, because decay happens in allocations. This
+    // setting must be the last: preloads leave it out.
     ("background_thread", Value::Text("true")),
 ];
 
-/// What a preload sets for `tuned`: the same without `background_thread`. jemalloc would start a thread before the program's first line,
-/// and the kernel refuses a program with two threads what it allows one with one (`unshare -U`, `nsenter`).
+/// What a preload sets for `tuned`: the same without `background_thread`. With it, jemalloc would start a thread before the program's
+/// first line. The kernel refuses some calls in a program with two threads that it allows with one (`unshare -U`, `nsenter`).
 pub const PRELOADED: &[(&str, Value)] = match TUNED.split_last() {
     Some((_background_thread, others)) => others,
     None => &[],

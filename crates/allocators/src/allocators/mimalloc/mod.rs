@@ -1,4 +1,4 @@
-//! mimalloc: what is known of it, and, with the feature `mimalloc`, the one that is linked.
+//! mimalloc: its description, and, with the feature `mimalloc`, the linked allocator.
 
 #[cfg(feature = "mimalloc")]
 mod calls;
@@ -21,7 +21,7 @@ pub use settings::{ALSO, OLD, SETTINGS, TUNED};
 /// Its name.
 pub const NAME: &str = "mimalloc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
     heap: NAME,
@@ -58,13 +58,13 @@ const OURS: &Ours = &Ours {
     c,
 };
 
-/// What the variable of its preload can set, and a program's own code.
+/// What the variable of its preload can set, and what a program's own code can set.
 pub const IN_PRELOAD: InCode = InCode { settings: SETTINGS, tuned: TUNED };
 
 /// How it reads settings.
 pub(crate) const ENVIRONMENT: Environment = Environment::Each { prefix: Cow::Borrowed("MIMALLOC_") };
 
-/// Calls, if none of the settings is read before `main`.
+/// Calls in C; `None` if mimalloc reads one of the settings before `main`.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     if settings.keys().any(|name| settings::BEFORE_MAIN.contains(&name.as_str())) {
         return None;

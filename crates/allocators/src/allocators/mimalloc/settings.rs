@@ -55,7 +55,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("max_warnings", SIGNED, "most warnings printed"),
 ];
 
-/// Older names of options, which it still reads, and the option that each stands for.
+/// Older names of options that mimalloc still reads, each with the option that it means.
 pub const OLD: &[(&str, &str)] = &[
     ("abandoned_reclaim_on_free", "page_reclaim_on_free"),
     ("eager_region_commit", "arena_eager_commit"),
@@ -69,7 +69,7 @@ pub const OLD: &[(&str, &str)] = &[
 pub const ALSO: &str = "abandoned_reclaim_on_free=text eager_region_commit=text large_os_pages=text \
     limit_os_alloc=text reset_decommits=text reset_delay=text";
 
-/// What it reads before `main`: a call there is too late.
+/// Options that mimalloc reads before `main`: a call in `main` is too late for them.
 pub(super) const BEFORE_MAIN: &[&str] = &["allow_thp", "page_full_retain"];
 
 #[cfg(test)]

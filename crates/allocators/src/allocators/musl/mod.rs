@@ -5,6 +5,6 @@ use crate::descriptor::Descriptor;
 /// Its name.
 pub const NAME: &str = "musl";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor =
     Descriptor { heap: "musl's malloc", title: "musl's malloc", ..Descriptor::named(NAME) };

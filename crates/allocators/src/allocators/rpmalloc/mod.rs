@@ -6,6 +6,6 @@ use crate::library::Library;
 /// Its name.
 pub const NAME: &str = "rpmalloc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor =
     Descriptor { libraries: &[Library::plain(NAME, &["librpmalloc", "librpmallocwrap"])], ..Descriptor::named(NAME) };

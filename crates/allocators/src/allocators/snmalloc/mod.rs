@@ -6,7 +6,7 @@ use crate::library::Library;
 /// Its name.
 pub const NAME: &str = "snmalloc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     libraries: &[Library::plain(NAME, &["libsnmallocshim", "libsnmallocshim-checks"])],
     ..Descriptor::named(NAME)

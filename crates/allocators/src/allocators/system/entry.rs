@@ -120,7 +120,7 @@ impl Allocator for System {
 
     #[inline]
     fn settle(&self, _bytes: u64) -> error::Result<u64> {
-        Ok(0) // it keeps to its limit by itself
+        Ok(0) // glibc keeps to its limit by itself
     }
 
     #[inline]

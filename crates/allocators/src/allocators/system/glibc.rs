@@ -26,13 +26,14 @@ use table::MALLOPT;
 pub use table::{SETTABLE, VARIABLES, also, name_in_c, settings};
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
-/// threshold is glibc's own first value: set, it does not rise with the blocks that a program frees.
+/// threshold is glibc's own first value. Once it is set, glibc no longer raises it when a program frees large blocks.
 pub const TUNED: &[(&str, Value)] = &[("arena_max", Value::PerCpu(1)), ("trim_threshold", Value::Text("131072"))];
 
-/// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is none. glibc cannot be asked.
+/// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 means none. glibc has no call to
+/// read them.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
-/// The values that were set through `mallopt` since, in the same order; -1 is none.
+/// The values that were set through `mallopt` after `boot`, in the same order; -1 means none.
 static NOW: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
 #[inline]
@@ -50,7 +51,7 @@ pub fn boot(request: &Request) {
         let in_environment =
             named.into_iter().any(|pair| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
         if in_environment || (!own_variable.is_empty() && variable(own_variable).is_some()) {
-            continue; // the environment wins
+            continue; // the environment takes precedence
         }
         value.with_text(Some(&PER_CORE), |text| {
             let Ok(number) = text.parse::<c_int>() else { return };
@@ -62,9 +63,9 @@ pub fn boot(request: &Request) {
     }
 }
 
-/// `arena_max` if it is set, else the number that glibc derives from the cores: it asks for those that are online,
-/// whatever the affinity. The rule is that of glibc up to 2.43. A change that was accepted in June 2026 makes it one arena
-/// per core, and at least 8.
+/// `arena_max` if it is set, otherwise the number that glibc derives from the cores. glibc counts the cores that are
+/// online and ignores the affinity. The rule is that of glibc up to 2.43. A change that was accepted in June 2026 makes it
+/// one arena per core, and at least 8.
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
     let set = applied("arena_max").and_then(|most| u32::try_from(most).ok()).or_else(arena_max_tunable);
@@ -73,8 +74,8 @@ pub fn most_arenas() -> error::Result<Option<u32>> {
     Ok(Some(set.filter(|most| *most > 0).unwrap_or(cores * 8)))
 }
 
-/// The tunable; 0 if it is not set. It is fixed when the process starts, so the loader is started for it only once: a
-/// child process is expensive, and a later change of the variable has no effect.
+/// The tunable; 0 if it is not set. The tunable is fixed when the process starts, and a later change of the variable
+/// has no effect. So the loader is started only once: a child process is expensive.
 #[inline]
 fn arena_max_tunable() -> Option<u32> {
     const UNASKED: u32 = u32::MAX;
@@ -172,7 +173,7 @@ fn tunable_line(line: &str) -> Option<(String, String)> {
     settings().iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
 }
 
-/// The values that [`keep`] has set, which `mallopt` cannot report.
+/// The values that [`keep`] has set. They are recorded here, because `mallopt` cannot report them.
 #[inline]
 pub fn changed() -> BTreeMap<String, String> {
     let now = |at: usize| Some(NOW[at].load(Ordering::Relaxed)).filter(|value| *value >= 0);
@@ -190,8 +191,8 @@ pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String>
     })
 }
 
-/// glibc does not tell the blocks in thread caches from those that the program holds, nor whole free pages and the tops of
-/// the arenas from other free blocks.
+/// glibc does not distinguish the blocks in thread caches from the blocks that the program holds. Nor does it distinguish
+/// whole free pages and the tops of arenas from other free blocks.
 #[inline]
 pub fn counters() -> Counters {
     // SAFETY: mallinfo2 takes each arena's lock and writes only its own result.

@@ -27,10 +27,10 @@ pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, settings};
 /// Its name.
 pub const NAME: &str = "system";
 
-/// The name of glibc's in readings of a heap.
+/// Its name in readings of a heap, with glibc.
 pub const HEAP: &str = "glibc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
     heap: HEAP,
@@ -42,7 +42,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         function: "malloc_trim",
         prefixes: &[""],
         calls: || vec![call("malloc_trim(0)", vec![Argument::Number(0)], false)],
-        // It answers 1 if memory was given back.
+        // The function returns 1 if memory was given back.
         zero_is_good: false,
         does: Does::Advises,
         one_lock_at_a_time: true,
@@ -69,14 +69,15 @@ const OURS: &Ours = &Ours {
     c,
 };
 
-/// What the variable of its preload can set, and a program's own code.
+/// What the variable of its preload can set, and what a program's own code can set.
 pub const IN_PRELOAD: InCode = InCode { settings: SETTABLE, tuned: TUNED };
 
 /// The variable with glibc's tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The text before each of malloc's tunables.
 pub const TUNABLE: &str = "glibc.malloc.";
-/// Read only where libc_malloc_debug.so is preloaded, from glibc 2.34 on: its variable, and its tunable.
+/// The variable and the tunable of malloc's checks. From glibc 2.34 on they are read only if libc_malloc_debug.so is
+/// preloaded.
 pub const CHECK: (&str, &str) = ("MALLOC_CHECK_", "check");
 
 /// How it reads settings.
@@ -89,14 +90,14 @@ pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
     separator: Cow::Borrowed(":"),
 };
 
-/// glibc's rule for its arenas.
+/// glibc's rule for its number of arenas.
 pub const PER_CORE: PerCore = PerCore {
     setting: Cow::Borrowed("arena_max"),
     ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
     on_one: None,
 };
 
-/// Calls of `mallopt`, if it takes all of the settings.
+/// Calls of `mallopt`; `None` if it cannot set one of the settings.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     let call =
         |(name, value): (&String, &String)| Some(format!("mallopt({}, {value});", libc_malloc::name_in_c(name)?));

@@ -11,12 +11,12 @@ use crate::setting::Kind;
 /// Its name.
 pub const NAME: &str = "tcmalloc";
 
-/// What is known of it.
+/// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     libraries: &[library(NAME, &["libtcmalloc"]), library("tcmalloc_minimal", &["libtcmalloc_minimal"])],
     remedy: Some(Remedy {
         allocator: NAME,
-        // It has no answer, and what is taken for one is left over.
+        // The function returns nothing. What is read as its answer is whatever was left in the register.
         function: "MallocExtension_ReleaseFreeMemory",
         prefixes: &[""],
         calls: || vec![call("MallocExtension_ReleaseFreeMemory()", Vec::new(), false)],
@@ -46,12 +46,12 @@ const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
 
 /// https://gperftools.github.io/gperftools/tcmalloc.html, "Modifying Runtime Behavior".
 const ROWS: &[Row] = &[
-    // `ThreadCache::set_overall_thread_cache_size` raises less than 512 KiB and cuts more than 1 GiB.
+    // `ThreadCache::set_overall_thread_cache_size` raises values below 512 KiB and cuts values above 1 GiB.
     always("max_total_thread_cache_bytes", Kind::Size { min: 512 << 10, max: 1 << 30 }, "bound of all thread caches"),
     always("release_rate", Kind::Number { min: 0, max: 10 }, "how fast freed pages go back; 0 never"),
     always("aggressive_decommit", Kind::Flag, "freed pages go back at once"),
     always("heap_limit_mb", COUNT, "most MiB of the heap; 0 no limit"),
-    // 0 ends the process at its first division by it.
+    // With 0 the process ends at its first division by this value.
     always(
         "transfer_num_obj",
         Kind::Number { min: 1, max: i64::MAX },

@@ -28,7 +28,8 @@ thread_local! {
     static BEFORE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// An event of a thread. jemalloc holds none of its locks, and what is allocated here makes no further event.
+/// jemalloc calls this at an event of a thread. jemalloc holds none of its locks then, and what is allocated here
+/// causes no further event.
 extern "C" fn event(_is_alloc: bool, allocated: u64, freed: u64) {
     let call = CALL.load(Ordering::Acquire);
     if !call.is_null() {
@@ -40,8 +41,8 @@ extern "C" fn event(_is_alloc: bool, allocated: u64, freed: u64) {
     }
 }
 
-/// What was allocated between two events, and how much of it is more than what was freed. A block that `realloc` has moved is freed
-/// after the event of the new one: as long as both live, both are in use.
+/// The bytes that were allocated between two events, and how many of them are more than the bytes freed between the two. When
+/// `realloc` moves a block, it frees the old block after the event of the new one: until then both blocks are in use.
 fn between(before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
     let bytes = now.0.wrapping_sub(before.0);
     (bytes, bytes.saturating_sub(now.1.wrapping_sub(before.1)))

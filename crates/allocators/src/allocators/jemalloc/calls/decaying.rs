@@ -1,4 +1,5 @@
-//! Freed pages that are not kept for a while. In: each arena's own decay time. Out: zero, and the same times again. Allocates nothing.
+//! Stops and restores the keeping of freed pages. In: each arena's own decay time. Out: decay times of zero, and later the same times
+//! again. Allocates nothing.
 
 use tikv_jemalloc_ctl::raw;
 
@@ -7,7 +8,7 @@ use crate::allocator::Allocator;
 use crate::budget::decays::Decays;
 use crate::error::Pages;
 
-/// The keys of the time of arenas to come, and of the arena 0.
+/// The keys of two decay times: that of arenas that are made later, and that of arena 0.
 #[inline]
 pub fn keys(pages: Pages) -> (&'static [u8], &'static [u8]) {
     match pages {
@@ -16,14 +17,15 @@ pub fn keys(pages: Pages) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// Sets each time to zero. That of arenas to come is the first: an arena that is made meanwhile then has it too.
+/// Sets each decay time to zero. The time of arenas that are made later is set first: an arena that is made meanwhile
+/// then has it too.
 #[inline]
 pub fn stop(pages: Pages, before: &mut Decays) {
     change_to_come(pages, |now| before.stop_to_come(now));
     change_each(pages, |arena, now| before.stop(arena, now));
 }
 
-/// Restores them, in the same order.
+/// Restores the decay times, in the same order.
 #[inline]
 pub fn again(allocator: &Jemalloc, pages: Pages, before: &mut Decays) {
     // The arena after the automatic ones is for blocks above oversize_threshold.
@@ -83,7 +85,7 @@ mod tests {
         unsafe { raw::read::<u32>(b"arenas.create\0") }.unwrap() as usize
     }
 
-    /// jemalloc's own arenas: what is decided without them is tested with `Decays`.
+    /// Tests jemalloc's own arenas. The decisions that need no arena are tested with `Decays`.
     #[test]
     fn live_arenas_keep_nothing_and_each_has_its_time_again() {
         // SAFETY: the key is an `ssize_t`.

@@ -11,7 +11,7 @@ use super::{ALL_ARENAS, refused, void_ctl};
 use crate::error::Result;
 use crate::idle::{Thread, Turns, Uncached};
 
-/// One thread purges an arena at a time; threads that share it do not wait for each other.
+/// One thread at a time purges an arena. Threads that share the arena do not wait for each other.
 static PURGES: [Turns; ALL_ARENAS] = [const { Turns::new() }; ALL_ARENAS];
 
 /// Flushes the thread's cache and purges its arena, if that is due.
@@ -20,7 +20,7 @@ pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
     if !thread.is_due(every, thread.bytes(counters)) {
         return Ok(false);
     }
-    void_ctl(c"thread.tcache.flush"); // EFAULT where the thread has no cache: then there is nothing in it
+    void_ctl(c"thread.tcache.flush"); // EFAULT if the thread has no cache: then there is nothing to flush
     // SAFETY: `thread.arena` is an `unsigned`.
     let arena = unsafe { raw::read::<u32>(b"thread.arena\0") }.map_err(refused("reading thread.arena"))? as usize;
     purge(arena)?;
@@ -28,20 +28,20 @@ pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
 }
 
 /// Ends the thread's cache until the result is dropped. jemalloc takes the cache's structures from its first arena,
-/// whichever the thread's own is.
+/// whichever arena the thread uses.
 #[inline]
 pub fn uncached() -> Uncached {
     const CACHE: &[u8] = b"thread.tcache.enabled\0";
-    // SAFETY: it is a `bool`.
+    // SAFETY: the key is a `bool`.
     match unsafe { raw::update(CACHE, false) } {
         Ok(true) => {
-            let _ = purge(0); // then it goes back by decay
+            let _ = purge(0); // if the purge fails, the memory goes back by decay
             Uncached::until(|| {
                 // SAFETY: as above.
                 let _ = unsafe { raw::write(CACHE, true) };
             })
         }
-        // There was none: the user has turned it off.
+        // The thread had no cache: the user has turned it off.
         _ => Uncached::NOTHING,
     }
 }

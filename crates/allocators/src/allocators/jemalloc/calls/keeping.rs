@@ -8,7 +8,7 @@ use super::{Jemalloc, for_each_arena, refused};
 use crate::allocator::{Allocator, Keeping};
 use crate::error::{Pages, Result};
 
-/// Instead of an arena's number: the time of arenas that are made later.
+/// Used instead of an arena's number, for the decay time of arenas that are made later.
 const TO_COME: usize = usize::MAX;
 
 const DECAY: &[u8] = b"arena.0.dirty_decay_ms\0";

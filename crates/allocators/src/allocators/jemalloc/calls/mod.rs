@@ -49,7 +49,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        // "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8": the release is enough.
+        // The full version is "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8". Only the release is kept.
         let full = version::read().unwrap_or("unknown");
         out.write_str(full.split('-').next().unwrap_or(full))
     }
@@ -150,7 +150,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn boot(&self, request: &Request) {
-        // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
+        // jemalloc reads the variable of its prefixed build itself, after the symbol. So that variable wins.
         request::compose(request, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
@@ -199,7 +199,7 @@ impl Allocator for Jemalloc {
         // The default is that of arenas to come. It must be first: an arena that is made meanwhile then has it too.
         // SAFETY: both keys are an `ssize_t`.
         unsafe { raw::write(default, millis) }.map_err(refused("setting decay"))?;
-        // There is no index for all arenas here (4096 is EFAULT), so each one that lives is set by itself.
+        // This key has no index for all arenas (4096 is EFAULT), so each existing arena is set separately.
         let mut mib = [0_usize; 3];
         raw::name_to_mib(live, &mut mib).map_err(refused("setting decay"))?;
         for_each_arena(|arena| {
@@ -310,7 +310,7 @@ fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
     for_each_known_arena(each)
 }
 
-/// As [`for_each_arena`], as of the last epoch, for a caller that has just begun one.
+/// As [`for_each_arena`], but by the last epoch: for a caller that has just begun one.
 #[inline]
 fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.

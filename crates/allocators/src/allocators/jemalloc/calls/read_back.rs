@@ -45,7 +45,7 @@ fn with_value<T>(name: &str, ctl: Ctl, mut with: impl FnMut(&str) -> T) -> Optio
     const OPT: &[u8] = b"opt.";
     let mut key = [0; 64];
     key[..OPT.len()].copy_from_slice(OPT);
-    // At least one NUL stays.
+    // The last byte stays NUL.
     key[OPT.len()..63].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     let key = &key[..OPT.len() + name.len() + 1];
     let number = |number: i128, with: &mut dyn FnMut(&str) -> T| Decimal::of(number).with(with);
@@ -73,8 +73,8 @@ fn with_value<T>(name: &str, ctl: Ctl, mut with: impl FnMut(&str) -> T) -> Optio
     }
 }
 
-/// `tcache_ncached_max` in the form of `wanted`, with the numbers that the thread cache really has: for
-/// `8-64:100|128-256:7`, the slots of the first and of the last size of each range.
+/// `tcache_ncached_max` in the form of `wanted`, with the numbers of slots that the thread cache really has. For
+/// `8-64:100|128-256:7` it reads the slots of the first and of the last size of each range.
 #[inline]
 fn cache_slots(wanted: &str) -> Option<String> {
     let slots = |size: usize| {
@@ -90,8 +90,8 @@ fn cache_slots(wanted: &str) -> Option<String> {
     wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
 }
 
-/// `narenas_ratio` as requested, if the number of arenas is that many times the processors; else the numbers of both.
-/// jemalloc 5.3.1 has no key for it. On one processor jemalloc does not look at it, and neither do we.
+/// `narenas_ratio` as requested, if the number of arenas is the number of processors times that ratio. Otherwise both
+/// numbers. jemalloc 5.3.1 has no key for it. On one processor jemalloc ignores the ratio, and so do we.
 #[inline]
 fn ratio(wanted: &str) -> Option<String> {
     let processors = u64::from(sys::affinity());
@@ -105,15 +105,15 @@ fn ratio(wanted: &str) -> Option<String> {
     }
 }
 
-/// Whether jemalloc makes `arenas` from a ratio in millionths: it keeps the ratio in 65536ths, rounds the product, and
-/// makes at least one.
+/// Whether jemalloc makes this number of `arenas` from a ratio in millionths. jemalloc keeps the ratio in 65536ths,
+/// rounds the product, and makes at least one arena.
 const fn led_to(ratio: u64, processors: u64, arenas: u64) -> bool {
     let goal = ratio.saturating_mul(processors);
     let slack = 500_000 + processors * 1_000_000 / 65_536;
     (arenas * 1_000_000).abs_diff(goal) <= slack || (arenas == 1 && goal < 500_000)
 }
 
-/// `0.5` as 500000; `None` if it is no such number.
+/// `0.5` as 500000; `None` if the text is no such number.
 fn millionths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -143,7 +143,7 @@ mod tests {
         let (_, options) = text.split_once("\"opt\":{").expect("there are options");
         let (options, _) = options.split_once('}').expect("they end");
         let names = options.split(',').filter_map(|pair| Some(pair.strip_prefix('"')?.split_once('"')?.0));
-        // The first three are the texts that were read.
+        // The first three names are the texts from which jemalloc read its options.
         names.filter(|name| !["global_var", "symlink", "env_var"].contains(name)).map(str::to_string).collect()
     }
 

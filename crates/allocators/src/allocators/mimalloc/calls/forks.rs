@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocanary_kernel::fork_lock::ForkLock;
 
-/// Static, because the text is some 20 kB: too much to grow every thread's stack by.
+/// Static, because the text has some 20 kB: too much for every thread's stack.
 pub(super) static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);
 
-/// Makes forks wait for the holder of [`TEXT`], from the first call on. While the first call is under way, a second
-/// call may see a fork that does not wait yet.
+/// Makes each fork wait for the holder of [`TEXT`], from the first call on. If two threads make the first call at once,
+/// a fork may not wait yet when the second call returns.
 pub(super) fn wait_at_forks() {
     static KNOWN: AtomicBool = AtomicBool::new(false);
     if !KNOWN.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handlers touch one atomic of a static, and allocate nothing. Without memory for the registration it is
-        // as before.
+        // SAFETY: the handlers touch one atomic of a static, and allocate nothing. If there is no memory for the
+        // registration, forks do not wait, as before.
         unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
     }
 }
@@ -26,6 +26,6 @@ extern "C" fn before() {
 }
 
 extern "C" fn after() {
-    // SAFETY: `before` began it, on the thread that forked.
+    // SAFETY: `before` took the lock, on the thread that forked.
     unsafe { TEXT.end() };
 }

@@ -10,18 +10,19 @@ static PURGES: Turns = Turns::new();
 
 /// Collects the thread's heap and purges the arenas, if that is due.
 ///
-/// With force: otherwise pages that were just emptied stay with the thread, and purges wait for their delay, which in
-/// an idle process never ends.
+/// The collection is forced. Without force the thread would keep pages that were just emptied, and purges would wait
+/// for their delay, which never ends in an idle process.
 #[inline]
 pub fn give_back(thread: &Thread, every: Duration) -> bool {
     if !thread.is_due(every, None) {
         return false;
     }
-    // SAFETY: callable from any thread at any time; one that has never allocated has no heap, and nothing is done.
+    // SAFETY: callable from any thread at any time. In a thread that has never allocated, it has no heap to collect and
+    // does nothing.
     let collect = || unsafe { sys::mi_collect(true) };
     collect();
-    // mimalloc purges for one thread at a time, and skips the purge of the others. The pages that they freed by then
-    // would stay, so the purging thread does it again.
+    // mimalloc purges for one thread at a time, and skips the purges of the others. The pages that the others freed
+    // would stay, so the purging thread purges once more.
     PURGES.take(collect);
     true
 }

@@ -1,14 +1,14 @@
-//! Keeping freed memory by a purge delay that is longer than the guard. In: the delay in force. Out: the same delay,
-//! restored.
+//! Keeping freed memory by a purge delay that is longer than the guard lives. In: the delay in force. Out: the same
+//! delay, restored.
 
 use super::{Mimalloc, option_number, sys};
 use crate::allocator::{Allocator, Cannot, Keeping};
 use crate::error::{Pages, Result};
 
-/// 24 days. Not -1 (never): pages that are freed under -1 are not noted, and no later purge finds them.
+/// 24 days. Not -1 (never): mimalloc does not record pages that are freed under -1, so no later purge finds them.
 const KEPT_MILLIS: i64 = i32::MAX as i64;
 
-/// From now on, nothing that is freed becomes due for purging.
+/// From now on, no freed memory becomes due for purging.
 #[inline]
 pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
     let before = allocator.decay(Pages::Dirty)?;
@@ -23,13 +23,14 @@ pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
     Ok(Keeping { at_most: None, lost: None, before: vec![(0, before)] })
 }
 
-/// Gives the kept memory back, and restores the delay; does nothing if the delay was -1 and so kept all before too.
+/// Gives the kept memory back, and restores the delay. Does nothing if the delay was -1: then mimalloc kept all memory
+/// before, too.
 #[inline]
 pub fn stop(allocator: &Mimalloc, keeping: &Keeping) {
     for (_, before) in keeping.before.iter().filter(|(_, before)| *before >= 0) {
-        // The purge comes first: what was freed meanwhile is due in 24 days, and under a delay of 0 not even a forced
-        // collection looks for what is due (mi_arenas_try_purge).
-        let _ = allocator.purge(); // mimalloc's cannot fail
+        // The purge comes first. The memory that was freed meanwhile is due in 24 days, and under a delay of 0 not even
+        // a forced collection looks for memory that is due (mi_arenas_try_purge).
+        let _ = allocator.purge(); // mimalloc's purge cannot fail
         let _ = allocator.set_decay(Pages::Dirty, *before); // the option was there when `keep` set it
     }
 }

@@ -1,8 +1,8 @@
-//! The mimalloc v3 that is linked. In: its option list and its statistics, both as the text that mimalloc prints. Out: settings,
+//! The linked mimalloc v3. In: its option list and its statistics, both as the text that mimalloc prints. Out: settings,
 //! counters, purge.
 //!
-//! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong number silently reads
-//! another option. Statistics are read from mimalloc's JSON for the same reason.
+//! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong number silently reads another
+//! option. Statistics are read from mimalloc's JSON for the same reason.
 
 mod forks;
 mod idle;
@@ -148,7 +148,7 @@ impl Allocator for Mimalloc {
             let Some((number, in_kib)) = option_number(name) else { continue };
             value.with_text(None, |text| {
                 let Ok(value) = text.parse::<i64>() else { return };
-                // A default only: what the environment says is read first and stands.
+                // This sets only the default: a value in the environment was read before and stays.
                 // SAFETY: the number is one that mimalloc has just listed.
                 unsafe { sys::mi_option_set_default(number, if in_kib { value / 1024 } else { value }) };
             });
@@ -206,8 +206,8 @@ impl Allocator for Mimalloc {
     }
 }
 
-/// The number of an option in the linked mimalloc, and whether it counts in KiB: the option's place in the list that
-/// mimalloc prints. Allocates nothing, so that it can be called before the first allocation.
+/// The number of an option in the linked mimalloc, and whether its value is in KiB. The number is the option's place in
+/// the list that mimalloc prints. Allocates nothing, so that it can be called before the first allocation.
 #[inline]
 fn option_number(name: &str) -> Option<(sys::mi_option_t, bool)> {
     struct Search<'a> {
@@ -247,7 +247,7 @@ fn option_line(line: &str) -> Option<(String, String)> {
     Some((setting.name.to_string(), value))
 }
 
-/// The same as a setting, its number, and whether that counts KiB.
+/// The setting, its number in mimalloc's list, and whether its value is in KiB.
 #[inline]
 fn option_of(line: &str) -> Option<(&'static Setting, &str, bool)> {
     let (name, value) = line.strip_prefix("option '")?.split_once("': ")?;
@@ -272,7 +272,7 @@ fn json_number(text: &[u8], key: &str, field: &str) -> Option<u64> {
     if !field.is_empty() {
         rest = &rest[after(rest, field)?..];
     }
-    // A number below zero is none of a counter's.
+    // A negative number is not a counter's.
     let from = rest.iter().position(|byte| byte.is_ascii_digit() || *byte == b'-')?;
     let digits = rest[from..].iter().take_while(|byte| byte.is_ascii_digit());
     let mut number = None;

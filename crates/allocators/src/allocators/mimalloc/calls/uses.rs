@@ -1,8 +1,8 @@
 //! What mimalloc does with its memory. In: a walk over the pages of all threads. Out: bytes by use.
 //!
 //! The crate of mimalloc compiles its counters of allocated bytes out, so the pages themselves are counted. A page knows
-//! how many of its blocks are used, and how many it has prepared: no block beyond these was ever touched. Freed pages and
-//! mimalloc's own structures are not counted: a report derives them from the resident memory.
+//! how many of its blocks are used, and how many blocks it has prepared. No block after the prepared ones was ever
+//! touched. Freed pages and mimalloc's own structures are not counted: a report derives them from the resident memory.
 
 use std::ffi::c_void;
 

@@ -11,9 +11,10 @@ struct Sink(*mut libc::FILE);
 // SAFETY: used under the lock of `SINK` only.
 unsafe impl Send for Sink {}
 
-/// A fork's child makes another stream: another thread may have been writing to this one.
+/// The child of a fork makes a new stream, because another thread of the parent may have been writing to this one.
 static SINK: ForkLock<Sink> = ForkLock::new(Sink(std::ptr::null_mut()));
-/// The state of the sink: marks seen, and the length of a partial mark. Only the holder of `SINK` touches it.
+/// The state of the sink: the number of marks seen, and the length of a partial mark. Only the holder of `SINK` touches
+/// it.
 static COUNTED: (AtomicU64, AtomicUsize) = (AtomicU64::new(0), AtomicUsize::new(0));
 
 #[repr(C)]
@@ -50,7 +51,8 @@ pub fn used() -> Option<u64> {
     })
 }
 
-/// Counts the mark in a stream that arrives in pieces: the position within the mark is carried over.
+/// Counts the mark in a stream that arrives in pieces. The position within the mark is carried over from piece to
+/// piece.
 #[inline]
 unsafe extern "C" fn count(_cookie: *mut c_void, bytes: *const c_char, length: usize) -> isize {
     const MARK: &[u8] = b"<heap nr=";

@@ -15,7 +15,7 @@ pub(super) const DEFAULT: i64 = 128 << 10;
 /// The three settings that `keep` changes, with glibc's defaults.
 const KEPT: [(&str, i64); 3] = [("trim_threshold", DEFAULT), ("mmap_threshold", DEFAULT), ("top_pad", DEFAULT)];
 
-/// The largest mmap threshold that glibc takes: half a heap.
+/// The largest mmap threshold that glibc takes: half of one of its heaps (HEAP_MAX_SIZE).
 const MOST_MAPPED: i64 = 32 << 20;
 
 const LOST: &str = "glibc's thresholds adapt no more: from now on blocks above M_MMAP_THRESHOLD (128 KiB unless set) are \
@@ -28,7 +28,7 @@ pub fn keep(bytes: u64) -> Option<Keeping> {
     let before = KEPT.map(|(name, default)| (place(name), in_force(place(name)).unwrap_or(default)));
     // Trimming leaves the pad. A pad as large as the threshold would cause a trim at every later free.
     let wanted = [most, MOST_MAPPED, most - most / 8];
-    // `arena_max` if it is set, else glibc's own limit.
+    // `arena_max` if it is set, otherwise glibc's own limit.
     // SAFETY: sysconf reads a number.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1);
     let arenas = in_force(place("arena_max")).unwrap_or(cores * 8) as u64;
@@ -38,9 +38,9 @@ pub fn keep(bytes: u64) -> Option<Keeping> {
     Some(Keeping { at_most: Some(bytes.saturating_mul(arenas)), lost: Some(LOST), before: before.to_vec() })
 }
 
-/// Restores the thresholds, and gives the memory at the top of the calling thread's arena back to the system. Memory at
-/// the top of another thread's arena stays until that thread gives it back (`thread_idle`) or frees 64 KiB or more
-/// there: no call reaches that top from here.
+/// Restores the thresholds, and gives the memory at the top of the calling thread's arena back to the system. No call
+/// reaches the top of another thread's arena from here. That memory stays until that thread gives it back
+/// (`thread_idle`) or frees 64 KiB or more there.
 #[inline]
 pub fn stop(keeping: &Keeping) {
     for (at, value) in &keeping.before {
@@ -62,11 +62,11 @@ fn set(at: usize, value: i64) {
     NOW[at].store(value, Ordering::Relaxed);
 }
 
-/// The value of the setting, as far as this process can know; `None` if it was never set.
+/// The value of the setting, as far as this process knows it; `None` if it was never set.
 #[inline]
 fn in_force(at: usize) -> Option<i64> {
     let applied = Some(APPLIED[at].load(Ordering::Relaxed)).filter(|applied| *applied >= 0);
-    // `boot` only sets a value if the environment does not.
+    // `boot` sets a value only if the environment sets none.
     applied.or_else(|| {
         let variable = |name: &str| std::env::var_os(name).unwrap_or_default().into_encoded_bytes();
         let own_variable = MALLOPT[at].1.to_str().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The tunables that glibc's loader took, read in this process. In: the loader's memory. Out: names and values.
 //!
-//! glibc has no call for it but `--list-tunables` of the loader, in another process. A preload must not start one in the
-//! user's program. The loader exports `__tunable_get_val`, which takes a tunable's place in its table; the places follow
-//! from the names, which stand in the table, at the same distance from each other. Where that does not hold, nothing is
+//! glibc's only documented way is `--list-tunables` of the loader, in another process. A preload must not start one in
+//! the user's program. The loader exports `__tunable_get_val`, which takes a tunable's position in its table. The
+//! positions are found by the names, which are in the table at equal distances. If the distances differ, nothing is
 //! reported.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 /// More tunables than any version of glibc has.
 const MOST: usize = 128;
 
-/// What all names begin with.
+/// All names begin with this text.
 const BEGINNING: &[u8] = b"glibc.";
 
 type GetVal = unsafe extern "C" fn(c_int, *mut u64, *mut c_void);
@@ -29,7 +29,7 @@ pub fn each(mut each: impl FnMut(&str, u64)) {
     let get_val = unsafe { std::mem::transmute::<*mut c_void, GetVal>(found) };
     for (place, name) in table.iter().flatten().enumerate() {
         let mut value = 0_u64;
-        // SAFETY: the place is one of the table; a value has at most 8 bytes.
+        // SAFETY: the position is one in the table; a value has at most 8 bytes.
         unsafe { get_val(place as c_int, &mut value, null_mut()) };
         each(name, value);
     }
@@ -44,7 +44,7 @@ fn table() -> Option<[Option<&'static str>; MOST]> {
     let mut at = 0;
     while at + BEGINNING.len() < memory.len() {
         if !memory[at..].starts_with(BEGINNING) {
-            at += 4; // the table's rows are aligned to more
+            at += 4; // the table's rows have a larger alignment
             continue;
         }
         let name = CStr::from_bytes_until_nul(&memory[at..]).ok()?.to_str().ok()?;
@@ -62,12 +62,12 @@ fn table() -> Option<[Option<&'static str>; MOST]> {
     (known("glibc.malloc.arena_max") && known("glibc.malloc.mmap_max")).then_some(names)
 }
 
-/// The loader's memory that is read-only after its start: the table is there.
+/// The part of the loader's memory that is read-only after its start: it contains the table.
 #[inline]
 fn read_only() -> Option<&'static [u8]> {
     let mut found: Option<&'static [u8]> = None;
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid row, whose headers are as many as it says; `found` is the option below.
+        // SAFETY: the loader passes a valid row with as many headers as the row says; `found` is the option below.
         unsafe {
             let (info, found) = (&*info, &mut *found.cast::<Option<&'static [u8]>>());
             if info.dlpi_addr as usize as u64 != libc::getauxval(libc::AT_BASE) {

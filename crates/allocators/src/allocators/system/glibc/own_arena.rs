@@ -1,13 +1,14 @@
 //! The calling thread's arena. In: nothing. Out: its free pages are returned to the system.
 //!
-//! `malloc_trim` returns free pages within all arenas, one after the other, but only the top of the main arena. The
-//! tops of other arenas go back when a block of 64 KiB or more is freed in that arena, down to `trim_threshold` and
-//! `top_pad` (128 KiB each, more once large blocks were freed). So we take the arena's free memory by `malloc`, block
-//! by block, return the pages of each block while it is ours, and free all blocks.
+//! `malloc_trim` returns free pages within all arenas, one after the other, but only the top of the main arena. glibc
+//! returns the top of another arena when a block of 64 KiB or more is freed in that arena. It returns the top down to
+//! `trim_threshold` and `top_pad` (128 KiB each, more once large blocks were freed). So we take the arena's free memory
+//! by `malloc`, block by block. We return the pages of each block while it is ours, and then free all blocks.
 //!
 //! Nothing is assumed about malloc's data structures: under valgrind, or with another malloc preloaded, this just
-//! allocates and frees a number of blocks. (Reading the sizes that glibc writes before its blocks found the end of free
-//! memory sooner. It crashed under valgrind, and would have under a preloaded malloc.)
+//! allocates and frees a number of blocks. (An earlier version read the sizes that glibc writes before its blocks. It
+//! found the end of free memory sooner, but it crashed under valgrind, and would have crashed under a preloaded
+//! malloc.)
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -16,33 +17,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::idle::Turns;
 use allocanary_kernel::sys::page_bytes;
 
-/// The sizes that are taken, the largest first. A free of the first (over 64 KiB, FASTBIN_CONSOLIDATION_THRESHOLD)
-/// merges the arena's small blocks and trims its top. The others find free memory between blocks in use; below the last
-/// size there is hardly a whole page. All are larger than the blocks of thread caches and smaller than blocks that are
-/// mapped one by one.
+/// The sizes of the blocks that are taken, the largest first. Freeing a block of the first size (over 64 KiB,
+/// FASTBIN_CONSOLIDATION_THRESHOLD) merges the arena's small blocks and trims its top. The other sizes find free memory
+/// between blocks in use. Free memory smaller than the last size hardly contains a whole page. All sizes are larger
+/// than the blocks of thread caches and smaller than blocks that are mapped one by one.
 const SIZES: [usize; 3] = [120 << 10, 32 << 10, 8 << 10];
 
-/// The maximum number of blocks that are taken of each size: some milliseconds. Other threads may share the arena.
+/// The maximum number of blocks that are taken of each size: that takes some milliseconds. Other threads may share the
+/// arena.
 const MOST: usize = 1024;
 
-/// After this many blocks without a page in memory it ends: the arena is growing, or its free memory was returned
-/// before.
+/// The search ends after this many blocks without a page in memory. Either the arena is growing, or its free memory was
+/// returned before.
 const ENOUGH: usize = 16;
 
-/// One thread at a time returns an arena's memory: threads that share it would wait for its lock at each block.
+/// One thread at a time returns an arena's memory: otherwise threads that share the arena would wait for its lock at
+/// each block.
 static ARENAS: Arenas = Arenas::new();
 
 /// The minimum distance of two arenas (HEAP_MAX_SIZE).
 const APART: usize = 64 << 20;
 
-/// The most arenas that have an entry of their own. Of more, two may share one: if both are at it at the same moment,
-/// one is left until next time.
+/// The maximum number of arenas that have separate entries. With more arenas, two may share an entry. If threads of
+/// both work at the same moment, one arena is left until the next time.
 const ENTRIES: usize = 64;
 
-/// An entry for each arena. Where entries followed from the address alone, the main arena, which may lie anywhere, shared
-/// one with another arena with a probability of 3 in 64 (computed for four arenas).
+/// An entry for each arena. When the entry followed from the address alone, the main arena, which may be at any address,
+/// shared one with another arena with a probability of 3 in 64 (computed for four arenas).
 struct Arenas {
-    /// The arena of each entry, as its place in units of [`APART`], plus one. 0: none yet.
+    /// The arena of each entry: its address in units of [`APART`], plus one. 0 means none yet.
     places: [AtomicUsize; ENTRIES],
     turns: [Turns; ENTRIES],
 }
@@ -73,7 +76,7 @@ impl Arenas {
 /// Gives the free pages of the calling thread's arena back to the system.
 #[inline]
 pub fn give_back() {
-    // SAFETY: any size may be asked for; what came is ours, and used no more.
+    // SAFETY: any size may be requested; the block is ours, and not used after this.
     let place = unsafe {
         let block = libc::malloc(SIZES[2]);
         libc::free(block);
@@ -82,7 +85,7 @@ pub fn give_back() {
     ARENAS.turns_of(place).take(give_back_alone);
 }
 
-/// Takes blocks of each size until they have no page in memory, returns their pages, and frees all of them.
+/// Takes blocks of each size until they have no page in memory, returns their pages, and then frees all of the blocks.
 #[inline]
 fn give_back_alone() {
     let mut taken: *mut c_void = null_mut();
@@ -90,34 +93,35 @@ fn give_back_alone() {
     for (size, empty) in SIZES.into_iter().zip(&mut empty) {
         let mut empties = empty.iter_mut();
         for _ in 0..MOST {
-            // SAFETY: any size may be asked for.
+            // SAFETY: any size may be requested.
             let block = unsafe { libc::malloc(size) };
             if block.is_null() {
                 break;
             }
             if release(block.expose_provenance(), size) {
-                // The list of taken blocks is in the blocks' first words, on pages that stay.
+                // The taken blocks form a list. Its pointers are in the blocks' first words, on pages that are not
+                // returned.
                 // SAFETY: ours, aligned, and longer than a pointer.
                 unsafe { block.cast::<*mut c_void>().write(taken) };
                 taken = block;
             } else if let Some(place) = empties.next() {
                 *place = block; // not written to: that would bring a page in
             } else {
-                // SAFETY: ours, and used no more.
+                // SAFETY: the block is ours, and not used after this.
                 unsafe { libc::free(block) };
                 break;
             }
         }
     }
     while !taken.is_null() {
-        // SAFETY: written above; the pages that went back do not include it.
+        // SAFETY: written above; the returned pages do not include it.
         let next = unsafe { taken.cast::<*mut c_void>().read() };
-        // SAFETY: ours, and used no more.
+        // SAFETY: the block is ours, and not used after this.
         unsafe { libc::free(taken) };
         taken = next;
     }
     for block in empty.into_iter().flatten() {
-        // SAFETY: ours and used no more, or null, which is nothing.
+        // SAFETY: the block is ours and not used after this, or null, for which free does nothing.
         unsafe { libc::free(block) };
     }
 }
@@ -150,9 +154,9 @@ mod tests {
     use super::super::keeping;
     use super::*;
 
-    const SIZE: usize = 100 << 10; // below what is mapped by itself
+    const SIZE: usize = 100 << 10; // smaller than blocks that glibc maps separately
 
-    /// Locked by each test: a test need not wait for what another thread of the same arena gives back.
+    /// Each test locks it: if another thread works on the same arena, `give_back` returns before the memory is returned.
     static ALONE: Mutex<()> = Mutex::new(());
 
     /// Pages of these blocks that are in memory.
@@ -162,25 +166,26 @@ mod tests {
             let first = place.next_multiple_of(page);
             let mut pages = vec![0_u8; (place + SIZE - first) / page];
             let start = with_exposed_provenance_mut(first);
-            // SAFETY: the kernel writes a byte for each page. What is not mapped any more is an error, and not in memory.
+            // SAFETY: the kernel writes a byte for each page. A page that is no longer mapped gives an error, and counts
+            // as not in memory.
             let failed = unsafe { libc::mincore(start, pages.len() * page, pages.as_mut_ptr()) } != 0;
             if failed { 0 } else { pages.iter().filter(|page| **page & 1 == 1).count() }
         };
         places.iter().map(of).sum()
     }
 
-    /// Above how many free bytes glibc returns the top of an arena by itself, when a large block is freed.
+    /// Sets the free bytes above which glibc itself returns the top of an arena when a large block is freed.
     fn set_trim_threshold(bytes: i64) {
         // SAFETY: a number for malloc.
         assert_eq!(unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes as i32) }, 1);
     }
 
-    /// Runs in a separate thread; `keep` says which of 40 blocks stay. Returns how many pages of the other blocks are
-    /// in memory: before they are freed, and after their memory was given back.
+    /// Runs in a separate thread. `keep` says which of 40 blocks stay. Returns how many pages of the other blocks are
+    /// in memory, twice: before the blocks are freed, and after their memory was given back.
     fn before_and_after(keep: fn(usize) -> bool) -> (usize, usize) {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let work = move || {
-            set_trim_threshold(1 << 30); // what goes back is given back by us
+            set_trim_threshold(1 << 30); // so that only our code gives memory back
             let blocks: Vec<_> = (0..40).map(|number| (number, vec![1_u8; SIZE])).collect();
             let (kept, freed): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|(number, _)| keep(*number));
             let places: Vec<usize> = freed.iter().map(|(_, block)| block.as_ptr().expose_provenance()).collect();
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn each_arena_has_an_entry_of_its_own() {
         let arenas = Arenas::new();
-        // The addresses of some differ by 4 GiB, so that their first choice is the same entry.
+        // Some addresses differ by 4 GiB, so that their first choice is the same entry.
         let places: Vec<usize> = (0..ENTRIES).map(|at| (at % 8) * APART + (at / 8) * ENTRIES * APART).collect();
         let mut entries: Vec<*const Turns> = places.iter().map(|place| &raw const *arenas.turns_of(*place)).collect();
         let again = places.iter().map(|place| &raw const *arenas.turns_of(*place + 100));
@@ -206,7 +211,7 @@ mod tests {
         entries.sort_unstable();
         entries.dedup();
         assert_eq!(entries.len(), ENTRIES);
-        arenas.turns_of(usize::MAX); // one too many shares an entry
+        arenas.turns_of(usize::MAX); // one arena too many shares an entry
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! glibc's settings, by the version of the running library: one row says all of a setting. In: `gnu_get_libc_version`. Out: names with
-//! the values that they take, and what `mallopt` and the older variables are called.
+//! glibc's settings, by the version of the running library: one row describes one setting. In: `gnu_get_libc_version`. Out: names with
+//! their valid values, and the names of the options of `mallopt` and of the older variables.
 //!
-//! Each value beyond a bound is ignored by glibc without a word: `do_set_tcache_max` and the other `do_set_...` in malloc/malloc.c.
-//! Bounds and names of versions: malloc/malloc.c and elf/dl-tunables.list of glibc 2.36, 2.42, 2.43 and 2.44.
+//! glibc silently ignores each value outside of the bounds: `do_set_tcache_max` and the other `do_set_...` in malloc/malloc.c. Bounds
+//! and names of versions: malloc/malloc.c and elf/dl-tunables.list of glibc 2.36, 2.42, 2.43 and 2.44.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
@@ -64,7 +64,8 @@ const FAST: Kind = Kind::Size { min: 0, max: 160 };
 const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
 /// `MAX_TCACHE_SIZE`: 64 sizes of 16 bytes each, less a header.
 const CACHED: Kind = Kind::Size { min: 0, max: 1032 };
-/// Since 2.42 twelve more sizes are powers of two, up to `MAX_TCACHE_LARGE_SIZE`; by default a thread cache still ends at 1032 bytes.
+/// Since 2.42 there are twelve more sizes, powers of two up to `MAX_TCACHE_LARGE_SIZE`. By default a thread cache still ends at 1032
+/// bytes.
 const CACHED_SINCE_2_42: Kind = Kind::Size { min: 0, max: 4 << 20 };
 
 const LARGEST: &str = "largest block that a thread cache holds";
@@ -117,7 +118,7 @@ const ROWS: &[Row] = &[
         "byte that freed memory is filled with; 0 off",
         mallopt(libc::M_PERTURB, "M_PERTURB", BYTE, c"MALLOC_PERTURB_"),
     ),
-    // From 2.44 on a thread cache is filled without a look at unsorted blocks.
+    // From 2.44 on glibc fills a thread cache without looking at unsorted blocks.
     versioned(
         FIRST,
         (2, 44),
@@ -126,7 +127,7 @@ const ROWS: &[Row] = &[
         "unsorted blocks looked at to fill a thread cache; 0 no limit",
         None,
     ),
-    // From 2.43 on there are no fast bins: it is taken and sets nothing.
+    // From 2.43 on there are no fast bins: glibc accepts the option, and it has no effect.
     versioned(
         FIRST,
         (2, 43),
@@ -137,8 +138,8 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The settings that `mallopt` takes, which a program's own code can set; the others need GLIBC_TUNABLES. `mallopt` refuses none by the
-/// version, so all stand here; what they mean is in the table.
+/// The settings that `mallopt` takes, which a program's own code can set. The others need GLIBC_TUNABLES. `mallopt` refuses none by
+/// version, so all of them are here. The table says what they mean.
 pub const SETTABLE: &[Setting] = &{
     let mut all = [const { Setting::NONE }; COUNT_SETTABLE];
     let (mut at, mut next) = (0, 0);
@@ -207,7 +208,8 @@ pub fn name_in_c(setting: &str) -> Option<&'static str> {
 }
 
 static TO_2_41: [Setting; count(FIRST)] = settings_of(FIRST);
-/// Of later releases, too: what they lack are the last rows. A table for each would be relocated in every service.
+/// Also for later releases: the settings that they lack are the last rows. With a table for each release, every service
+/// would contain all of these tables, to be relocated at start.
 static FROM_2_42: [Setting; count((2, 42))] = settings_of((2, 42));
 
 const fn is_before(one: Release, other: Release) -> bool {
@@ -246,13 +248,13 @@ pub fn settings() -> &'static [Setting] {
     of(release(super::version()))
 }
 
-/// Names that are no mistake in a variable, and have no effect here: `check` is read only where libc_malloc_debug.so is preloaded.
+/// Names that are valid in a variable but have no effect here: `check` is read only if libc_malloc_debug.so is preloaded.
 #[inline]
 pub fn also() -> &'static str {
     if release(super::version()) < (2, 43) { "check=number" } else { "check=number mxfast=number" }
 }
 
-/// `2.36` as 2 and 36. What cannot be read is taken for the oldest: its bounds hold in all.
+/// `2.36` as 2 and 36. A version that cannot be read counts as the oldest: its bounds are valid in all versions.
 fn release(version: &str) -> Release {
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
