@@ -16,7 +16,7 @@ pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
     panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?))).collect()
 }
 
-/// The one with the fullest thread caches, or with the most memory where nobody counts these.
+/// The anatomy with the fullest thread caches. If no allocator counts these, the one with the most memory.
 pub fn fullest<'a, 'b>(found: &'b [(usize, &'a Line, Anatomy)]) -> Option<&'b (usize, &'a Line, Anatomy)> {
     let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
     found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal))
@@ -37,8 +37,8 @@ pub fn heading(panel: &Panel, column: usize, found: &[(usize, &Line, Anatomy)]) 
     }
 }
 
-/// The part with the most memory among those that the allocator decides, if it is at least a quarter of all:
-/// `Some 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
+/// A sentence about the largest of those parts that depend on the allocator, if it is at least a quarter of all: `Some
+/// 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
 pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
     let of_the_allocator = [Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Muzzy, Part::Own];
     let decided = of_the_allocator.into_iter().chain([Part::Huge, Part::Heap]);
@@ -72,8 +72,9 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
     Some(format!("Some {part} of {candidate}'s {all} MiB are {place}.{exit}"))
 }
 
-/// What the candidate at `taken`, or else the one with the least memory, has less of than the first: `b has 50.0 MiB less than a: 38.0
-/// less in thread caches, 12.0 less in stacks.` Of one candidate, where the most of its memory is. `None` if they are much the same.
+/// How the candidate at `taken`, or else the one with the least memory, differs from the first: `b has 50.0 MiB less than a: 38.0 less
+/// in thread caches, 12.0 less in stacks.` If there is only one candidate: where most of its memory is. `None` if they are much the
+/// same.
 pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Option<String> {
     let (_, line, first) = found.first()?;
     if found.len() == 1 {
@@ -98,12 +99,12 @@ pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Op
     Some(format!("{other} has {all} than {first}: {}.", said.join(", ")))
 }
 
-/// The name of a part that two candidates may count by different names: that of the one that has more.
+/// The name of a part. Two candidates may have different names for it: the name of the candidate with more is used.
 fn name_of_more(a: &Anatomy, b: &Anatomy, part: Part) -> &'static str {
     if a.get(part) >= b.get(part) { a.name(part) } else { b.name(part) }
 }
 
-/// What a bar is of: `61.2 of a peak of 98.4` if its parts were read before a program's peak, else `98.4`.
+/// What a bar shows: `61.2 of a peak of 98.4` if its parts were read before a program's peak, otherwise `98.4`.
 pub fn whole(anatomy: &Anatomy) -> String {
     let rss = words::mebibytes(anatomy.rss);
     match anatomy.peak.filter(|_| is_before_its_peak(anatomy)) {
@@ -112,7 +113,8 @@ pub fn whole(anatomy: &Anatomy) -> String {
     }
 }
 
-/// Whether a program had more at its peak than the parts are of: a fiftieth, and so much that it shows.
+/// Whether the program's peak was higher than the memory of the parts: by more than a fiftieth, and by enough to be
+/// visible.
 pub fn is_before_its_peak(anatomy: &Anatomy) -> bool {
     anatomy.peak.is_some_and(|peak| is_much(peak - anatomy.rss) && peak - anatomy.rss > peak / 50.0)
 }
@@ -128,7 +130,8 @@ pub fn figures(anatomy: &Anatomy) -> String {
     parts.join(", ")
 }
 
-/// A bar of `width` letters, in proportion to the parts. The parts' rounding is carried over, so that the bar is full.
+/// A bar of `width` letters, in proportion to the parts. Rounding errors are carried over from part to part, so that
+/// the bar is full.
 pub fn bar(anatomy: &Anatomy, width: usize) -> String {
     let whole: f64 = PARTS.iter().map(|part| anatomy.get(*part).max(0.0)).sum();
     let (mut sum, mut bar) = (0.0, String::new());
@@ -140,12 +143,12 @@ pub fn bar(anatomy: &Anatomy, width: usize) -> String {
     bar
 }
 
-/// The letters and what they stand for, of the parts that some candidate has.
+/// The letters and their meanings, for the parts that some candidate has.
 pub fn key(anatomies: &[(usize, &Line, Anatomy)]) -> String {
     key_of(&anatomies.iter().map(|(_, _, anatomy)| *anatomy).collect::<Vec<_>>())
 }
 
-/// As [`key`].
+/// The same as [`key`], for anatomies without their lines.
 pub fn key_of(anatomies: &[Anatomy]) -> String {
     named(anatomies).into_iter().map(|(_, letter, name)| format!("{letter} {name}")).collect::<Vec<_>>().join("; ")
 }
@@ -154,7 +157,7 @@ pub fn key_of(anatomies: &[Anatomy]) -> String {
 pub fn named(anatomies: &[Anatomy]) -> Vec<(Part, char, String)> {
     let some = |part: Part| anatomies.iter().find(|anatomy| is_much(anatomy.get(part)));
     let named = PARTS.iter().zip(LETTERS).filter_map(|(part, letter)| {
-        // Where some allocators tell two parts apart and others do not, there are two names.
+        // If some allocators distinguish two parts and others do not, the part has two names.
         let first = some(*part)?.name(*part);
         let other = anatomies.iter().map(|anatomy| anatomy.name(*part)).find(|name| *name != first);
         let other = other.map_or(String::new(), |other| format!(" (or {other})"));

@@ -1,5 +1,5 @@
-//! The main result: what to do, what it saves at what price, and the lines that do it. Every verb that answers makes it once, and each
-//! output shows the same value: last on a terminal, first elsewhere. In: findings. Out: answers.
+//! The main result: what to do, what it saves at what price, and the lines that do it. Every verb with an answer makes it once, and
+//! each output shows the same value: a terminal last, the others first. In: findings. Out: answers.
 
 mod json;
 mod short;
@@ -17,28 +17,28 @@ pub use short::short;
 
 /// What a verb says to do.
 pub struct Answer {
-    /// In one sentence, or a few.
+    /// The answer in one sentence, or a few.
     pub text: String,
-    /// The lines to paste, if it takes any.
+    /// The lines to paste, if the answer needs any.
     pub pasted: Option<Pasted>,
-    /// The same for a script: `choice`, and the figures. See [`document`].
+    /// The answer for a script: `choice`, and the figures. See [`document`].
     pub facts: Map<String, Value>,
 }
 
-/// The lines for a candidate that is recommended.
+/// The lines for a recommended candidate.
 #[derive(Clone)]
 pub struct Pasted {
     /// The candidate, as the reports name it.
     pub name: String,
     /// A heading for them.
     pub heading: String,
-    /// The lines, each with a label of its place.
+    /// The lines. Each has a label that names its place.
     pub lines: Vec<String>,
     /// A remark about them.
     pub note: Option<String>,
 }
 
-/// The answers, in the study's order: that of a search, or else one for each panel.
+/// The answers, in the study's order: that of a search if there is one, otherwise one for each panel.
 pub fn answers(findings: &Findings) -> Vec<Answer> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
     let mut all: Vec<Answer> = Vec::new();
@@ -76,8 +76,8 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
     answers(findings).into_iter().map(|answer| answer.text).chain(open.flat_map(words::remarks)).collect()
 }
 
-/// The lines of each candidate that is recommended, each once. None for a candidate that is kept as it comes, or of an allocator
-/// that this build does not know.
+/// The lines for each recommended candidate, each candidate once. A candidate that is kept has no lines, nor has one of an
+/// allocator that this build does not know.
 pub fn pasted(findings: &Findings) -> Vec<Pasted> {
     let mut all: Vec<Pasted> = Vec::new();
     for one in answers(findings).into_iter().filter_map(|answer| answer.pasted) {
@@ -95,7 +95,7 @@ fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
     let line = &panel.lines[at];
     let name = line.name();
     if section.is_program() {
-        // What the program has already needs no lines.
+        // The program already has a candidate that is kept, so it needs no lines.
         let Choice::Take(at) = found.choice else { return None };
         let change = found.saving(panel, at).map_or(String::new(), |one| words::change(one.ratio()));
         let (metric, first) = (&found.metric.name, panel.lines[0].name());
@@ -127,7 +127,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     let few = few(panel, found);
     let mut text = match &found.choice {
         Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
-        // No figures at all are no answer.
+        // Without any figure there is no answer.
         Choice::NoFirst => {
             found.best?;
             format!(
@@ -136,7 +136,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
         }
         Choice::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
         Choice::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
-        // Fewer samples have no verdict: nothing is better, and nothing is equal.
+        // With fewer samples there is no verdict: the candidate is neither better nor equal.
         Choice::Keep if few.is_some() => {
             let best = found.best.filter(|best| *best > 0);
             let least = best.map_or(String::new(), |best| {
@@ -186,7 +186,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     Some(text)
 }
 
-/// The estimate of what is recommended, if it has too few samples for a verdict.
+/// The estimate of the recommended candidate, if it has too few samples for a verdict.
 fn few<'a>(panel: &'a Panel, found: &Recommendation) -> Option<&'a Estimate> {
     found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES)
 }

@@ -91,7 +91,7 @@ fn matrix(here: &[&Compared], look: &Look) -> String {
     table.render(look)
 }
 
-/// The columns: cores or threads, and the threads where they are not the cores.
+/// A column: cores or threads, and the threads if they differ from the cores.
 type Place = (Axis, u32, u32);
 
 fn head((axis, value, threads): &Place) -> String {

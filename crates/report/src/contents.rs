@@ -1,5 +1,5 @@
 //! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and how
-//! sure that is.
+//! certain these are.
 
 mod answer;
 mod difference;
@@ -15,7 +15,7 @@ pub use answer::answer;
 pub use difference::difference;
 pub use page::page;
 
-/// The lines of each table, and the holders with a tree.
+/// The maximum of lines in each table, and the number of holders that are shown with a tree.
 const KINDS: usize = 20;
 const HOLDERS: usize = 12;
 const TREES: usize = 6;
@@ -204,7 +204,7 @@ fn sites(leaked: &Leaked, look: &Look) -> String {
     format!("{}\n{}\n{note}\n\n", bold("Where what is leaked was allocated", look), columns(&table, look))
 }
 
-/// Texts that are there more than once.
+/// Texts that occur more than once.
 fn texts(equal: &[Text], look: &Look) -> String {
     let mut table = head(&["text", "blocks", "bytes", "but for one"]);
     table.extend(
@@ -264,7 +264,7 @@ fn sure(contents: &Contents) -> Vec<String> {
     all
 }
 
-/// What could hold a block that counts as leaked.
+/// Where references to a block may be hidden although the block counts as leaked.
 fn hidden(contents: &Contents) -> String {
     let registers = if contents.stopped.is_some() { "" } else { ", in a register (--freeze reads them)" };
     format!(

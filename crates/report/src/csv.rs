@@ -1,10 +1,10 @@
-//! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
-//! plain numbers in base units. Fewer than five samples have no interval. A new column comes last, so that older readers
-//! find theirs: the study if rows name it, then the settings whose effect is unproven.
+//! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with plain
+//! numbers in base units. With fewer than five samples there is no interval. New columns come last, so that older readers
+//! find theirs. The last columns are the study, if rows name it, and the settings whose effect is unproven.
 //!
-//! After a candidate's metrics come the parts of its memory, `anatomy_live` and others, with n 1: they are those of the one
-//! process with the median resident memory, `anatomy_rss`, and add up to it. A part that is 0 has no line.
-//! `anatomy_never_touched` is what the allocator counts and nobody ever wrote to: it is in no part.
+//! The parts of a candidate's memory follow its metrics: `anatomy_live` and others, with n 1. They are from the one process
+//! with the median resident memory, `anatomy_rss`, and add up to it. A part that is 0 has no line. `anatomy_never_touched`
+//! is memory that the allocator counts and nobody ever wrote to: no part contains it.
 
 use ::csv::Writer;
 

@@ -1,4 +1,5 @@
-//! The first screen about a process. In: a reading and its remedies. Out: text of 24 lines, with as many remedies as fit, at least one.
+//! The first screen about a process. In: a reading and its remedies. Out: a text of 24 lines, with as many remedies as fit, at least
+//! one.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use allocanary_kernel::units::show_duration;
 use crate::heap::{bold, subject};
 use crate::remedies::list;
 
-/// The most remedies on it.
+/// The maximum of remedies on it.
 const MOST: usize = 3;
 /// The lines of a terminal.
 const LINES: usize = 24;
@@ -27,7 +28,7 @@ fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, mos
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
     out.push_str(&format!("{}\n\n", bold(&wrapped(&answer::answer(reading)), look)));
-    // What is not known never stands first.
+    // A remedy whose effect is unknown never comes first.
     if remedies.first().is_none_or(|first| matches!(first.gives, Gives::Unknown { .. })) {
         out.push_str(&format!("{}\n", bold(&wrapped(&conclusion(reading, remedies)), look)));
     }
@@ -45,7 +46,7 @@ fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, mos
     out
 }
 
-/// What to do about one process of several. `like` is how many run the same program.
+/// What to do about one process of several. `like` is the number of processes that run the same program.
 pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &Look) -> String {
     let others = match like {
         0 | 1 => String::new(),

@@ -29,9 +29,9 @@ pub struct Figure {
     pub median: String,
     /// `[400, 431]`; empty if there is no median.
     pub interval: String,
-    /// Whether it is less or more than the first candidate, if that is certain.
+    /// A mark if it is certainly less or certainly more than the first candidate.
     pub mark: &'static str,
-    /// Whether that is better, worse, or neither.
+    /// Whether the change is better, worse, or neither.
     pub verdict: Option<Verdict>,
 }
 
@@ -39,7 +39,7 @@ pub struct Figure {
 const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
                    samples spread too far or are too few.";
 
-/// The meaning of the marks in a section, and of the one for spikes where it stands.
+/// The meaning of the marks in a section. The mark for spikes is explained only if it occurs.
 pub fn key(section: &Section) -> String {
     let figures = || blocks(section).into_iter().flat_map(|block| block.rows).flat_map(|row| row.figures);
     match figures().any(|figure| figure.mark == SPIKES) {
@@ -48,7 +48,7 @@ pub fn key(section: &Section) -> String {
     }
 }
 
-/// The mark of a candidate of which one side has spikes.
+/// The mark of a candidate if it or the first candidate has spikes.
 const SPIKES: &str = "!";
 
 /// The meaning of the metrics in the header.
@@ -58,8 +58,8 @@ pub fn meanings(section: &Section) -> String {
     format!("{}.", meanings.join("; "))
 }
 
-/// The candidates that returned their memory at every idle reading: one line for each block of a study that shows its
-/// worst idle reading.
+/// Names the candidates that returned their memory at every idle reading: one line for each block of a study that shows
+/// its worst idle reading.
 pub fn settled(section: &Section) -> Vec<String> {
     let shown = section.about.metrics.iter().any(|metric| metric.name == "worst_idle");
     let blocks = each(section).filter(|_| shown);

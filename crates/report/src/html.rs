@@ -1,4 +1,5 @@
-//! `html`: one page that begins with the answer, with pictures and every figure. In: findings. Out: HTML that fetches nothing.
+//! `html`: one page that begins with the answer, with pictures and every figure. In: findings. Out: HTML. The page fetches
+//! nothing.
 
 mod answer;
 mod facts;
@@ -47,7 +48,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
     Page { title: &title, heading: &question, style: "", head, main, foot: foot(findings) }.document()
 }
 
-/// The question of the study, or which allocator is asked for.
+/// The question of the study. Without one: which allocator to take.
 fn question(findings: &Findings) -> String {
     let asked = |section: &Section| Some(section.about.question.trim().to_string()).filter(|text| !text.is_empty());
     match findings.sections.as_slice() {
@@ -94,7 +95,8 @@ fn sections(findings: &Findings, names: &Names) -> Markup {
     html! {
         @if panels(findings).next().is_none() { p { "There are no figures to show." } }
         @for (at, (study, section, panel)) in panels(findings).enumerate() {
-            // A table of all panels is an overview. That of a single one has the figures of its pictures.
+            // If there are several panels, a table of all panels is an overview. The table of a single panel has the
+            // figures of its pictures.
             @let is_overview = section.panels.len() > 1 || several;
             @if last.replace(study) != Some(study) && is_overview { (study::head(study, section, several)) }
             @let table = if is_overview { html! {} } else { study::head(study, section, several) };

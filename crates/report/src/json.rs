@@ -1,5 +1,5 @@
-//! `json`: the answers, then every figure, for a script. In: findings. Out: JSON with plain numbers in base units. Keys are only ever
-//! added; `schema` changes if one changes its meaning. [`answer`](crate::answer) says what an answer has.
+//! `json`: the answers, then every figure, for a script. In: findings. Out: JSON with plain numbers in base units. New keys may be
+//! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::answer) describes an answer's keys.
 
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::Name;
@@ -18,7 +18,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
     of("report", findings)
 }
 
-/// The same, with the name of the verb that prints it.
+/// The same report, with the name of the verb that prints it.
 pub fn of(verb: &str, findings: &Findings) -> String {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
     let besides = json!({

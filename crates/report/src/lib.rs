@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Option<&'static ReportFormat> {
     ALL.iter().copied().find(|report| report.name == name)
 }
 
-/// A sentence, broken at spaces into lines of at most `width` columns. A word that is wider has a line of its own.
+/// A sentence, broken at spaces into lines of at most `width` columns. A wider word gets a line for itself.
 pub fn wrapped(text: &str, width: usize) -> String {
     let options = Options::new(width)
         .word_separator(WordSeparator::AsciiSpace)

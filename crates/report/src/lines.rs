@@ -1,20 +1,20 @@
-//! The lines that configure a program as a candidate says: for a Dockerfile, for Kubernetes, for Rust. In: a
-//! candidate. Out: lines to paste, as its allocator reads settings.
+//! The lines that configure a program for a candidate: for a Dockerfile, for Kubernetes, for Rust. In: a candidate.
+//! Out: lines to paste, in the form that its allocator reads.
 
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
 use allocanary_spec::Candidate;
 
-/// How to get a candidate's allocator and settings in a program.
+/// How a program gets a candidate's allocator and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// The allocator: `jemalloc`.
     pub allocator: String,
-    /// Whether every program has it.
+    /// Whether every program contains the allocator.
     pub is_everywhere: bool,
     /// The variables to set: name and value.
     pub variables: Vec<(String, String)>,
-    /// Another variable that takes the value of the only one in `variables`, in builds of other packagers.
+    /// Another variable for the same value as the only one in `variables`. Builds of other distributors read it.
     pub also: Option<&'static str>,
     /// The `install!` of a Rust program; `None` if `install!` cannot set one of the settings.
     pub install: Option<String>,
@@ -58,7 +58,7 @@ impl Lines {
         self.variables.iter().map(|(name, value)| paste::kubernetes_line(name, value)).collect()
     }
 
-    /// All lines, each with its label, for a report: `Dockerfile`, `Kubernetes`, `Rust`. A label stands once.
+    /// All lines, each with its label, for a report: `Dockerfile`, `Kubernetes`, `Rust`. Each label occurs once.
     pub fn labelled(&self) -> Vec<(&'static str, String)> {
         let mut all: Vec<(&str, String)> = Vec::new();
         let mut add = |label, lines: Vec<String>| {

@@ -176,7 +176,8 @@ fn verdicts(panel: &Panel) -> String {
     out
 }
 
-/// The answer, and the lines that configure a program so: whoever reads a pull request reads no further.
+/// The answer, and the lines that configure a program accordingly. They come first, because many readers of a pull
+/// request read no further.
 fn answer(findings: &Findings) -> String {
     let sentences = answer::sentences(findings);
     if sentences.is_empty() {
@@ -194,12 +195,12 @@ fn answer(findings: &Findings) -> String {
     out + "\n"
 }
 
-/// A failure's text may contain anything. The bar of a table, a tag or a backtick would break the page.
+/// The text of a failure may contain anything. A `|`, a tag or a backtick in it would break the page.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
 }
 
-/// A name as code. No code can contain a backtick, and a bar would end the cell of a table.
+/// A name as code. Code cannot contain a backtick, and a `|` would end the table's cell.
 fn code(name: &str) -> String {
     format!("`{}`", name.replace('`', "'").replace('|', "\\|"))
 }

@@ -1,4 +1,4 @@
-//! Text from outside in a page. In: names, messages and sentences. Out: markup in which they are text.
+//! Text from outside, for a page. In: names, messages and sentences. Out: markup that shows them as plain text.
 
 use maud::{Markup, PreEscaped, Render};
 
@@ -7,8 +7,8 @@ pub fn escaped(text: &str) -> String {
     text.render().into_string()
 }
 
-/// Our own sentences: escaped, without a line break between a number and its percent sign, and with what stands between backticks
-/// as code. A text with a single backtick in it keeps all of them.
+/// Our own sentences, escaped. There is no line break between a number and its percent sign. What is between backticks becomes
+/// code. If a text has an unpaired backtick, all its backticks stay.
 pub fn prose(text: &str) -> Markup {
     let text = escaped(text).replace(" %", "&nbsp;%");
     let parts: Vec<&str> = text.split('`').collect();
@@ -21,7 +21,7 @@ pub fn prose(text: &str) -> Markup {
     PreEscaped(parts.iter().enumerate().map(part).collect())
 }
 
-/// A candidate's name. It may be long and has no spaces, so it may break where its settings begin.
+/// A candidate's name. It may be long and has no spaces, so a line may break where its settings begin.
 pub fn candidate(name: &str) -> Markup {
     PreEscaped(escaped(name).replace(':', ":<wbr>").replace(',', ",<wbr>").replace('_', "_<wbr>"))
 }

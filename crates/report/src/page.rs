@@ -1,4 +1,5 @@
-//! The frame of every page: it opens offline, in both themes, on paper and on a phone. In: its parts. Out: HTML that fetches nothing.
+//! The frame of every page. It opens offline, in a light and a dark theme, on paper and on a phone. In: its parts. Out: HTML. The
+//! page fetches nothing.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -29,7 +30,7 @@ impl Page<'_> {
         self.with_scripts(&[])
     }
 
-    /// The whole document. Of all scripts those with these hashes run, and no others: `sha256-` and the digest in base64.
+    /// The whole document. Only scripts with these hashes run: `sha256-` and the digest in base64.
     pub fn with_scripts(self, hashes: &[&str]) -> String {
         let quoted: String = hashes.iter().map(|hash| format!(" '{hash}'")).collect();
         let script = if hashes.is_empty() { String::new() } else { format!("; script-src{quoted}") };

@@ -8,11 +8,12 @@ use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
 use allocanary_spec::{Candidate, Spec};
 
-/// The folder of an image in which the lines expect a library of ours.
+/// The folder of an image in which the lines expect one of our libraries.
 pub const FOLDER: &str = "/usr/local/lib";
 
-/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust. A library of ours is
-/// where it was measured for a shell here, and in [`FOLDER`] everywhere else: the first line says how it gets there.
+/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust. For a shell on this
+/// machine, one of our libraries is in the place where it was measured. Everywhere else it is in [`FOLDER`], and the first line
+/// says how to put it there.
 pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<String> {
     let library = environment.get("LD_PRELOAD").map(|all| all.split(':').next().unwrap_or_default());
     let ours = library
@@ -52,7 +53,7 @@ pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<St
         out.push(format!("systemd     {} (from version 260 on, in place of perl)", wrapper.directive()));
         return out;
     }
-    // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
+    // A program with `install!` calls `thread_idle` itself. Only preloads have it as a setting.
     let mut settable = Candidate::from(candidate.clone());
     settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
     if let Some(install) = Lines::of(&settable).and_then(|lines| lines.install) {
@@ -107,7 +108,7 @@ mod tests {
         assert!(alone[0].starts_with("shell here  perl -e ") && alone.len() == 5, "{alone:?}");
     }
 
-    /// The user's own library is where the user says.
+    /// The user's own library stays where the user has put it.
     #[test]
     fn another_library_keeps_its_path() {
         let environment = BTreeMap::from([("LD_PRELOAD".to_string(), "/usr/lib/libtcmalloc.so.4".to_string())]);

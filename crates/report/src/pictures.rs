@@ -1,5 +1,5 @@
-//! The pictures of a panel, as markup whose colours come from the page. In: a panel. Out: titles, drawings and
-//! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
+//! The pictures of a panel, as markup. The page sets the colours. In: a panel. Out: titles, drawings and captions. A
+//! figure that is missing or not finite leaves a gap. All other figures are drawn.
 
 mod bars;
 pub mod canvas;
@@ -51,12 +51,13 @@ pub type Named<'a> = &'a dyn Fn(usize, &Line) -> Markup;
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    // A search has its own answer, by more rows than these, and it need not be the line that these rows would choose.
+    // A search has its own answer, from more rows than these. That answer may differ from the one that these rows would
+    // give.
     let is_ours = section.about.decided.is_none();
     let taken = Recommendation::of(section, panel).filter(|_| is_ours).and_then(|found| found.line());
     let mut pictures = vec![scatter::memory(section, panel, last)];
     if last == 0 {
-        // One column is no line: its candidates are compared by bars.
+        // With one column there are no lines: bars compare its candidates.
         pictures.extend(bars::all(section, panel, taken, named).into_iter().map(Some));
     } else {
         pictures.extend([lines::memory(panel), lines::throughput(panel), lines::latency(panel)]);

@@ -1,5 +1,5 @@
-//! From the answer to production: the files that bring a candidate's library and variables to where a service runs, and the steps to
-//! use them. In: findings, and a place. Out: files and steps.
+//! From the answer to production: the files that bring a candidate's library and variables to the place where a service runs, and
+//! the steps for using them. In: findings, and a place. Out: files and steps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use allocanary_spec::{Candidate, Spec};
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A Deployment: an image that brings the library in an init container, and a patch.
+    /// A Deployment: a patch, and an image for an init container that brings the library.
     Kubernetes,
     /// A layer on top of the service's image.
     Docker,
@@ -28,7 +28,7 @@ pub enum Place {
 pub const PLACES: [Place; 4] = [Place::Kubernetes, Place::Docker, Place::Systemd, Place::Rust];
 
 impl Place {
-    /// Its name on the command line, and that of its folder.
+    /// Its name on the command line and as a folder.
     pub const fn name(self) -> &'static str {
         match self {
             Place::Kubernetes => "kubernetes",
@@ -44,11 +44,11 @@ impl Place {
     }
 }
 
-/// Where the library is in an image, and on a host.
+/// The library's folder in an image, and on a host.
 const FOLDER: &str = "/usr/local/lib";
-/// The program and its arguments, in lines that start it.
+/// The placeholder for the program and its arguments.
 const PROGRAM: &str = "YOUR_PROGRAM";
-/// Where an init container leaves the library.
+/// The folder into which an init container copies the library.
 const SHARED: &str = "/allocanary";
 
 /// A candidate that is to be used in production.
@@ -56,7 +56,7 @@ const SHARED: &str = "/allocanary";
 pub struct Change {
     /// The allocator and its settings.
     pub candidate: Spec,
-    /// The variables that configure it. `LD_PRELOAD` is the library's place on this machine.
+    /// The variables that configure it. `LD_PRELOAD` is the library's path on this machine.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -71,7 +71,8 @@ pub struct Bundle {
     pub steps: Vec<String>,
 }
 
-/// The candidate that the last panel with a recommendation takes. `None` if nothing is to be changed, or if a search has decided.
+/// The candidate that the last panel with a recommendation takes. `None` if nothing is to be changed, or if a search made the
+/// decision.
 pub fn recommended(findings: &Findings) -> Option<Change> {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
     let mut taken = panels.filter(|(section, _)| section.about.decided.is_none()).filter_map(|(section, panel)| {
@@ -84,7 +85,7 @@ pub fn recommended(findings: &Findings) -> Option<Change> {
 }
 
 impl Change {
-    /// A candidate with the variables that its rows had; rows of linked cells have none.
+    /// A candidate with the variables of its rows. Rows of linked cells have none.
     pub fn of(candidate: &Candidate, environment: &BTreeMap<String, String>) -> Change {
         let environment = match environment.is_empty() {
             true => Lines::of(candidate).map_or(BTreeMap::new(), |lines| lines.variables.into_iter().collect()),
@@ -93,20 +94,21 @@ impl Change {
         Change { candidate: candidate.spec.clone(), environment }
     }
 
-    /// Whether an allocator must be preloaded that the variables do not bring: linked cells have it in them.
+    /// Whether an allocator must be preloaded and the variables do not name its library. Cells have their allocator
+    /// linked, so their rows name none.
     pub fn needs_library(&self) -> bool {
         let name = self.candidate.name.as_str();
         let is_there = name == "own" || our(name).is_some_and(|(_, ours)| ours.is_everywhere());
         !is_there && !self.environment.contains_key("LD_PRELOAD")
     }
 
-    /// The same with this library.
+    /// The same change with this library.
     pub fn with_library(mut self, library: &Path) -> Change {
         self.environment.insert("LD_PRELOAD".into(), library.to_string_lossy().into_owned());
         self
     }
 
-    /// The library's place on this machine, and its name.
+    /// The library's path on this machine, and its name.
     fn library(&self) -> Option<(PathBuf, String)> {
         let path = PathBuf::from(self.environment.get("LD_PRELOAD")?.split(':').next()?);
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -128,7 +130,7 @@ impl Change {
         Wrapper::of(&self.candidate)
     }
 
-    /// The files for a place. An error says why there are none.
+    /// The files for a place. The error says why they cannot be made.
     pub fn bundle(&self, place: Place) -> Result<Bundle, String> {
         if self.environment.is_empty() && self.wrapper().is_none() && place != Place::Rust {
             return Err(format!(
@@ -232,7 +234,7 @@ impl Change {
                 self.candidate
             ));
         }
-        // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
+        // A program with `install!` calls `thread_idle` itself. Only preloads have it as a setting.
         let mut settable = Candidate::from(self.candidate.clone());
         settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
         let install = Lines::of(&settable).and_then(|lines| lines.install);

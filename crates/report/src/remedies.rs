@@ -5,7 +5,7 @@ use allocanary_kernel::terminal::{Look, harmless};
 
 use crate::heap::bold;
 
-/// The first `most` of them, numbered, each with its lines to paste and why.
+/// The first `most` of them, numbered. Each has its lines to paste and its reason.
 pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
     let mut out = String::new();
     for (at, remedy) in remedies.iter().take(most).enumerate() {

@@ -24,7 +24,7 @@ pub use narrow::{Figure, candidates};
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };
 
-/// The width at which a table has all columns, and lines of several rows.
+/// The width from which a table has all columns, and rows of several lines.
 pub const WIDE: u16 = 120;
 
 /// What is shown.
@@ -32,15 +32,15 @@ pub const WIDE: u16 = 120;
 pub struct View {
     /// The columns of the tables.
     pub columns: Columns,
-    /// The most lines on a terminal of fewer than 120 columns: tables that have no room are left out, and that is said. `None` for
-    /// all.
+    /// The maximum of lines on a terminal of fewer than 120 columns. Tables that do not fit are left out, and the report says so.
+    /// `None` for all lines.
     pub lines: Option<usize>,
 }
 
 /// The columns of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// All on a terminal of 120 columns or more; else those that decide.
+    /// On a terminal of 120 columns or more: all. On a narrower one: those that decide.
     #[default]
     Deciding,
     /// All.
@@ -53,7 +53,8 @@ fn render(findings: &Findings, look: &Look) -> String {
     view(findings, &View::default(), look)
 }
 
-/// The report with these columns and lines. The answer comes last, with the lines to paste: there it is on the screen.
+/// The report with these columns and lines. The answer and the lines to paste come last, so that they are on the
+/// screen.
 pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
     let ending = ending::ending(findings, look);
     let troubles = troubles(findings, view, look);
@@ -68,7 +69,8 @@ pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
     }
 }
 
-/// The first table, those after it that fit in so many lines too, each with a blank line after it, and how many do not.
+/// The first table, and as many of the following ones as fit into `room` lines. Each has a blank line after it. A line
+/// says how many do not fit.
 fn within(tables: Vec<String>, room: Option<usize>, look: &Look) -> String {
     const LEFT_OUT: usize = 2;
     let heights: Vec<usize> = tables.iter().map(|table| height(table, look) + 1).collect();
@@ -104,7 +106,7 @@ fn heading(section: &Section, look: &Look) -> String {
     format!("{}\n\n", if section.name.is_some() { bold(&heading, look) } else { heading })
 }
 
-/// What failed, and what else is wrong. Where lines are few, the first of many.
+/// What failed, and other problems. If lines are limited, only the first of many.
 fn troubles(findings: &Findings, view: &View, look: &Look) -> String {
     const MOST: usize = 5;
     let troubles = words::troubles(findings);
@@ -143,7 +145,8 @@ fn full(findings: &Findings, look: &Look) -> String {
             for line in figures::settled(section) {
                 out.push_str(&format!("{}\n", wrapped(&line, look)));
             }
-            // The bars of many panels are for a page: a terminal shows those of one, as a replay has.
+            // The bars of many panels are for a page. A terminal shows bars only if there is one panel, as for a
+            // replay.
             if let [panel] = section.panels.as_slice() {
                 out.push_str(&anatomy::anatomy(panel, look));
             }
@@ -288,7 +291,7 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), table.render(look))
 }
 
-/// A verdict in its colour, with its number of samples if that is not the `common` one of the table.
+/// A verdict in its colour. Its number of samples is shown if it differs from the table's `common` one.
 pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &Look) -> Cell {
     let n = words::count_of(comparison);
     let said = common == Some(n.as_str()) || comparison.interval.is_none();

@@ -1,4 +1,4 @@
-//! A page about one recorded trace. In: what a trace tells. Out: HTML with pictures that fetches nothing.
+//! A page about one recorded trace. In: the facts about a trace. Out: HTML with pictures. The page fetches nothing.
 
 mod flames;
 mod sites;
@@ -16,13 +16,13 @@ use super::pictures::scale::Scale;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 
-/// The classes of sizes that the picture of live bytes by size shows.
+/// The number of size classes in the picture of live bytes by size.
 const SHOWN_CLASSES: usize = 5;
-/// The steps in which calls per second are counted, at most.
+/// The maximum of steps in which calls per second are counted.
 const RATE_STEPS: u64 = 100;
-/// The threads in the table.
+/// The maximum of threads in the table.
 const SHOWN_THREADS: usize = 20;
-/// A bar in a table, its length as a share; and the frame of a flamegraph.
+/// Styles for a bar in a table, whose length is a share, and for the frame of a flamegraph.
 const STYLE: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: block; height: 0.8em; margin-top: 0.35em; \
                      background: var(--candidate-0); border-radius: 2px; } td.bar, th.bar { text-align: left; }\n\
                      iframe.flames { display: block; width: 100%; border: 0; }\n\
@@ -31,7 +31,7 @@ const STYLE: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display:
 pub use flames::Flames;
 pub use sites::Sites;
 
-/// The page; of a trace with stacks also its sites.
+/// The page. For a trace with stacks it includes the sites.
 pub fn page(info: &Info, sites: Option<&Sites>) -> String {
     let name = name(&info.header.command);
     let head = html! {
@@ -57,12 +57,12 @@ pub fn page(info: &Info, sites: Option<&Sites>) -> String {
     let page = Page { title: &title, heading: &heading, style: STYLE, head, main, foot: html! {} };
     let flames = sites.iter().flat_map(|sites| &sites.flames);
     let mut hashes: Vec<&str> = flames.map(|(_, flames)| flames.hash()).collect();
-    // All have the same script.
+    // All flamegraphs have the same script.
     hashes.dedup();
     page.with_scripts(&hashes)
 }
 
-/// The program of a command line. Its file may have another name: of a link to it.
+/// The program's name in a command line. Its file may have another name, if the command is a link to it.
 fn name(command: &str) -> &str {
     let path = command.split(' ').next().unwrap_or_default();
     path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("the program")
@@ -157,7 +157,7 @@ fn up_to(size: u64) -> String {
     format!("{} to {}", bytes(size / 2 + 1), bytes(size))
 }
 
-/// The classes with the most bytes at the peak, by their places among the powers of two.
+/// The classes with the most bytes at the peak, each with its position among the powers of two.
 fn shown_classes(info: &Info) -> Vec<(usize, String)> {
     let mut classes: Vec<_> = info.classes.iter().filter(|class| class.at_peak.max(class.at_end) > 0).collect();
     classes.sort_by_key(|class| std::cmp::Reverse(class.at_peak.max(class.at_end)));
@@ -202,7 +202,8 @@ fn pictures(info: &Info) -> Markup {
     html! { div.pictures { @for picture in all.iter().flatten() { (Picture::figure(picture)) } } }
 }
 
-/// Calls per second over time. Short steps are joined: a single call just before the end would be millions a second.
+/// Calls per second over time. Short steps are joined: otherwise a single call just before the end would count as
+/// millions a second.
 fn rate(info: &Info) -> Vec<(f64, f64)> {
     let least = info.merged.nanos / RATE_STEPS + 1;
     let mut rates = Vec::new();
@@ -244,7 +245,7 @@ pub(crate) fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)],
     Some(Picture { title: title.into(), drawing, caption: caption.into(), is_numbered: true })
 }
 
-/// A table: its heads, its rows, and for each row the share of its bar in percent, at the end.
+/// A table: its heads, and its rows. Each row has a share in percent, which is drawn as a bar at the end.
 fn table(heads: &[&str], rows: impl Iterator<Item = (Vec<String>, f64)>) -> Markup {
     let (last, others) = heads.split_last().expect("a table has columns");
     let row = |(cells, share): (Vec<String>, f64)| {
@@ -314,7 +315,7 @@ fn threads(info: &Info) -> Markup {
         let cells = [
             thread.thread.to_string(),
             thread.events.to_string(),
-            // A thread of one call has no rate.
+            // A thread with only one call has no rate.
             if lived > 0 { Unit::PerSecond.show(rate) } else { "-".into() },
             span(thread.first_nanos),
             if thread.ended { span(thread.last_nanos) } else { "-".into() },

@@ -41,7 +41,7 @@ pub fn upgrade(findings: &Findings, look: &Look) -> Option<String> {
     Some(out)
 }
 
-/// A program in a line; it is narrow enough for a terminal as long as the names are.
+/// One line for each program. It fits a terminal unless the names are long.
 fn table(rows: &[Row], from: &str, to: &str) -> String {
     let head = ["program", "metric", from, to, "change"].map(str::to_string);
     let cells = rows.iter().map(|row| {

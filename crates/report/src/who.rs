@@ -17,19 +17,19 @@ use self::growth::{a_minute, grown};
 use crate::answer::{Answer, document, object};
 use crate::heap::{bold, columns, item, percent};
 
-/// A terminal of this width has all columns.
+/// From this width on, a terminal shows all columns.
 const WIDE: u16 = 110;
-/// Heaps below this size are shown in KiB where all figures of a table have one unit.
+/// Heaps below this size are shown in KiB, if all figures of a table have one unit.
 const SMALL: u64 = 4 << 20;
-/// Sites of a table.
+/// The number of sites in a table.
 const TOP: usize = 15;
 
 /// How sites are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
-    /// By what they are sorted; `None` is [`Order::of`].
+    /// The order of the sites; `None` means [`Order::of`].
     pub order: Option<Order>,
-    /// How many; `None` is 15, and all of them for a script.
+    /// The number of sites; `None` means 15, and all of them for a script.
     pub top: Option<usize>,
 }
 
@@ -39,7 +39,8 @@ impl Shown {
     }
 }
 
-/// The answer, the pages, the first sites, and what limits the figures; the same of another allocator.
+/// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
+/// another allocator.
 pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> String {
     let answer = crate::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
@@ -68,10 +69,10 @@ pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> 
     out
 }
 
-/// Functions that are no sites because they only pass on.
+/// The number of named functions that only pass calls on and so are no sites.
 const NAMED: usize = 5;
 
-/// Which functions are no sites because they only pass on, in words.
+/// Names the functions that only pass calls on and so are no sites.
 pub(crate) fn wrappers(found: &Found) -> Option<String> {
     let mut all: Vec<_> = found.wrappers.iter().collect();
     all.sort_by(|(a, of_a), (b, of_b)| (of_b, a).cmp(&(of_a, b)));
@@ -86,12 +87,12 @@ pub(crate) fn wrappers(found: &Found) -> Option<String> {
     (!all.is_empty()).then_some(text)
 }
 
-/// The same for a script.
+/// These functions for a script.
 fn of_wrappers(found: &Found) -> Vec<Value> {
     found.wrappers.iter().map(|(name, callers)| json!({ "name": name, "callers": callers })).collect()
 }
 
-/// What times count from.
+/// The start from which times count.
 pub(crate) fn begin(found: &Found) -> &'static str {
     if found.freed_from_before.is_some() { "begin of the window" } else { "start" }
 }
@@ -120,7 +121,7 @@ fn of_pages(found: &Found) -> Value {
     json!({ "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty })
 }
 
-/// All of it for a script.
+/// The whole result for a script.
 pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
     let sites = |found: &Found| -> Vec<Value> {
@@ -139,11 +140,11 @@ pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
 fn of_site(found: &Found, site: &Site) -> Value {
     let (frame, share) = (&site.frame, &site.share);
     let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
-    // What a site has alone is not known of a sample.
+    // A sample does not show which pages a site has alone.
     let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
     let slope = site.slope;
     let new_blocks = growth::blocks_in_window(found, site);
-    // No figure of memory is known to a thousandth of a byte.
+    // No figure of memory is accurate to a thousandth of a byte.
     let rate = |rate: f64| (rate * 1000.0).round() / 1000.0;
     let declared = frame.identity.as_ref().map(|of| match of.line {
         0 => of.file.clone(),
@@ -162,7 +163,7 @@ fn of_site(found: &Found, site: &Site) -> Value {
     })
 }
 
-/// What the pages of the heap are.
+/// The pages of the heap, by what they contain.
 fn pages(found: &Found, title: &str, look: &Look) -> String {
     let pages = &found.pages;
     let all = pages.resident();
@@ -243,13 +244,13 @@ fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
     )
 }
 
-/// What is to be known of a site besides its figures.
+/// Remarks on a site, in addition to its figures.
 pub(crate) fn remarks(site: &Site) -> String {
     let all = [(site.grows, "grows"), (site.is_without_callers(), "no callers")];
     all.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// What `no callers` means, if one of these sites has that word.
+/// The meaning of `no callers`, if it is shown for one of these sites.
 pub(crate) fn without_callers(shown: &[&Site]) -> Option<&'static str> {
     let words = "No callers: this code has no unwinding tables, so its stacks end there, and what its callers wanted counts as its own. \
                  Compilers write the tables with -fasynchronous-unwind-tables.";
@@ -261,7 +262,7 @@ fn title_of(text: &str, look: &Look) -> String {
     bold(&crate::wrapped(text, look.width.into()), look)
 }
 
-/// How many sites have a line. A single one more than was asked for has one as well.
+/// How many sites have a line. If only one site would be left out, it gets a line as well.
 fn shown(found: &Found, top: usize) -> usize {
     if found.sites.len() <= top + 1 { found.sites.len() } else { top }
 }

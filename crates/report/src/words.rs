@@ -43,8 +43,8 @@ pub fn column(axis: Axis, value: u32) -> String {
     format!("{value} {name}")
 }
 
-/// The best line in a column for a metric where less is better: the line with the lowest median, of those that fail no
-/// more often than the first.
+/// The best line in a column for a metric where less is better: the line with the lowest median among those that fail
+/// no more often than the first.
 pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let median = |line: &Line| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
     let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, column));
@@ -52,7 +52,7 @@ pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The line with the star of its column: the best of several, if it has enough samples.
+/// The line that has the star in its column: the best of several, if it has enough samples.
 pub fn starred(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let best = best(panel, column, metric).filter(|_| panel.lines.len() > 1)?;
     let samples = panel.lines[best].points[column].as_ref()?.get(metric)?.n;
@@ -124,12 +124,12 @@ pub fn changed(comparison: &Comparison) -> String {
     format!("{}{}", change(comparison.ratio()), interval.unwrap_or_default())
 }
 
-/// `0 to 3`: what rises from zero has no ratio.
+/// `0 to 3`: a rise from zero has no ratio.
 fn risen_from_zero(comparison: &Comparison) -> Option<String> {
     (comparison.old == 0.0 && comparison.new > 0.0).then(|| format!("0 to {}", comparison.new))
 }
 
-/// `worse 3.1x` above its interval, and spikes below it. For equal and undecided, only the interval shows the uncertainty.
+/// `worse 3.1x` above its interval, and spikes below it. For equal and undecided verdicts only the interval is shown.
 pub fn short_verdict(comparison: &Comparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
@@ -154,7 +154,7 @@ pub fn with_interval(comparison: &Comparison) -> String {
     }
 }
 
-/// What would decide an undecided comparison.
+/// What would decide an undecided comparison: a number of repeats, an idle machine, or nothing.
 pub fn what_would_decide(comparison: &Comparison) -> String {
     match comparison.repeats_to_decide() {
         Some(repeats) => format!("about {repeats} repeats would decide (--repeats {repeats})"),
@@ -163,8 +163,8 @@ pub fn what_would_decide(comparison: &Comparison) -> String {
     }
 }
 
-/// The number of repeats that would decide the undecided of some named comparisons, and those that no number would; and
-/// whether the equal ones are too few to see spikes. `None` if all is decided.
+/// The number of repeats that would decide the undecided comparisons, those that no number would decide, and whether
+/// the equal ones have too few samples to show spikes. `None` if all are decided.
 pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
     let comparisons: Vec<(String, &Comparison)> = comparisons.collect();
     let tail = comparisons.iter().filter_map(|(_, one)| one.repeats_to_see_spikes()).max();
@@ -207,7 +207,7 @@ fn to_decide<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) ->
     (!parts.is_empty()).then(|| format!("Undecided: {}.", parts.join("; ")))
 }
 
-/// The first of many names, and how many more there are.
+/// The first names, and how many more there are.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = names[..names.len().min(SHOWN)].join("; ");
@@ -355,7 +355,7 @@ pub fn failures(findings: &Findings) -> Vec<String> {
     findings.failures.iter().map(failed).chain(findings.problems.iter().cloned()).collect()
 }
 
-/// The failures and problems, one line each, with what is unproven and what to know about the rows.
+/// The failures and problems, one line each, with the unproven settings and remarks on the rows.
 pub fn troubles(findings: &Findings) -> Vec<String> {
     let unproven = findings.unproven.iter();
     let unproven = unproven.map(|(candidate, name, why)| format!("unproven: {candidate}: {name} was taken, but {why}"));

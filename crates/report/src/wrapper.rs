@@ -1,7 +1,7 @@
-//! The lines that limit a program's huge pages (`process_thp`) in production: no variable does it, so a wrapper starts the program. In: a
-//! candidate. Out: the words before the program, for each place.
+//! The lines that limit a program's huge pages (`process_thp`) in production. No variable does this, so a wrapper starts the program. In:
+//! a candidate. Out: the words before the program, for each place.
 //!
-//! The wrapper is perl, which Debian's base system has. It makes the system call and becomes the program.
+//! The wrapper is perl, which Debian's base system contains. It makes the system call and then becomes the program.
 
 use allocanary_allocators::paste;
 use allocanary_kernel::sys::HugePages;
@@ -10,7 +10,7 @@ use allocanary_spec::{PROCESS_THP, Spec};
 /// How a program with limited huge pages is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrapper {
-    /// What perl runs.
+    /// The script that perl runs.
     script: String,
     /// The value of systemd's own directive.
     directive: &'static str,

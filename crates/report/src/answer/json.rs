@@ -1,18 +1,24 @@
 //! Answers for a script. In: answers. Out: JSON with plain numbers in base units.
 //!
-//! `choice` says what to do. Of `study`, `run`, `replay` and `tune`: `take` (run `candidate`), `keep` (keep it: it is the first, and
-//! nothing is clearly better within the limits), `undecided` (too few samples for a verdict), `alone` (there is no other), `unknown` (`missing` is limited and the rows do not have
-//! it), `no_first` (the first candidate has no figure, so that nothing can be compared), or `search` (the rows are of a search whose
-//! answer is in its own files). Of `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. Of `doctor`: `change` or
-//! `keep`.
+//! `choice` says what to do. Its values for `study`, `run`, `replay` and `tune`:
+//!
+//! - `take`: run `candidate`;
+//! - `keep`: keep `candidate`. It is the first, and no other is clearly better within the limits;
+//! - `undecided`: there are too few samples for a verdict;
+//! - `alone`: there is no other candidate;
+//! - `unknown`: the user limits the metric `missing`, and the rows do not have it;
+//! - `no_first`: the first candidate has no figure, so nothing can be compared;
+//! - `search`: the rows are of a search, whose answer is in its own files.
+//!
+//! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
 use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
 use serde_json::{Map, Value, json};
 
 use super::Answer;
 
-/// What a verb prints for `--json`: `schema`, `verb`, `answers`, and what it has besides. Keys are only ever added; `schema` changes if
-/// one changes its meaning.
+/// The output of a verb for `--json`: `schema`, `verb`, `answers`, and the verb's further keys in `besides`. New keys may be added at
+/// any time. `schema` changes if a key changes its meaning.
 pub fn document(verb: &str, answers: &[Answer], besides: Map<String, Value>) -> String {
     let mut page = Map::from_iter([
         ("schema".to_string(), json!(1)),

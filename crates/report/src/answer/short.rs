@@ -7,7 +7,7 @@ use allocanary_kernel::terminal::Look;
 /// The most lines.
 const LINES: usize = 10;
 
-/// The answers, and as many lines to paste as have room. A line to paste is never wrapped: a broken one could not be pasted.
+/// The answers, and as many lines to paste as fit. A line to paste is never wrapped, because a broken line cannot be pasted.
 pub fn short(answers: &[Answer], look: &Look) -> String {
     let width = look.width.into();
     let pasted: Vec<&String> = answers.iter().flat_map(|answer| &answer.pasted).flat_map(|one| &one.lines).collect();
@@ -32,7 +32,7 @@ pub fn short(answers: &[Answer], look: &Look) -> String {
     out.join("\n") + "\n"
 }
 
-/// The sentences of a text that fit in so many lines, at least the first if it does.
+/// The sentences of a text that fit into `room` lines. The first sentence is included if it fits.
 fn within(text: &str, room: usize, width: usize) -> Vec<String> {
     let ends: Vec<usize> = text.match_indices(". ").map(|(at, _)| at + 1).chain([text.len()]).collect();
     let lines = |end: &usize| wrapped(&text[..*end], width).lines().map(String::from).collect::<Vec<_>>();

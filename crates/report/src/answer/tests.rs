@@ -1,4 +1,4 @@
-//! Whatever the rows say, every report has the same answer.
+//! For the same rows, every report has the same answer.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::table::{self, View};
 
 const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "system:arena_max=1"];
 
-/// A panel about a program: its candidates with their peaks in MiB and their times against those of the first.
+/// A panel about a program. Each candidate has a peak in MiB and a time relative to that of the first.
 fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let names = &NAMES[..2 + rng.below(3)];
     let estimate = |median: f64| Estimate { n: 10, median, low: median * 0.99, high: median * 1.01, spread: 0.0 };
@@ -76,7 +76,7 @@ fn compared(ratio: f64, verdict: Verdict) -> Comparison {
     }
 }
 
-/// The best candidate that is surely better and within the limit, by hand.
+/// The expected answer: the best candidate that is surely better and within the limit.
 fn wanted(findings: &Findings) -> String {
     let section = &findings.sections[0];
     let panel = &section.panels[0];
@@ -123,7 +123,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
     assert!((20..280).contains(&kept), "both answers were drawn: {kept}");
 }
 
-/// If all runs of the first candidate failed, there is nothing to compare with.
+/// If all runs of the first candidate failed, nothing can be compared.
 #[test]
 fn a_first_candidate_without_figures_is_not_kept() {
     let mut findings = drawn(&mut Rng::new(1), false);
@@ -132,7 +132,7 @@ fn a_first_candidate_without_figures_is_not_kept() {
     assert_eq!((sentences(&findings), pasted(&findings).len()), (vec![said.to_string()], 0));
 }
 
-/// A search's answer is its own, and no report gives another.
+/// A search has its own answer. No report gives another one.
 #[test]
 fn what_a_search_decided_is_the_answer() {
     let mut findings = drawn(&mut Rng::new(1), false);
@@ -142,7 +142,7 @@ fn what_a_search_decided_is_the_answer() {
     assert_eq!(pasted(&findings).iter().flat_map(|one| one.lines.clone()).collect::<Vec<_>>(), ["ENV A=1"]);
 }
 
-/// Many tables do not push the answer off the screen: those that have no room are counted.
+/// Many tables do not push the answer off the screen. The tables that do not fit are counted.
 #[test]
 fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
     let mut rng = Rng::new(3);
@@ -159,7 +159,7 @@ fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
     }
 }
 
-/// What the answer is about is on the screen, however little room there is.
+/// The columns about which the answer speaks are on the screen, however little room there is.
 #[test]
 fn the_first_table_is_never_left_out() {
     let findings = drawn(&mut Rng::new(3), false);
@@ -168,7 +168,7 @@ fn the_first_table_is_never_left_out() {
     assert!(text.lines().any(|line| line.starts_with(" candidate ")), "{text}");
 }
 
-/// Without room for all columns next to each other, the names of a narrow table stay whole.
+/// If not all columns fit next to each other, the names in a narrow table stay whole.
 #[test]
 fn a_narrow_table_breaks_no_name() {
     let findings = drawn(&mut Rng::new(5), false);

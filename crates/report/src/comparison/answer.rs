@@ -1,4 +1,5 @@
-//! What a comparison says of each gate, or of all if there is none. In: a judgement. Out: answers, what fails first.
+//! The answers of a comparison: for each gate, or for everything if there is no gate. In: a judgement. Out: answers.
+//! Those about failures come first.
 
 use allocanary_kernel::units::show_share;
 use allocanary_measure::metrics::Better;
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, compared, object};
 use crate::words;
 
-/// An answer for each gate that fails or is undecided, one for each gate that passes, and one for each loss. Without gates one answer
-/// says what got worse. `undecided_passes` is what the user says of gates that the samples leave open.
+/// One answer for each gate that fails or is undecided, one for each gate that passes, and one for each loss. Without gates one
+/// answer says what got worse. `undecided_passes` is the user's choice for gates that the samples do not decide.
 pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
     if !judgement.has_gates() {
         return vec![without_gates(judgement)];
@@ -69,7 +70,7 @@ fn answer(text: String, facts: Value) -> Answer {
     Answer { text, pasted: None, facts: object(facts) }
 }
 
-/// What got worse, the most first.
+/// What got worse, the largest change first.
 fn without_gates(judgement: &Judgement) -> Answer {
     const SHOWN: usize = 3;
     let mut worse: Vec<&Compared> =

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 
-/// `::error title=allocanary::gate failed: ...`: an error for what fails, a warning for what is undecided, a notice for the rest.
+/// `::error title=allocanary::gate failed: ...`: an error for a failure, a warning for an undecided gate, a notice for the rest.
 pub fn annotations(answers: &[Answer]) -> String {
     let line = |answer: &Answer| {
         let level = match answer.facts.get("choice").and_then(|choice| choice.as_str()) {
@@ -15,7 +15,7 @@ pub fn annotations(answers: &[Answer]) -> String {
     answers.iter().map(line).collect()
 }
 
-/// A command ends with its line, and `%` begins an escape.
+/// Escapes a text: a command ends at the end of its line, and `%` begins an escape.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

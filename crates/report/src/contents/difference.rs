@@ -11,10 +11,10 @@ use super::{bytes, count, head};
 use crate::heap::{bold, columns};
 use crate::wrapped;
 
-/// The lines of each table.
+/// The maximum of lines in each table.
 const LINES: usize = 12;
 
-/// What changed of one name.
+/// The change of one kind or holder.
 struct Change {
     name: String,
     bytes: [u64; 2],
@@ -99,7 +99,8 @@ fn answer(before: &Contents, after: &Contents, kinds: &[Change], holders: &[Chan
         bytes(after.bytes)
     )];
     let grown = |changes: &[Change], what: &str| {
-        // What is far less than the whole is no answer: of a heap whose growth is leaked, holders have none of it.
+        // A change of less than a tenth of the whole change is no answer: if all growth is leaked, the holders have
+        // none of it.
         let counts = |change: &&Change| change.by() > 0 && change.by().saturating_mul(10) >= by;
         let first = changes.iter().filter(counts).max_by_key(|change| change.by())?;
         Some(format!("{what}: {} ({}).", first.name, signed(first.by())))

@@ -11,9 +11,9 @@ use crate::heap::percent;
 use crate::markup::prose;
 use crate::page::Page;
 
-/// What this page adds to the style of all pages.
+/// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");
-/// The holders in the map and the table, and the rows of the other tables.
+/// The number of holders in the map and the table, and the number of rows in the other tables.
 const HOLDERS: usize = 11;
 const ROWS: usize = 30;
 
@@ -51,7 +51,7 @@ fn facts(contents: &Contents) -> Markup {
     }
 }
 
-/// A table: the names of its columns, and its rows, the first cell of each a name.
+/// A table: the names of its columns, and its rows. The first cell of each row is a name.
 fn table(names: &[&str], rows: &[(Markup, Vec<String>)]) -> Markup {
     html! {
         div.scroll {

@@ -1,4 +1,5 @@
-//! A tree map: a rectangle for each holder, and within it one for each kind, as large as their bytes. In: holders. Out: a picture.
+//! A tree map: a rectangle for each holder, with a rectangle for each of its kinds. Areas are in proportion to bytes. In: holders.
+//! Out: a picture.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,16 @@ use maud::{Markup, html};
 use super::{bytes, count};
 use crate::pictures::Picture;
 
-/// The drawing, and the strip with a holder's name.
+/// The size of the drawing, and the height of the strip with a holder's name.
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 560.0;
 const STRIP: f64 = 20.0;
-/// The room for its number, which a phone shows in place of the names.
+/// The width for a holder's number. A phone shows the number instead of the name.
 const NUMBER: f64 = 60.0;
-/// The kinds that have a colour.
+/// The number of kinds with a separate colour.
 const COLORED: usize = 7;
 
-/// What the map has of a holder.
+/// A rectangle of the map: one holder.
 pub struct Part {
     /// Its name.
     pub name: String,
@@ -30,7 +31,7 @@ pub struct Part {
     kinds: Vec<(String, u64, u64)>,
 }
 
-/// The parts of the map: the first holders, all others as one, and what is leaked.
+/// The parts of the map: the first holders, all other holders as one part, and the leaked blocks.
 pub fn parts(contents: &Contents, most: usize) -> Vec<Part> {
     let (first, others) = contents.holders.split_at(contents.holders.len().min(most));
     let mut parts: Vec<Part> = first
@@ -64,7 +65,7 @@ pub fn parts(contents: &Contents, most: usize) -> Vec<Part> {
     parts
 }
 
-/// Sums by kind, the largest first; what is left of the whole is of no kind that is told.
+/// Sums by kind, the largest first. The bytes of `whole` that no row has are shown as other kinds.
 fn summed<'a>(rows: impl Iterator<Item = (&'a str, u64, u64)>, whole: u64) -> Vec<(String, u64, u64)> {
     let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (kind, bytes, blocks) in rows {
@@ -114,7 +115,7 @@ fn holder(number: usize, part: &Part, area: &Area, colors: &[String]) -> Markup 
             }
         }
         @if strip > 0.0 {
-            // What is within an SVG ends at its edge.
+            // An inner SVG is clipped at its edge.
             svg x=(tenth(area.x)) y=(tenth(area.y)) width=(tenth(area.width)) height=(STRIP) {
                 text.name x="5" y="15" { (number) "  " (name) }
             }
@@ -145,8 +146,8 @@ struct Area {
     height: f64,
 }
 
-/// Divides an area among weights, in their order, into rectangles that are as square as can be: each row along the shorter side takes
-/// weights as long as its worst rectangle becomes better (Bruls, Huizing, van Wijk, 2000).
+/// Divides an area among weights, in their order, into rectangles that are as square as possible. Each row along the shorter side
+/// takes further weights as long as its worst rectangle gets better (Bruls, Huizing, van Wijk, 2000).
 fn squarified(weights: &[f64], mut area: Area) -> Vec<Area> {
     let mut left: f64 = weights.iter().sum();
     let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use super::{bytes, percent};
 use allocanary_heap::{Heap, Part, Reading, Sure};
 
-/// Parts below this share of all, in percent, need no word.
+/// Parts below this share of all, in percent, are not explained.
 const LEAST: f64 = 5.0;
 
 /// A sentence for each large part that no call gives back.

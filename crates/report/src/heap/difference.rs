@@ -6,7 +6,7 @@ use crate::wrapped;
 use allocanary_heap::{Change, Difference, signed};
 use allocanary_kernel::terminal::Look;
 
-/// The arenas that have a line each.
+/// The number of arenas with a separate line.
 const ARENAS: usize = 8;
 
 /// The text.

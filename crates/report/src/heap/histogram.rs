@@ -1,4 +1,4 @@
-//! How many live bytes the pages have. In: a heap. Out: a picture.
+//! How many live bytes the pages contain. In: a heap. Out: a picture.
 
 use maud::{Markup, html};
 
@@ -29,7 +29,7 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
         };
         html! {
             rect class=(class) x=(tenth(x)) y=(tenth(y)) width=(tenth(step - 3.0)) height=(tenth(height)) { title { (told) } }
-            // The highest bar has its value.
+            // The value is written above the highest bar.
             @if *count == most { (word(label, y - 6.0, anchor, &bytes(count * PAGE))) }
         }
     };
@@ -67,7 +67,7 @@ fn word(x: f64, y: f64, anchor: &str, text: &str) -> Markup {
     html! { text x=(tenth(x)) y=(tenth(y)) text-anchor=(anchor) { (text) } }
 }
 
-/// The live bytes of the pages of a bar.
+/// The range of live bytes in a page that a bar stands for.
 fn range(at: usize) -> String {
     match at {
         0 => "no live byte".into(),

@@ -22,7 +22,7 @@ fn row(reading: &Reading) -> Vec<String> {
     row
 }
 
-/// Lines of processes that are shown as they are read, so that no width can be known from the rows.
+/// Lines of processes that are shown as soon as each is read. So the columns' widths cannot depend on the rows.
 #[derive(Default)]
 pub struct Lines {
     /// The rows that keep the most, with what they keep.
@@ -30,9 +30,9 @@ pub struct Lines {
     count: usize,
 }
 
-/// The kernel's longest name, the longest process ID, and figures such as `1023 KiB`.
+/// The widths fit the kernel's longest name, the longest process ID, and figures such as `1023 KiB`.
 const WIDTHS: [usize; 6] = [15, 7, 9, 9, 9, 9];
-/// Rows that are shown again at the end.
+/// The number of rows that are shown again at the end.
 const MOST: usize = 5;
 
 impl Lines {
@@ -51,7 +51,7 @@ impl Lines {
         line
     }
 
-    /// What stands below the last line: those that keep the most, if there are more, and what the columns mean.
+    /// The text below the last line: the processes that keep the most, if there are many, and what the columns mean.
     pub fn end(&self, look: &Look) -> String {
         let most: String = self.most.iter().map(|(_, row)| fixed(row)).collect();
         let most = if self.count > MOST {
@@ -85,7 +85,7 @@ pub(super) fn all(readings: &[Reading], look: &Look) -> String {
     format!("{}\n{}\n", columns(&table, look), wrapped(NOTE, look.width.into()))
 }
 
-/// A process and its children: the sum by shares where they were read, then each process.
+/// A process and its children: their sum, by shares if these were read, and then each process.
 pub fn tree(readings: &[Reading], look: &Look) -> String {
     let rows = together(readings);
     let once: Option<u64> = rows.iter().map(|row| row.share).sum();
@@ -104,7 +104,7 @@ pub fn tree(readings: &[Reading], look: &Look) -> String {
 
 type Together = (String, Vec<Vec<String>>, &'static str);
 
-/// A page that several processes have counts once.
+/// A page that several processes share counts once.
 fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let share = |row: &Row| row.share.unwrap_or(0);
@@ -127,7 +127,7 @@ fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
     (answer, table, note)
 }
 
-/// How many processes have a page was not read.
+/// Used if the kernel did not tell how many processes share a page: the page counts in each process.
 fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let answer = format!(
@@ -159,13 +159,13 @@ fn kept(reading: &Reading) -> u64 {
     parts.sum() - parts.of(Part::Live) - parts.of(Part::Unknown)
 }
 
-/// The resident bytes of which nothing is known.
+/// The resident bytes whose use is unknown.
 fn unknown(reading: &Reading) -> u64 {
     let unknown = reading.areas.iter().filter(|area| area.sort == allocanary_heap::Sort::Unknown);
     unknown.map(|area| area.resident).sum()
 }
 
-/// The allocators that were found. What could not be divided is marked.
+/// The allocators that were found. One whose memory could not be divided into parts is marked.
 fn allocators(reading: &Reading) -> String {
     let name = |(name, divided): (&str, bool)| if divided { name.to_string() } else { format!("{name}, not divided") };
     let names: Vec<String> = reading.allocators().map(name).collect();

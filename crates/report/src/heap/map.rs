@@ -6,12 +6,12 @@ use super::{bytes, percent};
 use crate::pictures::Picture;
 use allocanary_heap::{Heap, Part, Sort, Stretch};
 
-/// Cells in a row, and the size of a cell with its distance to the next.
+/// The number of cells in a row, and the size of a cell with its distance to the next.
 const COLUMNS: usize = 40;
 const CELL: (f64, f64) = (14.0, 14.0);
-/// What is less of a cell, in percent, is not drawn.
+/// A part below this share of a cell, in percent, is not drawn.
 const LEAST: f64 = 3.0;
-/// The arenas that have a colour of their own.
+/// The number of arenas with a separate colour.
 pub const COLORED: usize = 7;
 
 /// The map by part.
@@ -59,7 +59,7 @@ pub fn by_arena(heap: &Heap) -> Option<Picture> {
     picture(heap, format!("Memory of {} by arena", heap.allocator), &caption, &cell)
 }
 
-/// The colour of an arena, by its place among the largest.
+/// The number of an arena's colour: its rank among the largest arenas.
 pub fn color(heap: &Heap, name: &str) -> Option<usize> {
     heap.arenas.iter().take(COLORED).position(|arena| arena.name == name)
 }

@@ -1,11 +1,11 @@
-//! Readings over time: a line each for a terminal.
+//! Readings over time: one line for each, for a terminal.
 
 use super::bytes;
 use allocanary_heap::{Part, Reading};
 use allocanary_kernel::terminal::harmless;
 use std::time::Duration;
 
-/// The parts that have a column.
+/// The parts with a separate column.
 const SHOWN: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, Part::Lazy];
 
 /// The head of the lines.

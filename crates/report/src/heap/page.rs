@@ -1,4 +1,5 @@
-//! The page about a process's memory. In: its readings, the latest last. Out: HTML with pictures that fetches nothing.
+//! The page about a process's memory. In: its readings, the latest last. Out: HTML with pictures. The page fetches
+//! nothing.
 
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::units::{Unit, show_time};
 
-/// What this page adds to the style of all pages.
+/// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");
-/// The arenas in the table.
+/// The maximum of arenas in the table.
 const ARENAS: usize = 20;
 /// The lines of the picture over time.
 const OVER_TIME: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, Part::Lazy];
 
-/// The page. `readings` are of one process, in the order of time; without one there is nothing to show.
+/// The page. `readings` are of one process, in the order of time. Without a reading the page is empty.
 pub fn page(readings: &[Reading], remedies: &[Remedy]) -> String {
     let Some(reading) = readings.last() else { return String::new() };
     let name = &reading.process.name;
@@ -81,7 +82,7 @@ fn bar(reading: &Reading) -> Markup {
     }
 }
 
-/// A key: the square of a colour.
+/// The square of a colour, for a key.
 fn key(class: &str) -> Markup {
     html! { svg.key viewBox="0 0 12 12" aria-hidden="true" { rect class=(class) width="12" height="12" {} } }
 }

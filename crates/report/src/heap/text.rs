@@ -11,7 +11,7 @@ use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::terminal::{Look, harmless};
 use allocanary_kernel::units::show_duration;
 
-/// The arenas that have a line each.
+/// The number of arenas with a separate line.
 const ARENAS: usize = 8;
 
 /// The whole text.
@@ -70,7 +70,7 @@ fn arenas(heap: &Heap, look: &Look) -> String {
         [name.to_string(), threads].into_iter().chain(mebibytes).collect::<Vec<String>>()
     };
     let mut table = vec![heads.map(String::from).to_vec()];
-    // A single one more has a line as well.
+    // If only one arena would be left out, it gets a line as well.
     let shown = if heap.arenas.len() <= ARENAS + 1 { heap.arenas.len() } else { ARENAS };
     table.extend(heap.arenas[..shown].iter().map(|arena| row(&arena.name, arena.threads, &arena.parts)));
     if let others @ [_, ..] = &heap.arenas[shown..] {
@@ -83,7 +83,7 @@ fn arenas(heap: &Heap, look: &Look) -> String {
     format!("{}\n{}", bold(&title, look), columns(&table, look))
 }
 
-/// What was checked, a sentence each.
+/// What was checked, one sentence for each check.
 pub fn checked(reading: &Reading) -> Vec<String> {
     let mut all: Vec<String> = reading.heaps.iter().map(answer::how_sure).collect();
     all.extend(reading.problems.iter().map(|problem| harmless(problem).into_owned()));
@@ -111,7 +111,7 @@ pub fn checked(reading: &Reading) -> Vec<String> {
     all
 }
 
-/// What is known of how many processes have its pages.
+/// What is known about how many processes share its pages.
 fn shares(reading: &Reading) -> String {
     match (reading.kernel.share, reading.kernel.lazy) {
         (None, _) => {

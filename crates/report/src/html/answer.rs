@@ -1,5 +1,5 @@
-//! The answer, before anything else: what to take, its figure, its price, and the lines that configure a program so. In: findings.
-//! Out: a section; empty without an answer.
+//! The answer, before anything else: what to take, its figure, its price, and the lines that configure a program accordingly. In:
+//! findings. Out: a section; empty without an answer.
 
 use maud::{Markup, html};
 
@@ -25,7 +25,7 @@ pub fn section(findings: &Findings) -> Markup {
     }
 }
 
-/// The figures of the candidate to take, where one answer stands for the whole page: what it saves, and what that costs.
+/// The figures of the candidate to take: what it saves, and what that costs. Only if the whole page has one answer.
 fn figures(findings: &Findings) -> Markup {
     let [section] = findings.sections.as_slice() else { return html! {} };
     let ([panel], None) = (section.panels.as_slice(), &section.about.decided) else { return html! {} };

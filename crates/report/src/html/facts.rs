@@ -1,4 +1,4 @@
-//! When, where and by which command the rows were measured, as far as they say so. In: findings. Out: a list.
+//! When, where and by which command the rows were measured, as far as the rows record it. In: findings. Out: a list.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use allocanary_kernel::units::{Unit, show_time};
 use allocanary_measure::summary::Findings;
 
-/// The list; empty if the rows say nothing of it.
+/// The list; empty if the rows record none of it.
 pub fn list(findings: &Findings) -> Markup {
     let commands = few(findings.commands.iter().map(|command| html! { code { (command) } }).collect());
     let hosts = few(hosts(findings).into_iter().map(|host| html! { (host) }).collect());
@@ -29,7 +29,7 @@ fn date(findings: &Findings) -> Option<String> {
     let time = |millis: u64| show_time(Duration::from_millis(millis));
     findings.started_ms.map(|(first, last)| match (time(first), time(last)) {
         (first, last) if first == last => format!("{first} UTC"),
-        // On one day the second date says nothing.
+        // If both are on the same day, the second date is left out.
         (first, last) if first[..10] == last[..10] => format!("{first} to {} UTC", &last[11..]),
         (first, last) => format!("{first} to {last} UTC"),
     })
@@ -47,7 +47,7 @@ fn hosts(findings: &Findings) -> Vec<String> {
     hosts
 }
 
-/// The first of some texts; the rest is counted.
+/// The first texts, and how many more there are.
 fn few(mut texts: Vec<Markup>) -> Vec<Markup> {
     const SHOWN: usize = 3;
     let more = texts.len().saturating_sub(SHOWN);

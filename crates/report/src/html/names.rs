@@ -1,5 +1,5 @@
-//! The candidates' names in a page, with a mark at those of which a setting's effect could not be shown. In: findings. Out: names
-//! and footnotes.
+//! The candidates' names in a page. A candidate has a mark if the effect of a setting could not be shown. In: findings. Out:
+//! names and footnotes.
 
 use maud::{Markup, html};
 
@@ -7,14 +7,14 @@ use crate::markup::{candidate, prose};
 use crate::pictures::palette;
 use allocanary_measure::summary::{Findings, Line};
 
-/// What is unproven.
+/// The candidates with unproven settings.
 #[derive(Default)]
 pub struct Names {
     unproven: Vec<(String, String)>,
 }
 
 impl Names {
-    /// Those of some findings.
+    /// The names of some findings.
     pub fn of(findings: &Findings) -> Names {
         let said = |(candidate, setting, why): &(_, String, String)| {
             let candidate = format!("{candidate}");
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// The same after the line's drawn mark.
+    /// The line's drawn mark, and its [`name`](Names::name).
     pub fn marked(&self, at: usize, line: &Line) -> Markup {
         html! { (palette::swatch(at)) (self.name(line)) }
     }

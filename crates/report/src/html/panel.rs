@@ -18,7 +18,7 @@ pub fn title(panel: &Panel) -> String {
     }
 }
 
-/// The whole section of the panel, with the figures in all of `metrics`. `table` comes after the pictures.
+/// The whole section of the panel, with the figures of all `metrics`. `table` comes after the pictures.
 pub fn section(
     place: usize,
     (section, panel): (&Section, &Panel),
@@ -26,7 +26,7 @@ pub fn section(
     names: &Names,
     table: Markup,
 ) -> Markup {
-    // A program that ends is never idle.
+    // A program that ends has no idle phase.
     let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
     let has_idle = points.any(|point| point.over_time.is_none() || point.get("rss").is_some());
     let pictures = pictures::of(section, panel, &|at, line| names.marked(at, line));
@@ -34,7 +34,7 @@ pub fn section(
         section id={ "panel-" (place) } {
             h2 { (title(panel)) @if let Some(live) = words::live(panel) { " " small { (live) " live" } } }
             @if let Some(text) = words::headline(panel).filter(|_| panel.axis != Axis::Program) { p.lead { (prose(&text)) } }
-            // Bars have names; other pictures show a candidate by its number.
+            // Bars show the candidates' names. Other pictures show a candidate's number.
             @if pictures.iter().any(|picture| picture.is_numbered) { (legend(panel, names)) }
             @if !pictures.is_empty() { div.pictures { @for picture in &pictures { (Picture::figure(picture)) } } }
             (table)

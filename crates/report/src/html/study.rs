@@ -7,7 +7,7 @@ use crate::figures::{self, Block, Figure};
 use crate::markup::{candidate, prose};
 use allocanary_measure::summary::{Section, Verdict};
 
-/// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
+/// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.
 pub fn head(place: usize, section: &Section, several: bool) -> Markup {
     let heading = figures::heading(section);
     let heading = Some(heading).filter(|text| several && !text.is_empty());
@@ -41,7 +41,7 @@ fn table(section: &Section, blocks: &[Block]) -> Markup {
                 }
                 tbody {
                     @for block in blocks {
-                        // The page has one block: its title is that of the page.
+                        // With a single block, its title is that of the page.
                         @if blocks.len() > 1 {
                             tr { th scope="rowgroup" colspan=(metrics.len() + 2) { (block.title) } }
                         }

@@ -107,10 +107,10 @@ pub fn money(panel: &Panel, names: &Names) -> Markup {
         let point = line.points.last().and_then(Option::as_ref);
         words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)))
     };
-    // What nobody says of itself needs no column.
+    // A part for which no candidate has a figure needs no column.
     let parts: Vec<_> =
         PARTS.iter().filter(|(metric, _)| panel.lines.iter().any(|line| figure(line, metric) != "-")).collect();
-    // A single figure is in the tables above.
+    // A single part is shown in the tables above.
     if parts.len() < 2 {
         return html! {};
     }

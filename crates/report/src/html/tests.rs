@@ -1,4 +1,4 @@
-//! The page of unusual findings: it is complete and safe, and fetches nothing.
+//! The page of unusual findings. It must be complete and safe, and fetch nothing.
 
 use super::*;
 use allocanary_cell::version::Version;
@@ -99,7 +99,8 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
     assert!(page(&[1], many).contains("<code>c59</code>"));
 }
 
-/// One column has bars, and no axis on which all points lie above each other. Several columns have lines.
+/// With one column there are bars, because on an axis all points would lie above each other. With several columns there
+/// are lines.
 #[test]
 fn one_column_is_drawn_as_bars_and_several_as_lines() {
     let bars = |page: &str| page.matches("<ul class=\"bars\">").count();
@@ -111,7 +112,7 @@ fn one_column_is_drawn_as_bars_and_several_as_lines() {
     assert_eq!((bars(&two), two.contains("Resident memory when idle, by threads</h3>")), (0, true));
 }
 
-/// The page of a search colours no line: its answer may be another one than that of the rows alone.
+/// The page of a search highlights no line: its answer may differ from the one that these rows alone would give.
 #[test]
 fn a_search_has_the_answer_and_no_bar_has_another() {
     let lines = || vec![line("a", vec![point(Some(4e6))]), line("b", vec![point(Some(2e6))])];
@@ -123,7 +124,7 @@ fn a_search_has_the_answer_and_no_bar_has_another() {
     assert!(!page.contains("row taken") && !page.contains("drawn in colour"), "{page}");
 }
 
-/// A phase that no row has is no tick on the axis, and a live set of 0 is no line.
+/// A phase that no row has is no tick on the axis. A live set of 0 is no line.
 #[test]
 fn pictures_show_what_there_is() {
     let mut lines = vec![line("a", vec![point(Some(4e6)), point(Some(4e6))])];
@@ -139,7 +140,7 @@ fn pictures_show_what_there_is() {
     assert!(!page.contains("The broken line is what the service holds live"), "{page}");
 }
 
-/// An unproven setting is a footnote. What went wrong has its box only if something did.
+/// An unproven setting is a footnote. The box of problems appears only if there are problems.
 #[test]
 fn only_what_went_wrong_is_a_warning() {
     let lines = || vec![line("a", vec![point(Some(4e6))]), line("b:x=1", vec![point(Some(2e6))])];
@@ -269,7 +270,7 @@ fn the_head_names_date_host_and_command() {
     findings.commands = (0..5).map(|at| format!("allocanary study {at}")).collect();
     let page = render(&findings, &LOOK);
     assert!(page.contains("<dd>2000-02-28 23:55 to 23:59 UTC</dd>") && page.contains("<dd>and 2 more</dd>"), "{page}");
-    // Rows of older commands say neither.
+    // Rows of older commands contain neither of the two.
     findings.started_ms = None;
     findings.commands.clear();
     let page = render(&findings, &LOOK);

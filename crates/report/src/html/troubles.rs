@@ -1,11 +1,12 @@
-//! What went wrong, if something did, and what to know about the rows. In: findings. Out: sections.
+//! Problems, if there are any, and remarks about the rows. In: findings. Out: sections.
 
 use maud::{Markup, html};
 
 use crate::words;
 use allocanary_measure::summary::Findings;
 
-/// Failures come first, because the figures below do not include them. Remarks about sound rows are no failure.
+/// Failures come first, because the figures below do not include them. Remarks about valid rows do not count as
+/// failures.
 pub fn section(findings: &Findings) -> Markup {
     html! {
         (list("troubles", "What went wrong", &words::failures(findings)))

@@ -1,4 +1,4 @@
-//! Files of rows that are not whole: each bad line is named as FILE:LINE, and the rest is reported.
+//! Files of rows with bad lines: each bad line is named as FILE:LINE, and the other rows are reported.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn bad_lines_are_named_and_the_rest_is_reported() {
     let good = good();
     let lines: Vec<&str> = good.lines().collect();
     let later = lines[0].replacen("\"schema\":1", "\"schema\":2", 1);
-    // Of a later schema, and not even of today's shape.
+    // A row of a later schema, with a shape that this version does not know.
     let alien = "{\"schema\":7,\"cells\":[]}";
     let text =
         [lines[0], "{\"schema\":1,\"cell\":", "", &later, alien, "no JSON", lines[1], &lines[2][..90]].join("\n");
@@ -34,7 +34,7 @@ fn bad_lines_are_named_and_the_rest_is_reported() {
     for (problem, wanted) in problems.iter().zip(wanted) {
         assert!(problem.starts_with(&format!("{}{wanted}", path.display())), "{problem}");
     }
-    // A reader sees them beside the figures. CSV has no place for them.
+    // The problems are shown next to the figures. CSV has no place for them.
     let found = Findings { problems: problems.clone(), ..findings(&rows) };
     for format in ["table", "markdown", "html"] {
         let text = (find(format).unwrap().render)(&found, &LOOK);
@@ -66,7 +66,7 @@ fn several_files_are_read_as_one_in_any_order() {
     let (whole, a, b) = (file("whole.jsonl", &good), file("a.jsonl", &good[..half]), file("b.jsonl", &good[half..]));
     let table = |files: &[PathBuf]| report(&read(files).unwrap().0, "table");
     assert_eq!(table(&[whole]), table(&[b, a]));
-    // A folder is its rows.
+    // A folder means the rows in it.
     fs::create_dir(folder.path().join("study")).unwrap();
     file("study/samples.jsonl", &good);
     assert_eq!(read(&[folder.path().join("study")]).unwrap().0.len(), good.lines().count());

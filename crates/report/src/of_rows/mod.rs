@@ -1,4 +1,4 @@
-//! Reports and comparisons of rows that are made here: what they may believe of rows, and what they say. No process is
+//! Reports and comparisons of rows that are made here: which rows are trusted, and what the reports say. No process is
 //! started.
 
 mod files;
@@ -22,7 +22,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
 }
 
-/// The rows of some files, and the lines that are none.
+/// The rows of some files, and the lines that are no rows.
 fn read(files: &[PathBuf]) -> Result<(Vec<Sample>, Vec<String>)> {
     let mut samples = Vec::new();
     let problems = rows::read(files, |sample| {
@@ -32,14 +32,14 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Sample>, Vec<String>)> {
     Ok((samples, problems))
 }
 
-/// The golden rows, changed one by one; those that `change` refuses are left out.
+/// The golden rows, each changed by `change`. Rows for which it returns false are left out.
 fn changed(change: impl FnMut(&mut Sample) -> bool) -> Vec<Sample> {
     let (mut rows, _) = read(&[golden("rows.jsonl")]).unwrap();
     rows.retain_mut(change);
     rows
 }
 
-/// The golden rows, and the same with a change.
+/// The golden rows, and the same rows with a change.
 fn pair(change: impl FnMut(&mut Sample) -> bool) -> (Vec<Sample>, Vec<Sample>) {
     (changed(|_| true), changed(change))
 }
@@ -59,7 +59,7 @@ fn report(rows: &[Sample], format: &str) -> String {
     (find(format).unwrap().render)(&findings(rows), &LOOK)
 }
 
-/// The words of a text, each one space apart: a sentence of a report is broken at the width of the terminal.
+/// The words of a text, separated by single spaces. The reports themselves break sentences at the terminal's width.
 fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -70,7 +70,7 @@ fn side(name: &str, rows: &[Sample], metrics: &Metrics) -> Result<Side> {
     Side::of(name, fold)
 }
 
-/// Old rows against new ones, in some metrics and under some gates; with neither, in resident memory.
+/// Compares old rows with new ones, in some metrics and under some gates; with neither, in resident memory.
 fn judged(old: &[Sample], new: &[Sample], metrics: &[&str], gates: &[(&str, f64)]) -> Result<Judgement> {
     let old = side("old", old, &Metrics::default())?;
     let new = side("new", new, old.metrics())?;
@@ -80,7 +80,7 @@ fn judged(old: &[Sample], new: &[Sample], metrics: &[&str], gates: &[(&str, f64)
     Judgement::of(&old, &new, metrics, &gates)
 }
 
-/// What `compare` says of two sides.
+/// The output of `compare` for two sides.
 fn compared(judgement: &Judgement) -> String {
     comparison::render(&judgement.compared, &LOOK)
 }

@@ -1,4 +1,4 @@
-//! Rows of a user's program that are read again: its limits, and the figures that the user named.
+//! Rows of a user's program: its limits, and the figures that the user named.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use super::*;
 
-/// A row of a program that ended: 64 MiB at its most, in one second.
+/// A row of a program that ended: its peak was 64 MiB, and it took one second.
 fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     let mut sample = read(&[golden("sample-v1.jsonl")]).unwrap().0.remove(0);
     let cell = &mut sample.cell;
@@ -34,7 +34,7 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     sample
 }
 
-/// Eight rows that have one figure: about `value`.
+/// Eight rows with one figure each, all near `value`.
 fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> {
     let one = |repeat| {
         let mut sample = row("own", 0, repeat);
@@ -89,8 +89,8 @@ fn rows_with_different_limits_keep_to_each() {
     assert!(both.contains("Keep own: ") && both.contains(" within wall=5%, wall=50%"), "{both}");
 }
 
-/// A score of 50 after 100 is better where lower is better, and worse where higher is. Before this check the first row decided, and a
-/// gate passed although the score had halved.
+/// A score of 50 after 100 is better if lower is better, and worse if higher is better. Before this check the first row decided the
+/// direction, and a gate passed although the score had halved.
 #[test]
 fn a_figure_with_another_unit_or_direction_than_before_is_refused() {
     let old = with_figure("score", 100.0, "count", "lower");
@@ -139,7 +139,7 @@ fn a_figure_that_was_zero_is_told_with_what_it_is() {
     assert!(out.contains("worse 0 to 3") && !out.contains("[-, -]"), "{out}");
 }
 
-/// Under jemalloc the program needs little, and every third run fails.
+/// Under jemalloc the program needs little memory, and every third run fails.
 #[test]
 fn what_crashes_under_an_allocator_is_not_proposed_however_little_it_needs() {
     let mut rows = smaller_and_slower(&[]);

@@ -1,4 +1,5 @@
-//! What a report may believe of its rows: each once, like with like, enough of them, and from a machine that was idle.
+//! What a report may believe of its rows: each row counts once, only comparable rows are compared, enough of them, and
+//! measured on an idle machine.
 
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
@@ -9,7 +10,7 @@ use allocanary_measure::summary::{Judged, Verdict};
 
 use super::*;
 
-/// The same rows so many times.
+/// The same rows, repeated.
 fn repeated(rows: &[Sample], times: usize) -> Vec<Sample> {
     vec![rows; times].concat()
 }
@@ -35,7 +36,7 @@ fn a_row_that_is_read_twice_counts_once_and_a_second_run_counts() {
     let twice = report(&together(&old, &later), "table");
     assert!(twice.contains(&format!("{} rows; ", 2 * old.len())) && twice.contains("n=10"), "{twice}");
 
-    // A gate is not talked into a verdict by repetition.
+    // Repeating the same rows gives a gate no verdict.
     let few = repeated(&changed(|row| row.cell.repeat < 3), 5);
     let found = judged(&few, &few, &[], &[("rss", 0.05)]).unwrap();
     assert!(found.judged(Judged::Undecided).count() > 0 && !found.passes(false));
@@ -97,7 +98,7 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
     let line = csv.lines().find(|line| line.starts_with("server,jemalloc,5.3.1,threads,1,rss,bytes,4,"));
     assert!(line.unwrap_or_else(|| panic!("{csv}")).ends_with(",1,"), "one failed: {csv}");
 
-    // And so it is where it fails at one number of threads and runs at another.
+    // The same if it fails at one number of threads and runs at another.
     let all_of_a_column = changed(|row| {
         if row.cell.candidate == "jemalloc".into() && row.cell.job.threads() == Some(1) {
             fail(row);
@@ -108,7 +109,7 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
     assert!(!out.contains("unknown") && !out.contains("(5.3.1)") && out.contains("5 failed"), "{out}");
 }
 
-/// Both versions of jemalloc, each measured by a build of the command.
+/// Rows of two versions of jemalloc, each measured by a different build of the command.
 fn two_versions(crashed_in: &str) -> Vec<Sample> {
     let of = |version: &str, build: &str, later: u64| {
         changed(|row| {
@@ -144,11 +145,11 @@ fn a_crash_counts_for_the_version_that_its_build_of_the_command_measured() {
     let rows = two_versions("build-b");
     assert_eq!((failed(&rows, "5.3.0"), failed(&rows, "5.3.1")), (vec!["0".into()], vec!["5".to_string()]));
     assert!(!report(&rows, "table").contains("unknown"));
-    // Neither version was measured by that build, so that nobody can tell which one it was.
+    // That build measured neither version, so the version of the crashed rows is unknown.
     let mut rows = two_versions("build-c");
     assert_eq!((failed(&rows, "5.3.0"), failed(&rows, "5.3.1")), (vec!["0".into()], vec!["0".to_string()]));
     assert!(report(&rows, "table").contains("jemalloc (unknown)"));
-    // Once all of them were tried again with success, nothing is left of them.
+    // Once all crashed rows were repeated with success, no trace of them is left.
     let retry = |row: &Sample| {
         let same = rows.iter().find(|other| other.error.is_none() && other.cell == row.cell).unwrap();
         Sample { replaces: Some(row.started_ms), started_ms: row.started_ms + 1000, ..same.clone() }
@@ -244,7 +245,7 @@ fn below_five_samples_there_is_no_interval_and_no_star() {
     let page = report(&few, "html");
     assert!(!page.contains("class=\"best\"") && page.contains("<small>n=4</small>"), "{page}");
     let csv = report(&few, "csv");
-    // The parts of the memory are those of one process.
+    // The parts of the memory are from one process.
     let all_or_one = |line: &str| line.contains(",4,") || line.contains(",anatomy_") && line.contains(",bytes,1,");
     assert!(csv.lines().skip(1).all(|line| all_or_one(line) && line.contains(",,,")), "{csv}");
 }
@@ -267,7 +268,7 @@ fn a_study_that_was_cut_short_says_so_beside_its_verdicts() {
     assert!(notes.iter().all(|notes| notes.iter().any(|note| note.starts_with("not finished: "))), "{notes:?}");
 }
 
-/// The same rows of a machine with many other tasks, with so much memory.
+/// Rows of a machine with many other tasks. The second side has `times` as much memory.
 fn loaded(times: f64) -> (Vec<Sample>, Vec<Sample>) {
     pair(|row| {
         row.wall_us = 100_000;
@@ -281,7 +282,7 @@ fn loaded(times: f64) -> (Vec<Sample>, Vec<Sample>) {
 
 #[test]
 fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged() {
-    // Surely more than the gate, and not surely more than what is judged on any machine.
+    // The change is certainly more than the gate, but not more than what is judged on a busy machine.
     let (old, new) = loaded(1.035);
     let found = judged(&old, &new, &["rss"], &[("rss", 0.01)]).unwrap();
     let said = "the machine was too busy to judge small differences: 30 other tasks competed for 2 CPUs while this was measured \
@@ -310,7 +311,8 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
 #[test]
 fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     let rows = changed(|row| {
-        // The winner in memory has three times the first candidate's slowest operations.
+        // The candidate with the least memory has slowest operations that take three times as long as the first
+        // candidate's.
         let winner = row.cell.candidate == "jemalloc:narenas=1".into();
         if let Some(latency) = row.answer.as_mut().and_then(|answer| answer.latency.as_mut()).filter(|_| winner) {
             latency.p99_ns *= 3;
@@ -320,7 +322,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     let out = report(&rows, "table");
     let lines: Vec<&str> = out.lines().collect();
     let answer = lines.iter().position(|line| *line == "Answer").unwrap_or_else(|| panic!("{out}"));
-    // Two lines more name the files, and one is the prompt's.
+    // Two more lines name the files, and one line is the prompt.
     assert!(
         lines.len() - answer <= 21
             && lines.iter().all(|line| line.chars().count() <= 120 || line.starts_with("failed: ")),
@@ -331,7 +333,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
                 throughput equal, p99 worse 3.0x, cpu equal.";
     assert!(end.contains(said) && end.contains("Linux 6.1.0"), "{end}");
 
-    // Of many workloads and hosts some stand in the tables only.
+    // With many workloads and hosts, some are only in the tables.
     let of_host = |at: u32| {
         changed(|row| {
             row.cell.job = Job::workload(&format!("server:live={at}MiB"), row.cell.job.threads().unwrap());
@@ -347,7 +349,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     assert!(end.contains("more: see the tables above.") && end.contains("more builds or hosts: see"), "{end}");
 }
 
-/// Memory has had verdicts by columns; what it may be paid with has them at the largest.
+/// Memory has verdicts by column. The metrics of the price have verdicts at the largest column.
 #[test]
 fn the_price_has_intervals_and_verdicts() {
     let rows = changed(|_| true);
@@ -357,7 +359,7 @@ fn the_price_has_intervals_and_verdicts() {
     assert!(price.contains("n=5, and against") && price.contains("22.1 k/s [21.7, 22.2]"), "{price}");
     let head: Vec<&str> = price.lines().find(|line| line.contains("candidate")).unwrap().split_whitespace().collect();
     assert_eq!(head, ["candidate", "throughput", "p99", "cpu"]);
-    // What stands below the table names verdicts too.
+    // The text below the table contains verdicts too.
     let cells = price.split("\nUndecided: ").next().unwrap();
     let count = |text: &str| cells.matches(text).count();
     assert_eq!(count("equal") + count("undecided"), 6, "two candidates, three metrics: {price}");
@@ -384,7 +386,7 @@ fn candidates_that_did_not_alternate_are_named_beside_their_verdicts() {
     assert_eq!(found(&few, "table"), 0, "there is no verdict");
 }
 
-/// One comparison that more repeats decide, and two so close to the margin that no number does.
+/// One comparison that more repeats would decide, and two so close to the margin that no number of repeats would.
 #[test]
 fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
     let template = read(&[golden("sample-v1.jsonl")]).unwrap().0.into_iter().find(|row| row.error.is_none()).unwrap();

@@ -1,6 +1,7 @@
-//! Bars: one figure of each candidate, where there is one column. In: a panel. Out: pictures, one for each metric.
+//! Bars: one figure of each candidate, if there is one column. In: a panel. Out: pictures, one for each metric.
 //!
-//! They are boxes of the page and not a drawing: their names are as large as the page's text on every screen.
+//! The bars are elements of the page, not a drawing, so that their names have the size of the page's text on every
+//! screen.
 
 use maud::{Markup, html};
 
@@ -10,10 +11,10 @@ use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
 
-/// The pictures of one panel, at most.
+/// The maximum of pictures in one panel.
 const MOST: usize = 6;
 
-/// The metrics of the study, or else memory, throughput, latency and processor time, as far as they have figures.
+/// The metrics of the study; without any, memory, throughput, latency and processor time. Only metrics with figures.
 pub fn all(section: &Section, panel: &Panel, taken: Option<usize>, named: Named) -> Vec<Picture> {
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();

@@ -21,11 +21,11 @@ pub const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
-/// The side of its place on which a word is drawn.
+/// The side of its place on which a word is written.
 pub use plotters::style::text_anchor::HPos as Side;
 
 impl<'a> Canvas<'a> {
-    /// Draws, and returns the SVG for a page, without a fixed size and with a name for those who cannot see it.
+    /// Draws, and returns the SVG for a page. The SVG has no fixed size. Its name is for readers who cannot see it.
     pub fn paint(name: &str, draw: impl FnOnce(&Canvas)) -> Markup {
         let mut svg = String::new();
         let size = ((SIZE.0 * FINE) as u32, (SIZE.1 * FINE) as u32);
@@ -33,7 +33,7 @@ impl<'a> Canvas<'a> {
         draw(&canvas);
         canvas.0.present().expect("a string takes all that is drawn");
         drop(canvas);
-        // The page's own element replaces the outermost one.
+        // The page's own `svg` element replaces the outermost one.
         let body = svg.split_once('>').map_or("", |(_, body)| body).trim_end().trim_end_matches("</svg>");
         html! {
             svg viewBox={ "0 0 " (size.0) " " (size.1) } role="img" aria-label=(name) {
@@ -84,7 +84,7 @@ impl<'a> Canvas<'a> {
         self.put(&PathElement::new(places, color.stroke_width((width * FINE) as u32)));
     }
 
-    /// A line that stays behind what is drawn over it.
+    /// A thin line in the background.
     pub fn thin(&self, places: &[(f64, f64)], color: RGBColor) {
         let places: Vec<(i32, i32)> = places.iter().map(fine).collect();
         self.put(&PathElement::new(places, color.mix(0.45).stroke_width(FINE as u32)));
@@ -93,7 +93,7 @@ impl<'a> Canvas<'a> {
     /// A dashed line from place to place.
     pub fn dashes(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         const DASH: f64 = 5.0;
-        // The start of the next dash on this piece. It continues around corners, so that corners are not visible.
+        // The start of the next dash on this piece. It continues around corners, so that corners look like the rest.
         let mut start = 0.0;
         for pair in places.windows(2) {
             let (from, to) = (pair[0], pair[1]);
@@ -170,8 +170,8 @@ pub fn spread(heights: &[f64], gap: f64) -> Vec<f64> {
     placed
 }
 
-/// The labels of a horizontal axis that do not touch. In print words are largest: `page.css` has 72px there, of [`FINE`] pixels
-/// each. A label that would touch the one before it is left out; its line stays.
+/// The labels of a horizontal axis, without those that would touch the label before them. The line of such a label stays. Words
+/// are largest in print: there `page.css` has 72px, of [`FINE`] pixels each.
 fn apart(mut labels: Vec<(f64, String)>) -> Vec<(f64, String)> {
     const EM: f64 = 72.0 / FINE;
     const DIGIT: f64 = 0.6 * EM;

@@ -1,11 +1,11 @@
-//! Where names stand next to their points, so that none hides a point or another name. In: points and texts. Out: the texts' lines and
-//! places.
+//! Where names are written next to their points, so that no name hides a point or another name. In: points and texts. Out: the lines
+//! of each text and their place.
 
 use super::canvas::FIELD;
 
 /// The width of a letter and the height of a line, in units of the sheet, at the larger size that small screens have.
 const LETTER: (f64, f64) = (8.2, 16.0);
-/// A line of a name is broken at a setting after so many letters.
+/// A line of a name is broken at a setting after this many letters.
 const BREAK_AFTER: usize = 15;
 /// Half the side of the square that a point takes.
 const POINT: f64 = 8.0;
@@ -17,7 +17,7 @@ pub struct Label {
     pub lines: Vec<String>,
     /// The left edge and the middle of the first line.
     pub at: (f64, f64),
-    /// Whether it is so far from its point that a line should lead to it.
+    /// Whether it is so far from its point that a line should connect the two.
     pub is_far: bool,
 }
 
@@ -71,7 +71,7 @@ fn broken(text: &str) -> Vec<String> {
     lines
 }
 
-/// The places around a point at some distance: to the right, to the left, above, below, and between these.
+/// The places around a point at some distance: right, left, above, below, and between these.
 fn around((x, y): (f64, f64), lines: &[String], distance: f64) -> Vec<(f64, f64)> {
     let (left, top, right, bottom) = boxed(lines, (0.0, 0.0));
     let (wide, high) = (right - left, bottom - top);
@@ -101,7 +101,7 @@ fn overlap(a: Rect, b: Rect) -> f64 {
     wide * (a.3.min(b.3) - a.1.max(b.1)).max(0.0)
 }
 
-/// By how much a label leaves the field.
+/// How far a label extends beyond the field.
 fn outside(label: Rect) -> f64 {
     let (left, top, right, bottom) = FIELD;
     (left - label.0).max(0.0) + (label.2 - right).max(0.0) + (top - label.1).max(0.0) + (label.3 - bottom).max(0.0)

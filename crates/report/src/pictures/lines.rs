@@ -19,13 +19,13 @@ const PHASES: [(&str, &str); 7] = [
     ("purged", "rss_purged"),
 ];
 
-/// The estimates, for each candidate at each label of the axis.
+/// The estimates of each candidate at each label of the axis.
 struct Chart<'a> {
     title: String,
     feet: Vec<(f64, String)>,
     axis: &'a str,
     series: Vec<Vec<Option<Estimate>>>,
-    /// The lower bound of a candidate.
+    /// The lower bound of each candidate.
     floor: Vec<Option<f64>>,
     scale: Scale,
 }
@@ -35,7 +35,7 @@ pub fn memory(panel: &Panel) -> Option<Picture> {
     let mut chart = by_column(panel, "rss", "Resident memory when idle", fitting)?;
     chart.floor = (0..panel.columns.len())
         .map(|at| panel.lines.iter().filter_map(|line| Some(figure(line, at, "live")?.median)).reduce(f64::max))
-        // A service that does not say what it holds has no floor.
+        // A service that does not report its live bytes has no lower bound.
         .map(|floor| floor.filter(|bytes| *bytes > 0.0))
         .collect();
     let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
@@ -149,7 +149,8 @@ impl Chart<'_> {
         Canvas::place(self.feet[at].0, self.scale.share(value))
     }
 
-    /// A candidate's place, with a small horizontal offset: intervals at the same place would hide each other.
+    /// The place of a candidate's value. It has a small horizontal offset, because intervals at the same place would
+    /// hide each other.
     fn beside(&self, candidate: usize, at: usize, value: f64) -> (f64, f64) {
         let count = self.series.len() as f64;
         let (x, y) = self.place(at, value);
@@ -164,7 +165,7 @@ impl Chart<'_> {
         canvas.dashes(&floor, palette::MUTED, 1.5);
         for (candidate, line) in self.series.iter().enumerate() {
             let color = palette::color(candidate);
-            // A gap in the figures is a gap in the line.
+            // A missing figure leaves a gap in the line.
             for run in line.iter().enumerate().collect::<Vec<_>>().split(|(_, found)| found.is_none()) {
                 let places: Vec<_> = run
                     .iter()

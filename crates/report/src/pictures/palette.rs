@@ -25,8 +25,8 @@ pub fn color(candidate: usize) -> RGBColor {
     RGBColor(10, 0, (candidate % LIGHT.len()) as u8)
 }
 
-/// The corners of a candidate's mark around (0, 0), at a distance of about 1. There is one mark more than colours, so
-/// that a pair of both repeats only after 56 candidates.
+/// The corners of a candidate's mark around (0, 0), at a distance of about 1. There is one more mark than there are
+/// colours, so that a pair of colour and mark repeats only after 56 candidates.
 pub fn mark(candidate: usize) -> Vec<(f64, f64)> {
     let round = |corners: usize, turn: f64, radius: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
         let angle = |corner: usize| (corner as f64 / corners as f64 + turn) * std::f64::consts::TAU;

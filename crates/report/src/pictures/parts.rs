@@ -7,7 +7,7 @@ use crate::{anatomies, words};
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
 
-/// The bars of one column. The caption says what the line that the answer takes has less of than the first.
+/// The bars of one column. The caption says how the recommended candidate's memory differs from the first one's.
 pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -> Option<Picture> {
     let found = anatomies::at(panel, column);
     let most = found.iter().map(|(_, _, anatomy)| anatomy.rss).fold(0.0, f64::max);

@@ -12,10 +12,10 @@ pub struct Scale {
     pub ticks: Vec<f64>,
 }
 
-/// The maximum ratio of the greatest to the middle candidate on a linear axis. Above it, half of the candidates would
-/// be in the lowest eighth of the axis.
+/// The maximum ratio of the largest to the middle candidate on a linear axis. Above this ratio, half of the candidates
+/// would be in the lowest eighth of the axis.
 const MOST_LINEAR: f64 = 8.0;
-/// The shortest span of an axis that does not begin at 0, as a share of the greatest value.
+/// The minimum span of an axis that does not begin at 0, as a share of the largest value.
 const LEAST_SPAN: f64 = 0.05;
 
 impl Scale {
@@ -30,8 +30,9 @@ impl Scale {
         Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
-    /// A scale for places, which need not begin at 0: where the values lie close together, it begins near the least of them. It
-    /// spans a twentieth of the greatest at least: on a shorter one all ticks have the same label, and noise looks like an effect.
+    /// A scale for points, which need not begin at 0. If the values are close together, it begins near the smallest. It spans at
+    /// least a twentieth of the largest: on a shorter axis all ticks would have the same label, and noise would look like an
+    /// effect.
     pub fn close(unit: Unit, values: &[f64]) -> Scale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
@@ -60,8 +61,8 @@ impl Scale {
         Scale { unit, is_log: true, low, high, ticks }
     }
 
-    /// A logarithmic scale if one candidate is much larger than the others, else a linear one. In: the values of each
-    /// candidate, and other values that must be in the picture.
+    /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear one. In: the values of
+    /// each candidate, and other values that must be in the picture.
     pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> Scale {
         let most = |values: &Vec<f64>| values.iter().copied().filter(|value| value.is_finite()).reduce(f64::max);
         let mut most: Vec<f64> = candidates.iter().filter_map(most).filter(|most| *most > 0.0).collect();

@@ -1,4 +1,5 @@
-//! Memory against time or throughput, with the candidates that no other beats in both. In: a panel. Out: a picture.
+//! Memory against time or throughput. The candidates that no other beats in both are marked. In: a panel. Out: a
+//! picture.
 
 use super::canvas::{Canvas, FIELD, Side};
 use super::front::front;
@@ -10,25 +11,26 @@ use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
 
-/// What memory is paid with, the most telling first.
+/// The metrics of what less memory costs, the most important first.
 const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];
-/// With more candidates their numbers stand at the points, and not their names.
+/// With more candidates than this, the points have numbers instead of names.
 const MOST_NAMES: usize = 14;
 
-/// A candidate with its memory and what that is paid with.
+/// A candidate with its memory and its price.
 struct Dot {
     candidate: usize,
     memory: Estimate,
     price: Estimate,
 }
 
-/// The memory that decides, or else what is resident when idle or at the peak, against throughput or time at one column. `None` for
-/// fewer than two candidates that have both.
+/// Memory against throughput or time at one column. The memory is the metric that decides, or else the resident memory when idle or
+/// at the peak. `None` for fewer than two candidates that have both.
 pub fn memory(section: &Section, panel: &Panel, column: usize) -> Option<Picture> {
     let deciding = Recommendation::of(section, panel).map(|found| found.metric);
     let deciding = deciding.iter().filter(|metric| metric.unit == Unit::Bytes);
     let memories: Vec<&Metric> = deciding.chain(["rss", "peak"].map(metric_of_all)).collect();
-    // What the study is about, if it says so: the throughput of a program that ends is only the reverse of its time.
+    // The metrics that the study names come first: the throughput of a program that ends is only the inverse of its
+    // time.
     let is_shown = |name: &&str| section.about.metrics.iter().any(|metric| metric.name == *name);
     let prices = PAID_WITH.iter().filter(|name| is_shown(name)).chain(&PAID_WITH).map(|name| metric_of_all(name));
     let prices: Vec<&Metric> = prices.collect();
@@ -87,7 +89,7 @@ fn title(panel: &Panel, column: usize, price: &Metric) -> String {
     }
 }
 
-/// The name of the level axis.
+/// The name of the horizontal axis.
 fn name(price: &Metric) -> &'static str {
     match &*price.name {
         "throughput" => "operations a second",
@@ -110,7 +112,7 @@ impl Scales {
         Canvas::place(self.price.share(price), self.memory.share(memory))
     }
 
-    /// The place on a sheet on which the better side is always the right one.
+    /// The place on a sheet whose right side is always the better side.
     fn turned(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (if self.more_is_better { x } else { FIELD.0 + FIELD.2 - x }, y)
     }
@@ -142,7 +144,7 @@ fn draw(canvas: &Canvas, scales: &Scales, dots: &[Dot], best: &[usize], texts: &
     }
 }
 
-/// The edge of the region that the front beats: from the left edge to each of its places in turn, and up from the last.
+/// The edge of the region that the front beats. It goes from the left edge to each point in turn, and up from the last.
 fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (front.first(), front.last()) else { return Vec::new() };
     let mut way = vec![(Canvas::place(0.0, 0.0).0, first.1)];

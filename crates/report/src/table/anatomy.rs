@@ -5,7 +5,7 @@ use crate::{anatomies, words};
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::Panel;
 
-/// The bars at the largest column; nothing if no row says where its memory is.
+/// The bars at the largest column; nothing if no row has an anatomy.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {
     let Some(last) = panel.columns.len().checked_sub(1) else { return String::new() };
     let found = anatomies::at(panel, last);
@@ -13,7 +13,7 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         return String::new();
     }
     let title = format!("{}: {} (MiB)", panel.title, anatomies::heading(panel, last, &found));
-    // The letters are explained where they are read.
+    // The letters are explained below the bars, where they are read.
     let key = wrapped(&anatomies::key(&found), look);
     let mut out = format!("\n{}\n{key}\n", bold(&wrapped(&title, look), look));
     let inner = Look { width: look.width - 2, ..*look };

@@ -6,7 +6,7 @@ use crate::words;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::Findings;
 
-/// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
+/// The lines of the last screen: 24, minus the command's two lines about its files, the prompt, and one spare line.
 const LINES: usize = 20;
 
 /// The main result, the lines to paste for the recommended candidate, and the provenance. They fit on the last screen of
@@ -14,7 +14,7 @@ const LINES: usize = 20;
 pub fn ending(findings: &Findings, look: &Look) -> String {
     let sentences = answer::sentences(findings);
     let chosen = answer::pasted(findings);
-    // The first candidate's lines always stand here; those of others where there is room.
+    // The first candidate's lines are always shown. Those of the others are shown if there is room.
     let mut pasted = chosen.first().map_or(String::new(), |first| block(first, look));
     let mut from = provenance(findings, LINES / 2 - height(&pasted, look).min(LINES / 4), look);
     if sentences.is_empty() {
@@ -25,9 +25,9 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
         let left = if left > 0 { format!(" And {left} more: see the tables above.") } else { String::new() };
         wrapped(&format!("{}{left}", sentences[..shown].join(" ")), look)
     };
-    // The heading, and the blank line after each part, are lines too.
+    // The heading, and the blank line after each part, count as lines too.
     let around = 2 + usize::from(!pasted.is_empty());
-    // What a reader needs least gives way: where the figures come from, then the lines for the last places.
+    // If there is no room, the least important text is cut: first the provenance, then the lines for the last places.
     let first = height(&paragraph(1), look) + around;
     if first + height(&pasted, look) + height(&from, look) > LINES {
         from = from.lines().next().map_or(String::new(), |line| format!("{line}\n"));
@@ -62,7 +62,7 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
     format!("{}\n{}\n\n{pasted}{from}", bold("Answer", look), paragraph(shown))
 }
 
-/// The first of the lines to paste, and where the others are.
+/// The first of the lines to paste, and how to see the others.
 fn cut(pasted: &Pasted, lines: usize, look: &Look) -> String {
     if lines == pasted.lines.len() {
         return block(pasted, look);

@@ -1,5 +1,5 @@
 //! A table that fits the terminal and breaks no word. In: a header, rows of cells. Out: one table, or several below each other, each
-//! with a part of the columns.
+//! with some of the columns.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use textwrap::core::display_width;
@@ -41,7 +41,7 @@ impl Grid {
         self.rows.push(Row::Cells(cells.into_iter().collect()));
     }
 
-    /// The table. Where its columns do not fit next to each other, the later ones follow in tables below.
+    /// The table. If its columns do not fit next to each other, the later ones follow in tables below.
     pub fn render(&self, look: &Look) -> String {
         let width = |column: usize| self.width(column);
         // The names have a blank on both sides. Figures have one before them, and comfy-table another between two columns.
@@ -60,7 +60,7 @@ impl Grid {
         parts.iter().map(|part| self.part(part, look)).collect::<Vec<_>>().join("\n")
     }
 
-    /// The names and some of the columns.
+    /// A table of the names and some of the columns.
     fn part(&self, columns: &[usize], look: &Look) -> String {
         let mut table = Table::new();
         table.load_style(RULED);
@@ -83,7 +83,7 @@ impl Grid {
                     table.add_row(chosen().map(cell));
                 }
                 Row::Title(text) => {
-                    // No cell lies across several columns: the row is left empty, and filled below.
+                    // comfy-table has no cell across several columns. The row is left empty here, and filled below.
                     table.add_row([" "]);
                     titles.push((at, text));
                     at += 1;
@@ -105,7 +105,7 @@ impl Grid {
         lines.join("\n")
     }
 
-    /// The columns that the widest line of a column takes.
+    /// The width of a column: that of its widest line.
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells.get(column)?.content()),

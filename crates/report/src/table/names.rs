@@ -1,8 +1,9 @@
-//! Candidates' names for a narrow column. In: names, and the room. Out: the names, and what `…` in them stands for.
+//! Candidates' names for a narrow column. In: names, and the width. Out: the names, and what `…` in them stands for.
 
 use textwrap::core::display_width;
 
-/// The names, with `…` for what those have in common that are too wide; and what that is. `None` if that does not make them fit.
+/// The names. In names that are too wide, `…` replaces their common beginning, which is the second value. `None` if the names do
+/// not fit even then.
 pub fn shortened(names: &[String], room: usize) -> Option<(Vec<String>, Option<String>)> {
     let is_wide = |name: &&String| display_width(name) > room;
     let wide: Vec<&String> = names.iter().filter(is_wide).collect();
@@ -21,13 +22,13 @@ pub fn shortened(names: &[String], room: usize) -> Option<(Vec<String>, Option<S
     fits.then(|| (short, Some(common.trim_end_matches(',').to_string())))
 }
 
-/// What two texts begin with.
+/// The common beginning of two texts.
 fn shared<'a>(one: &'a str, other: &str) -> &'a str {
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b);
     &one[..same.map(|(a, _)| a.len_utf8()).sum::<usize>()]
 }
 
-/// The text up to the last comma: a setting is not divided.
+/// The text up to the last comma, so that no setting is divided.
 fn at_a_border(text: &str) -> &str {
     text.rfind(',').map_or("", |at| &text[..=at])
 }

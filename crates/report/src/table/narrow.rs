@@ -1,5 +1,5 @@
-//! Tables for a terminal of 80 columns: a line for each candidate, or two, with the metrics that decide. In: findings. Out: one text
-//! for each table, so that a caller can leave some out.
+//! Tables for a terminal of 80 columns: one or two lines for each candidate, with the metrics that decide. In: findings. Out: one
+//! text for each table, so that a caller can leave some out.
 
 use comfy_table::Cell;
 use textwrap::core::display_width;
@@ -23,7 +23,7 @@ struct Row {
 pub struct Figure {
     /// `47.0 MiB`.
     pub median: String,
-    /// `-57 %`; empty for what the others are compared with.
+    /// `-57 %`; empty for the candidate with which the others are compared.
     pub change: String,
     /// Its colour.
     pub verdict: Option<Verdict>,
@@ -35,7 +35,7 @@ impl Figure {
         Figure { median, change: String::new(), verdict: None }
     }
 
-    /// The cell. Where others of its column have a change, this has room for one, so that the medians are aligned.
+    /// The cell. If other figures of its column have a change, it has space for one, so that the medians are aligned.
     fn cell(&self, has_change: bool, look: &Look) -> Cell {
         let cell = match has_change {
             true => Cell::new(format!("{} {:>CHANGE$}", self.median, self.change)),
@@ -48,7 +48,7 @@ impl Figure {
 /// Rows below a title.
 type Block = (Option<String>, Vec<Row>);
 
-/// Most metrics in a table of the columns that decide.
+/// The maximum of metrics in a table of the deciding columns.
 const MOST: usize = 4;
 
 /// The tables of all sections, in order. The first text of a section begins with its heading.
@@ -68,8 +68,8 @@ pub fn tables(findings: &Findings, columns: &Columns, look: &Look) -> Vec<String
     all
 }
 
-/// The metrics of the columns that the user names; or those that decide: what is to be less, time or throughput, and what the user
-/// limits.
+/// The metrics of the columns that the user names. Without these, the metrics that decide: the one that is to be less, memory,
+/// those that the user limits, and time or throughput.
 fn chosen(section: &Section, columns: &Columns) -> Vec<Metric> {
     let known = |name: &str| {
         let own = section.about.metrics.iter().find(|metric| metric.name == *name);
@@ -126,7 +126,7 @@ fn metrics(section: &Section, metrics: &[Metric], look: &Look) -> Vec<String> {
     }
     let mut title = None;
     if let [(only, _)] = blocks.as_mut_slice() {
-        // One block has its title above the table.
+        // A single block has its title above the table.
         title = only.take();
     }
     let heads: Vec<String> = metrics.iter().map(|metric| metric.name.to_string()).collect();
@@ -206,14 +206,15 @@ fn published(section: &Section, look: &Look) -> Option<String> {
     Some(format!("{}\n{}", bold("Published", look), published.iter().map(item).collect::<String>()))
 }
 
-/// Where most of the memory of one candidate is, in a sentence: of the one that has the most in the part that the allocator decides.
+/// A sentence that says where most of one candidate's memory is. It is the candidate with the most memory in the part that depends
+/// on the allocator.
 fn most_of(panel: &Panel, column: usize) -> Option<String> {
     let found = anatomies::at(panel, column);
     let (_, line, anatomy) = anatomies::fullest(&found)?;
     anatomies::sentence(&line.name(), anatomy)
 }
 
-/// The name; and the number of its samples if it is not the `common` one.
+/// The name, and the number of its samples if that differs from the `common` one.
 fn named(panel: &Panel, line: usize, column: usize, common: Option<&str>) -> String {
     let name = panel.lines[line].name();
     match panel.lines[line].points[column].as_ref().map(|point| format!("n={}", point.n())) {
@@ -222,7 +223,7 @@ fn named(panel: &Panel, line: usize, column: usize, common: Option<&str>) -> Str
     }
 }
 
-/// `47.0 MiB -57 %`: the median, and the change against the first candidate where it is certain.
+/// `47.0 MiB -57 %`: the median, and the change against the first candidate if it is certain.
 fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure {
     let point = panel.lines[line].points[column].as_ref();
     match point.map(|point| (point.get(&metric.name), point.failed)) {
@@ -234,7 +235,7 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
     }
 }
 
-/// As [`figure`], in MiB without the unit, which the title has.
+/// The same as [`figure`], in MiB without the unit, which is in the title.
 fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> Figure {
     match panel.lines[line].points[column].as_ref().and_then(|point| point.get(&rss.name)) {
         Some(found) => changed(words::mebibytes(found.median), panel.comparison(&rss.name, line, column)),
@@ -242,7 +243,7 @@ fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> Figure {
     }
 }
 
-/// The room of a change, such as `-8.6 %`.
+/// The width of a change, such as `-8.6 %`.
 const CHANGE: usize = 6;
 
 fn changed(median: String, compared: Option<&Comparison>) -> Figure {
@@ -257,7 +258,7 @@ fn changed(median: String, compared: Option<&Comparison>) -> Figure {
     Figure { median, change, verdict: Some(one.verdict) }
 }
 
-/// A table with one line for each candidate, or two; and a line that says what `…` in its names stands for.
+/// A table with one or two lines for each candidate, and a line that says what `…` in its names stands for.
 pub fn candidates(heads: &[String], rows: Vec<(String, Vec<Figure>)>, look: &Look) -> String {
     let row = |(name, figures): (String, Vec<Figure>)| Row { name, figures };
     let (table, common) = fitted(heads, &[(None, rows.into_iter().map(row).collect())], heads.len(), look);
@@ -265,7 +266,7 @@ pub fn candidates(heads: &[String], rows: Vec<(String, Vec<Figure>)>, look: &Loo
     format!("{table}\n{common}")
 }
 
-/// What stands in a cell, as far as it occurs.
+/// The meaning of what occurs in the cells.
 fn key(compared: &[&Comparison], n: &str, first: &str) -> String {
     let mut out = format!("Medians, {n}");
     if compared.is_empty() {
@@ -285,8 +286,9 @@ fn key(compared: &[&Comparison], n: &str, first: &str) -> String {
     out + "."
 }
 
-/// The table, and what `…` stands for in its names. In one line if that fits, with shorter names if need be, and without the last
-/// columns as long as `least` are left; or else the figures of a candidate are below its name.
+/// The table, and what `…` in its names stands for. A candidate has one line if that fits. To make it fit, names are shortened,
+/// and then the last columns are left out as long as `least` are left. If it still does not fit, a candidate's figures are below
+/// its name.
 fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &Look) -> (String, Option<String>) {
     let rows = || blocks.iter().flat_map(|(_, rows)| rows);
     let has_change: Vec<bool> = (0..heads.len())
@@ -303,7 +305,7 @@ fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &Look) -> (Str
     };
     let width = |column: usize| {
         let own = rows().filter_map(|row| cells(row).get(column).map(|cell| display_width(&cell.content())));
-        // A blank before it, and another between two columns.
+        // One blank before it, and another one between two columns.
         2 + own.chain([display_width(&heads[column])]).max().unwrap_or(0)
     };
     let names: Vec<String> = rows().map(|row| indented(blocks, &row.name)).collect();

@@ -1,14 +1,14 @@
 //! A flamegraph within a page. In: the SVG of inferno, with its script. Out: a document for a frame of the page, and the hash of the script.
 //!
-//! The frame keeps the script's names and the style of the SVG apart from the page, whose other pictures are SVG as well. It has no address
-//! of its own, so it has the page's policy: the page allows the script by its hash, and nothing else that is in the frame or the page.
+//! The frame separates the script's names and the SVG's style from the page, whose other pictures are SVG as well. The frame has no address,
+//! so the page's policy applies to it: the page allows this script by its hash, and no other script in the frame or the page.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
-/// Light and dark as the page. The frames keep their colours, on which black words can be read.
+/// Light or dark like the page. The flamegraph's boxes keep their colours, on which black words are readable.
 const STYLE: &str = "body { margin: 0; } body > svg { display: block; width: 100%; } \
                      svg > rect { fill: #ffffff; } svg > text { fill: #17191c; } \
                      @media screen and (prefers-color-scheme: dark) { svg > rect { fill: #15181c; } svg > text { fill: #e8eaed; } } \
@@ -23,7 +23,8 @@ pub struct Flames {
 }
 
 impl Flames {
-    /// Of inferno's SVG of `what` bytes, such as pinned ones; `None` if it is not as this version of inferno writes it.
+    /// Made from inferno's SVG of `what` bytes, such as pinned ones. `None` if the SVG does not have the form that this
+    /// version of inferno writes.
     pub fn of(svg: &str, what: &'static str) -> Option<Flames> {
         let (before, rest) = svg.split_once("<script type=\"text/ecmascript\">")?;
         let (script, after) = rest.split_once("</script>")?;
@@ -31,7 +32,8 @@ impl Flames {
         let (attributes, before) = before.split_once('>')?;
         let height = attribute(attributes, "height")?.parse().ok()?;
         let attributes = attributes.strip_suffix(" ").unwrap_or(attributes).replace(" onload=\"init(evt)\"", "");
-        // A frame without an address cannot keep the state in it: the browser would end the script with an error.
+        // In a frame without an address the script cannot keep its state there: the browser would end the script with
+        // an error.
         let script = script.replace("<![CDATA[", "").replace("]]>", "").replace(KEEPS_STATE, "");
         let script = format!("{script}\ninit();\n");
         let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(&script)));
@@ -43,7 +45,7 @@ impl Flames {
         Some(Flames { document, hash, height, what })
     }
 
-    /// The hash of its script, as a policy has it.
+    /// The hash of its script, in the form for a policy.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -56,7 +58,7 @@ impl Flames {
     }
 }
 
-/// Writes what is zoomed and searched into the address.
+/// The statement that writes the zoom and the search into the address.
 const KEEPS_STATE: &str = "history.replaceState(null, null, parse_params(params));";
 
 fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
@@ -78,7 +80,7 @@ mod tests {
         assert_eq!(document.matches("<script").count(), 1, "{document}");
         let script = document.split("<script>").nth(1).unwrap().split("</script>").next().unwrap();
         assert!(script.contains("function search(term)") && script.ends_with("init();\n"), "{script}");
-        // What a policy or a frame without an address forbids.
+        // What the policy forbids, or a frame without an address.
         for forbidden in ["CDATA", "replaceState", "onload", "<?xml", "<!DOCTYPE svg"] {
             assert!(!document.contains(forbidden), "{forbidden}: {document}");
         }

@@ -1,4 +1,4 @@
-//! Whose blocks pin the pages, within the page of a trace. In: the sites, pictures, callers. Out: a section.
+//! Whose blocks pin the pages: a section of a trace's page. In: the sites, pictures, callers. Out: a section.
 
 use allocanary_kernel::units::Unit;
 use allocanary_who::answer::sentence;
@@ -15,20 +15,20 @@ use crate::pictures::{Picture, palette};
 use crate::who::growth::{a_minute, grown};
 use crate::who::{begin, callers, remarks, without_callers, wrappers};
 
-/// The sites of the table.
+/// The number of sites in the table.
 const TOP: usize = 10;
 
-/// What is known of a trace with stacks.
+/// What is known about the sites of a trace with stacks.
 pub struct Sites {
     /// The sites.
     pub found: Found,
-    /// By what they are sorted.
+    /// The order of the sites.
     pub order: Order,
-    /// Flamegraphs, the one that answers first. One is missing if its bytes are none, or if it could not be drawn: a note of `found` says so.
+    /// Flamegraphs, the most important first. One is missing if it has no bytes, or if it could not be drawn. A note of `found` says which.
     pub flames: Vec<(Order, Flames)>,
     /// Who calls the first sites.
     pub callers: Vec<Caller>,
-    /// Live bytes over time of the sites that held most.
+    /// Live bytes over time, of the sites with the most live bytes.
     pub timeline: Vec<Line>,
 }
 
@@ -66,7 +66,7 @@ pub fn section(sites: &Sites) -> Markup {
     }
 }
 
-/// A flamegraph; one that is not the first is closed.
+/// A flamegraph. Only the first one is open.
 fn flamegraph(order: Order, flames: &Flames, is_open: bool) -> Markup {
     let mut name = what(order).to_string();
     name[..1].make_ascii_uppercase();
@@ -85,7 +85,7 @@ fn flamegraph(order: Order, flames: &Flames, is_open: bool) -> Markup {
     }
 }
 
-/// The sites that held most, with their numbers in the picture.
+/// The sites with the most live bytes, with their numbers in the picture.
 fn over_time(timeline: &[Line]) -> Markup {
     let points = |line: &Line| line.points.iter().map(|(nanos, bytes)| (*nanos as f64 / 1e3, *bytes)).collect();
     let lines: Vec<(usize, Vec<(f64, f64)>)> = timeline.iter().map(points).enumerate().collect();
@@ -106,7 +106,7 @@ fn over_time(timeline: &[Line]) -> Markup {
 }
 
 fn rows(found: &Found, order: Order) -> Markup {
-    // Blocks from before a window may lie in the same pages.
+    // Blocks from before the window may be in the same pages.
     let is_window = found.freed_from_before.is_some();
     let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
     let part = match order {
@@ -189,7 +189,7 @@ mod tests {
             assert!(html.contains(text), "{text}: {html}");
         }
         assert!(!html.contains("<script") && !html.contains("shows them"), "the script is in the frame: {html}");
-        // There is none; more sites than there are lines.
+        // Without any flamegraph, and with more sites than lines.
         sites.flames.clear();
         sites.found.sites = vec![Site::default(); 13];
         let html = page(&told(), Some(&sites));

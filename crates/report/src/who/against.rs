@@ -1,4 +1,5 @@
-//! What sites hold more of than before. In: the sites of two traces, a gate. Out: text, an answer, JSON; and the sites of an earlier JSON.
+//! Which sites hold more than before. In: the sites of two traces, a gate. Out: text, an answer, JSON. It also reads the sites of an
+//! earlier JSON.
 
 use allocanary_kernel::terminal::Look;
 use std::time::Duration;
@@ -12,25 +13,25 @@ use super::SMALL;
 use crate::answer::{Answer, document, object};
 use crate::heap::{bold, columns, item};
 
-/// Sites that a sentence names.
+/// The number of sites that a sentence names.
 const NAMED: usize = 3;
 
 /// Two traces of one program.
 pub struct Comparison<'a> {
-    /// The earlier.
+    /// The earlier trace.
     pub old: Before,
-    /// The later.
+    /// The later trace.
     pub found: &'a Found,
     /// All sites, the one that grew most first.
     pub changes: Vec<Change>,
-    /// What a site may grow by, as a share of the old heap.
+    /// The limit of a site's growth, as a share of the old heap.
     pub gate: Option<f64>,
-    /// What makes the two differ besides the program.
+    /// How the two traces differ in addition to the program.
     pub notes: Vec<String>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares. The error says why these two cannot be.
+    /// Compares the two. The error says why they cannot be compared.
     pub fn of(old: Before, found: &'a Found, gate: Option<f64>) -> Result<Self, String> {
         let new = Before::of(found);
         if old.by != new.by {
@@ -58,13 +59,13 @@ impl<'a> Comparison<'a> {
         Ok(Comparison { changes: changes(&old, &new), old, found, gate, notes })
     }
 
-    /// The sites beyond the gate.
+    /// The sites that grew beyond the gate.
     pub fn beyond(&self) -> Vec<&Change> {
         let is_beyond = |change: &&Change| self.gate.is_some_and(|most| is_beyond(change, &self.old, most));
         self.changes.iter().filter(is_beyond).collect()
     }
 
-    /// Whether the gate holds; also if there is none.
+    /// Whether the gate passes. Without a gate it always does.
     pub fn passes(&self) -> bool {
         self.beyond().is_empty()
     }
@@ -110,7 +111,7 @@ impl<'a> Comparison<'a> {
         Answer { text: self.sentence(), pasted: None, facts: object(facts) }
     }
 
-    /// One sentence.
+    /// The answer in one sentence.
     pub fn short(&self) -> Answer {
         self.answer()
     }
@@ -147,7 +148,7 @@ impl<'a> Comparison<'a> {
         out
     }
 
-    /// All of it for a script.
+    /// The whole comparison for a script.
     pub fn json(&self, top: Option<usize>) -> String {
         let beyond = self.beyond();
         let holds = |holds: Holds| json!({ "live": holds.live, "pinned": holds.pinned });
@@ -177,7 +178,7 @@ pub fn before(text: &str) -> Result<Before, String> {
         sites.push((word(site, "name")?, site["module"].as_str().unwrap_or_default().to_string(), holds));
     }
     let pinned: u64 = sites.iter().map(|(_, _, holds)| holds.pinned).fold(0, u64::saturating_add);
-    // Of a sample, the sites' figures are estimates, which need not add up.
+    // The sites' figures of a sample are estimates, which need not add up.
     if page["one_in"].is_null() && pinned < number(answer, "pinned")? {
         return Err("it has not all sites: wanted the output of who --json without --top".into());
     }
@@ -199,7 +200,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// `dictAddRaw` held 10 MiB less, another site is gone.
+    /// `dictAddRaw` held 10 MiB less, and there was one more site.
     fn old() -> Before {
         let mut old = Before::of(&found());
         old.resident = 100 * MIB;

@@ -11,10 +11,10 @@ use super::{answer, wrappers};
 use crate::answer::{document, object};
 use crate::heap::{bold, item};
 
-/// Columns of the three figures.
+/// The width of the three columns of figures.
 const FIGURES: usize = 10;
 
-/// The tree, outwards from the site.
+/// The tree, from the site to its callers.
 pub fn text(found: &Found, tree: &Caller, order: Order, look: &Look) -> String {
     let width = usize::from(look.width);
     let title = format!(
@@ -55,7 +55,7 @@ fn figures(of: Figures) -> [String; 3] {
     [of.pinned, of.live, of.allocated].map(|bytes| Unit::Bytes.show(bytes as f64))
 }
 
-/// The name is last, as its indent grows; the end of a long one is left out.
+/// The name is last, because its indent grows. The end of a long name is left out.
 fn line([pinned, live, allocated]: [String; 3], name: &str, width: usize) -> String {
     let room = width.saturating_sub(3 * FIGURES + 4).max(20);
     let name = harmless_lines(name);
@@ -86,7 +86,7 @@ fn value(caller: &Caller) -> Value {
     out.into()
 }
 
-/// The tree for a page, closed but for its name.
+/// The tree for a page. Only the site's name is visible until a reader opens it.
 pub fn markup(tree: &Caller) -> Markup {
     html! {
         details.callers {

@@ -4,23 +4,23 @@ use allocanary_kernel::units::Unit;
 use allocanary_who::slope::Slope;
 use allocanary_who::{By, Found, Site};
 
-/// Sites that the sentence names.
+/// The number of sites that the sentence names.
 const NAMED: usize = 3;
 
 /// Bytes a minute, as a table shows them.
 pub fn a_minute(slope: &Slope) -> String {
-    // A zero has no sign.
+    // A zero gets no sign.
     Unit::Bytes.show((slope.per_second * 60.0).round() + 0.0)
 }
 
-/// The sum of two. It has no interval.
+/// The sum of two slopes. It has no interval.
 pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
     let per_second = |slope: Option<Slope>| slope.map_or(0.0, |slope| slope.per_second);
     one.or(other).map(|_| Slope { per_second: per_second(one) + per_second(other), ..Slope::default() })
 }
 
-/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. ``: those of all sites
-/// that grow fastest. The table may not show them: a leak of whole pages pins nothing.
+/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. `` It names those that grow
+/// fastest among all sites. The table may not show these: a leak of whole pages pins nothing.
 pub fn grown(found: &Found) -> Option<String> {
     if found.freed_from_before.is_some() {
         return in_window(found);
@@ -38,20 +38,21 @@ pub fn grown(found: &Found) -> Option<String> {
     Some(format!("{text}{when}."))
 }
 
-/// By how many blocks a site holds more than at the begin of the window, at least and at most: all of its live blocks are of the window, and
-/// the older ones that were freed in it may all have been its own. `None` of other traces, and of a sample.
+/// By how many more blocks a site holds than at the beginning of the window: the minimum and the maximum. All of its live blocks were
+/// allocated in the window. Older blocks that were freed in the window may all have been its own, which gives the minimum. `None` for other
+/// traces, and for a sample.
 pub fn blocks_in_window(found: &Found, site: &Site) -> Option<(u64, u64)> {
     let before = found.freed_from_before.filter(|_| found.one_in.is_none())?;
     Some((site.blocks.saturating_sub(before), site.blocks))
 }
 
-/// The sites that hold more for sure.
+/// The sites that certainly hold more.
 fn in_window(found: &Found) -> Option<String> {
     let before = found.freed_from_before?;
     let bounds = |site| Some((site, blocks_in_window(found, site)?));
     let mut surely: Vec<(&Site, (u64, u64))> =
         found.sites.iter().filter_map(bounds).filter(|(_, (least, _))| *least > 0).collect();
-    // Bytes of the blocks that are new for sure, if all are of one size.
+    // Bytes of the blocks that are certainly additional, if all blocks have the same size.
     let worth = |(site, (least, most)): &(&Site, (u64, u64))| site.live as f64 * *least as f64 / *most as f64;
     surely.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
     let show = |number: u64| Unit::Count.show(number as f64);
@@ -86,7 +87,7 @@ fn rate(slope: &Slope) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let (size, unit) = units.into_iter().find(|(size, _)| middle >= f64::from(*size)).unwrap_or((1, "B"));
     let shown = |rate: f64| rate / f64::from(size);
-    // Three digits of the rate, and no more of its interval.
+    // The rate with three digits, and the interval with the same number of decimals.
     let decimals = match shown(middle) {
         rate if rate >= 99.95 => 0,
         rate if rate >= 9.995 => 1,
@@ -127,7 +128,7 @@ mod tests {
             said.starts_with("`_sdsnewlen` grows by 2.00 MiB a minute [1.00, 3.00], `dictAddRaw` by 1.20"),
             "{said}"
         );
-        // Whole pages leak: nothing is pinned, and the site is the last of many.
+        // A leak of whole pages: nothing is pinned, and the site is the last of many.
         let slow = found.sites[2].clone();
         found.sites.extend(vec![slow; 40]);
         let leak = Site {

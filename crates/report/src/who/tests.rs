@@ -97,7 +97,7 @@ What limits these figures
     used
 ";
 
-/// So many sites, those that pin most first.
+/// Shows this many sites, those that pin most first.
 fn top(top: usize) -> Shown {
     Shown { top: Some(top), order: Some(Order::Pinned) }
 }
@@ -139,7 +139,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 
-/// A window knows its own blocks only.
+/// Of a window only the blocks allocated in it are known.
 #[test]
 fn of_a_window_there_is_a_row_of_what_is_older() {
     let found = Found { freed_from_before: Some(1234), ..found() };
@@ -174,7 +174,7 @@ fn a_long_heading_has_two_lines() {
     assert!(said.contains("tcache=false, by a replay\nuntil there\n  part "), "{said}");
 }
 
-/// What a script relies on: keys are only ever added.
+/// Scripts rely on this: keys are only ever added.
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
@@ -200,7 +200,7 @@ fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
     assert!(said.starts_with("redis-server, at the peak of live bytes: no block was alive"), "{said}");
 }
 
-/// Under the other allocator another site pins.
+/// Under the other allocator another site pins pages.
 #[test]
 fn another_allocator_has_its_own_pages_and_sites() {
     let mut other = found();
@@ -238,7 +238,7 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
         assert_eq!((*name, first(&found, Some(*order))), (sort, (sort.into(), site.into())));
     }
     assert_eq!(first(&found, None).0, "pinned");
-    // Little is pinned: what holds the heap is the question.
+    // Little is pinned, so the question is which site holds the heap.
     found.pages.shares.iter_mut().for_each(|share| (share.live, share.pinned) = (share.live + share.pinned, 0));
     assert_eq!(first(&found, None), ("live".into(), "_sdsnewlen".into()));
     let said = text(&found, None, Shown::default(), &Look { color: false, width: 80 });

@@ -1,4 +1,4 @@
-//! What is saved with a site's blocks elsewhere. In: replays. Out: text for a terminal, an answer, JSON.
+//! What is saved if a site's blocks are placed elsewhere. In: replays. Out: text for a terminal, an answer, JSON.
 
 mod advice;
 mod saved;
@@ -18,11 +18,11 @@ use super::SMALL;
 use crate::answer::{Answer, document, object};
 use crate::heap::{bold, columns, item};
 
-/// One of the two changes against the heap as it is.
+/// One of the two changes, compared with the heap as it is.
 struct Change {
     resident: Saved,
     holding: Saved,
-    /// Processor time, new over old: the interval, or without one the ratio twice.
+    /// Processor time as a ratio, new over old: the interval, or, without an interval, the ratio twice.
     cpu: (f64, f64),
     heap: Heap,
 }
@@ -40,10 +40,10 @@ impl Change {
     }
 }
 
-/// What the replays say.
+/// The results of the replays.
 struct Changes {
     as_it_is: Heap,
-    /// None where nothing of the site lives.
+    /// `None` if no block of the site survives.
     survivors: Option<Change>,
     whole: Option<Change>,
     repeats: usize,
@@ -136,7 +136,7 @@ impl<'a> Report<'a> {
         Answer { text: self.sentence(), pasted: None, facts }
     }
 
-    /// The answer, the three heaps, what follows from the addresses alone, and what to do.
+    /// The answer, the three heaps, what the addresses alone show, and what to do.
     pub fn text(&self, look: &Look) -> String {
         let WhatIf { moment, site, share, .. } = self.what_if;
         let answer = crate::wrapped(&self.sentence(), look.width.into());
@@ -171,7 +171,7 @@ impl<'a> Report<'a> {
         out
     }
 
-    /// All of it for a script.
+    /// The whole result for a script.
     pub fn json(&self) -> String {
         let one = self.what_if;
         let by = BYS.iter().find(|(_, by)| *by == one.by).map_or("", |(name, _)| name);

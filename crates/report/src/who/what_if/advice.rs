@@ -1,39 +1,39 @@
-//! What a developer could do about a site. In: what its replays save. Out: at most two sentences, and none where nothing is known.
+//! What a developer can do about a site. In: what its replays save. Out: at most two sentences; none if nothing is known.
 
 use allocanary_who::WhatIf;
 
 use super::saved::{Effect, MARGIN, Saved};
 use super::{Change, Changes};
 
-/// A share of blocks from which on a site is one of short-lived blocks.
+/// From this share of short-lived blocks on, a site counts as short-lived.
 const MOSTLY: f64 = 0.9;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// Take those that live long from another place than those of short life.
+    /// Allocate the long-lived blocks in a place separate from the short-lived ones.
     Separate {
-        /// What the whole site elsewhere saves is known: nothing, or less than half as much.
+        /// Whether it is known that placing the whole site elsewhere saves less: nothing, or less than half as much.
         is_better: bool,
     },
-    /// A pool or an arena for the site.
+    /// Use a pool or an arena for the site.
     Arena,
-    /// Fewer blocks.
+    /// Allocate fewer blocks, by reusing them.
     Reuse,
-    /// The pages are free, and the allocator keeps them.
+    /// Change settings: the pages are free, but the allocator keeps them.
     Settings,
-    /// Others hold the same pages.
+    /// Nothing by itself: other sites hold the same pages.
     Shared,
     /// Nothing.
     Keep,
 }
 
 impl Advice {
-    /// By the first rule that holds.
+    /// The advice of the first rule that applies.
     pub fn of(what_if: &WhatIf, changes: &Changes) -> Option<Advice> {
         let both = [&changes.survivors, &changes.whole];
         let of = |what: fn(&Change) -> &Saved| {
-            // What lives not at all saves nothing elsewhere.
+            // If no block lives, nothing is saved.
             both.map(|change| {
                 change.as_ref().map_or((Effect::Nothing, 0.0), |one| (changes.effect(what(one)), what(one).bytes))
             })
@@ -49,7 +49,7 @@ impl Advice {
         let is_none = |effect: Effect| matches!(effect, Effect::Nothing | Effect::Costs);
         let limit = MARGIN * changes.as_it_is.resident as f64;
         if most(freed) > 2.0 * most(saved) {
-            // Where it is not sure what goes back, it may be the half or more.
+            // If it is not certain how much goes back, it may be half or more.
             let may_save = |change: &Change| {
                 changes.effect(&change.resident) == Effect::Unsure && 2.0 * change.resident.high >= most(freed)
             };
@@ -69,7 +69,8 @@ impl Advice {
                 match (share.pinned as f64 > limit, share.alone as f64 > limit) {
                     (false, _) => Some(Advice::Keep),
                     (true, false) => Some(Advice::Shared),
-                    // It pins pages alone, and nothing is saved: other blocks take these places, for whatever reason.
+                    // The site pins pages alone, but nothing is saved: other blocks take these places. The reason is
+                    // not known.
                     (true, true) => None,
                 }
             }

@@ -1,36 +1,37 @@
-//! What several replays of one way keep less than those of another. In: heaps. Out: bytes with their interval, and whether that is worth
+//! How much less the replays of one way keep than those of another. In: heaps. Out: bytes with their interval, and whether that is worth
 //! a change.
 
 use allocanary_measure::summary::stats::{median, ratio};
 use allocanary_measure::summary::{MISSES, difference_interval, ratio_interval};
 use allocanary_who::what_if::Heap;
 
-/// A share of the heap below which a change is none.
+/// A change below this share of the heap does not count.
 pub(super) const MARGIN: f64 = 0.02;
 
 /// What is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Saved {
-    /// The difference of the medians; below 0 where more is kept.
+    /// The difference of the medians; negative if more is kept.
     pub bytes: f64,
-    /// Its interval, by the ranks of the differences of all pairs. With less than five replays both bounds are the difference.
+    /// Its interval, by the ranks of the differences of all pairs. With fewer than five replays both bounds are the
+    /// difference.
     pub low: f64,
     pub high: f64,
     /// The bounds of the ratio, new over old.
     pub ratios: (f64, f64),
-    /// The median as it is, of which the ratios are.
+    /// The median of the heap as it is, from which the ratios are computed.
     before: f64,
     is_sure: bool,
 }
 
-/// What that means.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Saves,
     Costs,
-    /// Less than the margin either way.
+    /// Less than the margin in either direction.
     Nothing,
-    /// The interval has several of these in it.
+    /// The interval contains several of these effects.
     Unsure,
 }
 
@@ -46,7 +47,7 @@ impl Effect {
 }
 
 impl Saved {
-    /// Of a figure of each heap. None where there is no heap.
+    /// What is saved in one figure of the heaps. `None` if there is no heap.
     pub fn of(as_it_is: &[Heap], changed: &[Heap], figure: fn(&Heap) -> f64) -> Option<Saved> {
         let values = |heaps: &[Heap]| heaps.iter().map(figure).collect::<Vec<f64>>();
         let (old, new) = (values(as_it_is), values(changed));
@@ -58,7 +59,7 @@ impl Saved {
         Some(Saved { bytes, low, high, ratios, before, is_sure: interval.is_some() })
     }
 
-    /// The ratio, compared with the margin of a heap of so many bytes.
+    /// Compares the change with the margin of a heap of `heap` bytes.
     pub fn effect(&self, heap: f64) -> Effect {
         let margin = MARGIN * heap;
         let saved = |ratio: f64| self.before * (1.0 - ratio);
@@ -77,7 +78,7 @@ impl Saved {
         let (unit, size) = if most < MIB { ("KiB", 1024.0) } else { ("MiB", MIB) };
         let show = |bytes: f64| figure(bytes / size);
         let span = |low: f64, high: f64| span(&show(low), &show(high));
-        // Replays of one thread are alike: there is nothing to add.
+        // Replays of one thread give equal results, so there is no interval to show.
         let sure = |what: &str, bytes: f64, low: f64, high: f64| match (show(bytes), span(low, high)) {
             (figure, span) if figure == span => format!("{figure} {unit} {what}"),
             (figure, span) => format!("{figure} {unit} {what} ({span})"),
@@ -99,7 +100,7 @@ pub(super) fn figure(value: f64) -> String {
     if text == "-0.0" { "0.0".into() } else { text }
 }
 
-/// Two bounds, or one where they read alike.
+/// Two bounds, or one if both have the same text.
 pub(super) fn span(low: &str, high: &str) -> String {
     if low == high { low.into() } else { format!("{low} to {high}") }
 }

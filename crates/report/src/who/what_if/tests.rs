@@ -109,7 +109,7 @@ fn without_a_replay_there_is_what_follows_from_the_trace_and_the_reason() {
     assert_eq!((&value["by"], &value["notes"], value.get("sites")), (&json!("function"), &json!(["one note"]), None));
 }
 
-/// What a script relies on: keys are only ever added.
+/// Scripts rely on this: keys are only ever added.
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");

@@ -5,7 +5,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// The advice for MiB that survivors and the whole site save of 100: of resident pages, and of pages with blocks.
+/// The advice if survivors and the whole site save this many of 100 MiB: of resident pages, and of pages with blocks.
 fn advice(survivors: Option<(i64, i64)>, whole: (i64, i64), change: fn(&mut WhatIf)) -> Option<Advice> {
     let heaps = |(resident, holding): (i64, i64)| {
         let left = |all: i64, saved: i64| (all - saved) as u64 * MIB;
@@ -25,7 +25,7 @@ fn what_stays_is_kept_apart_where_the_whole_site_elsewhere_is_no_better() {
     assert_eq!(advice(Some((40, 40)), (0, 0), SAME), separate);
     assert_eq!(advice(Some((40, 40)), (-9, -9), SAME), separate);
     assert_eq!(advice(Some((40, 40)), (19, 19), SAME), separate, "less than half");
-    // Some replays with the whole site elsewhere keep much less.
+    // In some replays with the whole site elsewhere, the heap keeps much less.
     let of_some: fn(&mut WhatIf) = |one| {
         let Ok((_, ways)) = &mut one.replays else { return };
         ways.whole[..2].iter_mut().for_each(|heap| heap.resident /= 2);
