@@ -22,12 +22,12 @@ pub struct Advice {
     pub install: Option<String>,
     /// Whether it reduces the number of arenas, which may reduce speed.
     pub fewer_arenas: bool,
-    /// Other settings that a search found and proved, with the study that shows it: to try, not to paste.
+    /// Other settings that a search proved, with the study that shows it. They are for a trial, not for pasting.
     pub proven: Option<&'static str>,
 }
 
-/// The advice for the program's own allocator, or for each allocator of the programs that may be started from here.
-/// `seen` is what the program shows.
+/// The advice for the program's own allocator. For programs that may be started from here: the advice for each
+/// allocator. `seen` is what the program shows.
 pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
     let of = |flavour: Flavour| {
         let advice = part(flavour.allocator()?.name)?.advice?(&Case { at, variables, flavour, subject, seen })?;

@@ -1,5 +1,5 @@
-//! A file that is read in blocks. In: a file, and many small reads that lie near each other, such as the names of symbols. Out: the same
-//! bytes, by few system calls.
+//! A file that is read in blocks. In: a file, and many small reads that are close to each other, such as the names of symbols. Out: the
+//! same bytes, with few system calls.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,11 +8,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 const BLOCK: u64 = 1 << 16;
-/// Blocks that are kept: 16 MiB. The names of symbols lie in no order; with the last block alone a name was a read of 64 KiB, and the
-/// 70,000 names of a file of 99 MB took 0.3 s.
+/// The number of blocks that are kept: 16 MiB. The names of symbols are in no order. When only the last block was kept, each name
+/// needed a read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
 const KEPT: usize = 256;
 
-/// A file with the blocks that were read of it.
+/// A file, with the blocks of it that were read.
 pub struct Blocks<'a> {
     file: &'a File,
     at: u64,
@@ -37,7 +37,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// A block of the file from this byte on.
+/// Reads a block of the file, beginning at this byte.
 fn read(file: &File, from: u64) -> io::Result<Vec<u8>> {
     let mut block = vec![0; BLOCK as usize];
     let mut read = 0;

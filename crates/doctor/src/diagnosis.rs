@@ -59,7 +59,7 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
     page.finish()
 }
 
-/// The remedies, and last what to do first.
+/// The remedies, and at the end what to do first.
 fn to_do(page: &mut Page, process: &Process, reading: &Reading) {
     let remedies = remedies(reading, Some(process));
     for remedy in &remedies {
@@ -202,7 +202,7 @@ fn memory(page: &mut Page, process: &Process, reading: Option<&Reading>) {
     page.item("threads", &memory.threads.map_or_else(|| "unknown".into(), |count| count.to_string()), Tone::Plain);
 }
 
-/// The kinds of mappings; they add up to the resident memory.
+/// The kinds of mappings. Their sum is the resident memory.
 fn parts_of(parts: &Mappings) -> String {
     format!(
         "{} of the program and its libraries, {} stacks, {} [heap], {} other anonymous, {} shared and other; of [heap] and \
@@ -217,7 +217,7 @@ fn parts_of(parts: &Mappings) -> String {
     )
 }
 
-/// What the heap is, and why it is not divided where it is not.
+/// What the heap is. If it could not be divided into parts, the reason.
 fn divided(page: &mut Page, reading: &Reading) {
     page.item("divided", &answer::answer(reading), Tone::Plain);
     for heap in &reading.heaps {
@@ -229,7 +229,7 @@ fn divided(page: &mut Page, reading: &Reading) {
     page.below(&format!("`allocanary heap {}` shows all parts and arenas", reading.process.pid), Tone::Plain);
 }
 
-/// Where most of it is, and what that means. `divided` tells that the parts of the heap are told next.
+/// Where most of the memory is, and what that means. `divided` says that the parts of the heap follow.
 fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>, divided: bool) -> String {
     let kinds = [parts.program, parts.stacks, parts.heap, parts.other];
     let most = kinds.into_iter().max().unwrap_or(0);
@@ -341,7 +341,7 @@ mod tests {
         );
     }
 
-    /// What is wrong with a setting of jemalloc's is told by its table.
+    /// jemalloc's own table describes a problem with one of its settings.
     #[test]
     fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
         let variables =

@@ -20,7 +20,7 @@ pub struct Signs {
     pub symbols: BTreeSet<&'static str>,
     /// Those of them to which other files can bind.
     pub exports: BTreeSet<&'static str>,
-    /// Texts of allocators in its loaded parts, by name.
+    /// Those symbols to which other files can bind.
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,
@@ -37,13 +37,13 @@ pub struct Signs {
     pub go: bool,
     /// Whether it is linked dynamically: it imports something.
     pub is_dynamic: bool,
-    /// Whether it calls the malloc family of another file, or C++'s `new`, which does.
+    /// Whether it calls another file's malloc family, or C++'s `new`, which calls it.
     pub imports_malloc: bool,
 }
 
 /// The name of `malloc` itself.
 pub const MALLOC: &str = "malloc";
-/// The name that only glibc gives it.
+/// The name that only glibc gives to its malloc.
 pub const GLIBC_MALLOC: &str = "__libc_malloc";
 
 /// Symbols that only an allocator defines, and those of `malloc`.
@@ -55,15 +55,15 @@ fn symbols() -> impl Iterator<Item = &'static str> {
 /// Functions that a program imports if it allocates by another file's malloc: C's, and C++'s `new` in its two widths.
 const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_Znwj"];
 
-/// The path of std in the source locations of Rust's panics. It is reversed, as all searched texts are: this command does not contain
-/// them.
+/// The path of std in the source locations of Rust's panics. It is reversed, like all texts that are searched for, so that this
+/// command does not contain them.
 pub const RUST: (&str, &[u8]) = ("rust", b"/crs/eroc/yrarbil");
 
-/// What CPython exports.
+/// A function that CPython exports.
 const CPYTHON: &str = "Py_GetVersion";
 
-/// In the version of a CPython without the global lock, reversed. CPython contains mimalloc since 3.13, and allocates with it only in these
-/// builds, or if `PYTHONMALLOC` says so; else its larger objects are malloc's.
+/// A text in the version of a CPython without the global lock, reversed. CPython contains mimalloc since 3.13. It allocates with it only in
+/// these builds, or if `PYTHONMALLOC` says so. Otherwise malloc serves its larger objects.
 const FREE_THREADING: (&str, &[u8]) = ("free-threading", b"dliub gnidaerht-eerf");
 
 /// Texts that survive stripping, each with its name in [`Signs::strings`].
@@ -76,14 +76,14 @@ fn strings() -> Vec<(&'static str, &'static [u8])> {
 /// The section with Go's build information. Stripping keeps it.
 const GO: &str = ".go.buildinfo";
 
-/// The number of bytes that are searched at a time, and the overlap with the next piece, which is longer than the
-/// longest searched text.
+/// The number of bytes that are searched at a time, and the overlap with the next piece. The overlap is longer than the
+/// longest text that is searched for.
 const PIECE: usize = 1 << 20;
 const AGAIN: usize = 256;
 
 /// Reads the marks; `None` if the file is not an ELF file.
 pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
-    // The name of each symbol is a read of its own.
+    // The name of each symbol is a separate read.
     let cache = ReadCache::new(Blocks::new(bytes));
     let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
     let has_symbols = file.symbols().next().is_some();
@@ -119,7 +119,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     if is_cpython && !marks.strings.contains(FREE_THREADING.0) {
         marks.strings.remove(mimalloc::NAME);
     }
-    // Only if there is such an allocator, because these searches match a pattern and not a fixed word.
+    // Only if the file contains such an allocator: these searches match a pattern, not a fixed word.
     let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
         each_piece(bytes, &loaded, |piece| {
@@ -192,7 +192,7 @@ fn jemalloc_version(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// Texts between NULs that may be the name of an option.
+/// Texts between NULs that may be names of options.
 fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
     let is_word = |text: &&[u8]| {
         (4..=64).contains(&text.len())
@@ -201,7 +201,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|byte| *byte == 0).filter(is_word).filter_map(|text| std::str::from_utf8(text).ok())
 }
 
-/// The position of the reverse of `backwards`.
+/// The position of a text that is given reversed.
 fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
     let text: Vec<u8> = backwards.iter().rev().copied().collect();
     memmem::find(bytes, &text)
@@ -265,7 +265,7 @@ mod tests {
         assert!(marks.strings.contains("rust"), "{marks:?}");
     }
 
-    /// The marks of a library that the C compiler, without which jemalloc could not be built either, makes of these lines.
+    /// The marks of a library that the C compiler makes of these lines. jemalloc needs this compiler as well.
     fn compiled(source: &str) -> Signs {
         let folder = tempfile::tempdir().unwrap();
         let (code, library) = (folder.path().join("a.c"), folder.path().join("a.so"));

@@ -15,14 +15,14 @@ pub struct Remark {
     pub value: String,
     /// Whether it has an effect.
     pub verdict: Effect,
-    /// Who reads it, or why nobody does.
+    /// Which programs read it, or why none does.
     pub text: String,
     /// The settings in it that are refused or overruled.
     pub problems: Vec<String>,
 }
 
-/// Examines every variable that is, or was meant to be, an allocator's. `subject` is a program's allocators, its own
-/// first; `None` for any program that is started from here. `libraries` is what its libraries show.
+/// Examines every variable that an allocator reads, or that was meant for one. `subject` is a program's allocators, its
+/// own first; `None` for any program that is started from here. `libraries` is what its libraries show.
 pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &Libraries) -> Vec<Remark> {
     let all = assignments(variables, libraries);
     let remark = |(variable, value): (&String, &String)| {
@@ -31,7 +31,7 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
         if verdict != Effect::Ignored {
             let own = all.iter().filter(|one| one.variable == *variable);
             problems.extend(own.filter_map(|one| one.problem.clone()));
-            // A setting overrules another one only within one allocator, and a program may have two.
+            // A setting can only overrule a setting of the same allocator, and a program may have two allocators.
             let each: Vec<Option<&[Flavour]>> = match subject {
                 Some(flavours) => flavours.chunks(1).map(Some).collect(),
                 None => vec![None],
@@ -70,10 +70,11 @@ fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, an
     found
 }
 
-/// The variable with a preload's settings. Which of them hold is in the process's memory: see [`notice`](super::notice).
+/// The variable with a preload's settings. The process's memory shows which of them are in force: see
+/// [`notice`](super::notice).
 pub const PRELOAD: &str = "ALLOCANARY_PRELOAD";
 
-/// Who reads a variable; `None` if it is not for an allocator.
+/// Which programs read a variable; `None` if it is not for an allocator.
 fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     if let Some(found) = ALL.iter().find_map(|part| (part.variables.reader)(variable, value, subject)) {
         return Some(found);
@@ -88,7 +89,7 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     if variable == "LD_PRELOAD" {
         return preload(value, subject);
     }
-    // One with tunables of other parts of glibc is no mistake.
+    // A variable with tunables of other parts of glibc is not a mistake.
     let names = || ALL.iter().flat_map(|part| (part.variables.names)());
     let upper = variable.to_ascii_uppercase();
     let mut suspects = ALL.iter().flat_map(|part| part.variables.suspects);
@@ -96,7 +97,7 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     is_meant.then(|| (Effect::Ignored, format!("no allocator that we know of reads it{}", perhaps(&upper, names()))))
 }
 
-/// The remark about a variable that is for none of a program's allocators.
+/// The remark on a variable that none of a program's allocators reads.
 pub(crate) fn not_here(flavours: &[Flavour]) -> (Effect, String) {
     let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
     (Effect::Ignored, format!("this program has {}", names.join(" and ")))
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(found[0].problems, [""; 0], "they are settings of two allocators");
         assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
         assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
-        // A preload of ours reads all three, its program's own jemalloc one of them.
+        // Our preload reads all three, and the program's own jemalloc reads one of them.
         let preloaded = [RUST, INSTALLED];
         let read_by_main = JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(&preloaded)) == Effect::Read);
         assert_eq!(read_by_main, JEMALLOC_VARIABLES.map(|variable| variable == "_RJEM_MALLOC_CONF"));

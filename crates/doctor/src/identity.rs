@@ -1,8 +1,8 @@
 //! Finds the allocator of a process. In: the marks of its program and of its mapped libraries. Out: the allocator,
 //! where and how it was found, and how certain that is.
 //!
-//! A Rust program may have two: its own global allocator and C's malloc. A mapped library is not necessarily used: the
-//! `malloc` that the loader finds first counts, the program's own before any library's.
+//! A Rust program may have two: its own global allocator and C's malloc. A mapped library is not necessarily used. The
+//! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
 use super::Flavour;
 use super::elf::{GLIBC_MALLOC, MALLOC, Signs};
@@ -17,7 +17,8 @@ pub struct ProgramFile {
     pub path: String,
     /// Its marks.
     pub marks: Signs,
-    /// Whether it could not be read. A package upgrade deletes a library that is mapped. Only its name is known then.
+    /// Whether it could not be read, for example because a package upgrade has deleted a mapped library. Then only its
+    /// name is known.
     pub unread: bool,
 }
 
@@ -75,7 +76,7 @@ impl Identity {
             }
         }
         match own {
-            // Its allocator has C's own names, so C uses it too.
+            // Its allocator has C's own names, so the C code uses it too.
             Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
                 Identity { main: own, c: None, notes }
             }
@@ -97,12 +98,12 @@ impl Identity {
     }
 }
 
-/// Whether an allocator in a file that also has a `malloc` is that `malloc`.
+/// Whether the allocator that was found in a file is also the file's `malloc`.
 fn replaces(own: &Found) -> bool {
     !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Unknown) && !leaves_malloc(own.flavour)
 }
 
-/// Whether `malloc` stays the C library's where the allocator is linked in.
+/// Whether `malloc` stays the C library's in a program that has the allocator linked in.
 pub(crate) fn leaves_malloc(flavour: Flavour) -> bool {
     flavour.allocator().and_then(|one| part(one.name)).is_some_and(|part| part.marks.leaves_malloc)
 }
@@ -122,7 +123,7 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
     }
     // If the file has symbols, but none of an allocator, a string does not prove anything.
     if marks.has_symbols {
-        // glibc's own, in a static program, has further names.
+        // In a static program, glibc's malloc has further names as well.
         let is_hidden = marks.symbols.contains(MALLOC) && !marks.exports.contains(MALLOC) && marks.is_dynamic;
         let how = format!("{path} defines a malloc that other files cannot see, and no symbol tells whose");
         return is_hidden.then(|| Found { flavour: Flavour::Unknown, file: path.clone(), how, sure: Sure::Likely });
@@ -132,7 +133,8 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
     Some(Found { flavour, file: path.clone(), how, sure: Sure::Likely })
 }
 
-/// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
+/// The `malloc` that C code calls: the program's if it has one, otherwise that of the first library with one. The C
+/// library comes last.
 fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
     let ProgramFile { path, marks, .. } = program;
     if marks.exports.contains(MALLOC) {
@@ -150,7 +152,7 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
         return Found { flavour, file: path.clone(), how, sure };
     }
     let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
-    // The loader has a separate malloc for internal use, and the recorder hands every call on.
+    // The loader has a separate malloc for internal use. The recorder passes every call on.
     let is_aside = |library: &ProgramFile| {
         let name = file_name(&library.path);
         name.starts_with("ld-linux") || name == RECORDER
@@ -183,7 +185,7 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
         }
         None => {
             let glibc = marks.glibc.is_some() || marks.strings.contains(system::HEAP);
-            // Whatever else has the name, glibc's own functions have these names too.
+            // glibc's own functions also have these names. So a malloc without them is not glibc's.
             let own = marks.symbols.contains(MALLOC) && !marks.symbols.contains(GLIBC_MALLOC);
             let (flavour, how) = match (own && glibc, glibc) {
                 (true, _) => (Flavour::Unknown, "is linked statically, with a malloc that is not the C library's"),
@@ -205,18 +207,18 @@ fn by_name(library: &ProgramFile) -> Option<Flavour> {
     preloaded(&library.path).or_else(|| known.find(|(word, _)| name.contains(word)).map(|(_, flavour)| flavour))
 }
 
-/// What one of our preloads has, by the name of its file.
+/// The flavour of one of our preloads, by the name of its file.
 fn preloaded(path: &str) -> Option<Flavour> {
     part(preload_of(path)?)?.marks.preload
 }
 
-/// The last part of a path of `/proc/<pid>/maps`, which says of a deleted file that it is.
+/// The last part of a path in `/proc/<pid>/maps`, without the remark that the file is deleted.
 pub(crate) fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The file name of the preload that records. It is no allocator.
+/// The file name of the preload that records. It is not an allocator.
 pub const RECORDER: &str = "preload-record";
 
 /// The allocator of one of our preloads, by the name of its file.
@@ -251,7 +253,7 @@ pub fn libc(program: &ProgramFile, libraries: &[ProgramFile]) -> String {
     }
 }
 
-/// The allocator to which a file's symbols belong, and the symbol that shows it.
+/// The allocator to which one of a file's symbols belongs, and that symbol.
 fn by_symbol(marks: &Signs) -> Option<(Flavour, &'static str)> {
     let installs = marks.hook || marks.strings.contains(INSTALL);
     let known = ALL.iter().flat_map(|part| part.marks.symbols);

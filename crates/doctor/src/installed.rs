@@ -1,8 +1,8 @@
-//! The allocators of others that this host has as libraries. In: the loader's cache, and the libraries as files. Out: for each its
-//! name, version, path, and the settings that it knows.
+//! Allocators from other sources that this host has as libraries. In: the loader's cache, and the libraries as files. Out: for each
+//! its name, version, path, and the settings that it knows.
 //!
-//! Nothing is loaded or run. A version is what the library says in its text, or else the end of its file's name. A setting is one of
-//! the tables' for this version, whose name stands in the library: what it does not know stands nowhere in it.
+//! No library is loaded or run. The version is in the library's text, or else at the end of its file's name. A library's settings
+//! are those rows of the table for its version whose name occurs in the library: it cannot know a name that it does not contain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,24 +18,24 @@ use cache::libraries;
 
 mod cache;
 
-/// An allocator of somebody else's.
+/// An allocator from another source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Installed {
-    /// Its name as a candidate: `tcmalloc`, or `jemalloc@5.3.0` where this crate has an allocator of that name.
+    /// Its name as a candidate: `tcmalloc`, or `jemalloc@5.3.0` if this crate has an allocator of that name.
     pub name: String,
     /// Its version.
     pub version: String,
     /// The library.
     pub path: PathBuf,
-    /// What it can be told.
+    /// The settings that it takes.
     pub settings: Vec<Setting>,
-    /// How it is told.
+    /// How it reads settings.
     pub environment: Environment,
-    /// How it is asked: the name of a reader of our library `preload-prove`.
+    /// The name of the reader of `preload-prove` that reads its settings back.
     pub reader: &'static str,
 }
 
-/// The allocators of this host that its programs can load. `ours` are the names that are taken.
+/// The allocators of this host that its programs can load. `ours` are the names that are already used.
 pub fn installed(ours: &[&str]) -> Vec<Installed> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
@@ -48,22 +48,22 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
         let Ok(bytes) = fs::read(&path) else { continue };
         all.push(of(kind, &path, &bytes, ours, None));
     }
-    // Of two libraries of one version the loader takes the first.
+    // If two libraries have the same version, the loader takes the first one.
     let mut names = BTreeSet::new();
     all.retain(|one: &Installed| names.insert(one.name.clone()));
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-/// A library that was built for this user: its allocator and version are known. `None` if nothing is known of such an allocator, or the file
-/// cannot be read.
+/// A library that was built for this user, with a known allocator and version. `None` if this crate does not know such an allocator, or if
+/// the file cannot be read.
 pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
     let kind = kinds().find(|kind| kind.name == allocator)?;
     let name = format!("{allocator}@{version}");
     Some(Installed { name, ..of(kind, path, &fs::read(path).ok()?, &[], Some(version)) })
 }
 
-/// What kind of library a file is, by its name: `libjemalloc.so.2`.
+/// The kind of library, by the file's name: `libjemalloc.so.2`.
 fn kind_of(path: &Path) -> Option<&'static Library> {
     let (name, _) = path.file_name()?.to_str()?.split_once(".so")?;
     kinds().find(|kind| kind.files.contains(&name))
@@ -73,10 +73,10 @@ fn kinds() -> impl Iterator<Item = &'static Library> {
     ALL.iter().flat_map(|one| one.libraries)
 }
 
-/// `known` is its version, if that is known.
+/// `known` is the library's version, if it is known.
 fn of(kind: &Library, path: &Path, bytes: &[u8], ours: &[&str], known: Option<&str>) -> Installed {
     let named = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    // `libmimalloc.so.2.0`; a file without a number has its name for one.
+    // `libmimalloc.so.2.0`: the version is the number. A file without a number has its name as its version.
     let by_name = || match named.split_once(".so.") {
         Some((_, number)) => number.to_string(),
         None => named.clone(),

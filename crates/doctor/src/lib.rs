@@ -1,8 +1,8 @@
 //! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
 //! groups, the environment and ELF files. Out: values, and a text for the user.
 //!
-//! Facts are gathered first ([`host`], [`process`]); everything that judges them ([`defaults`],
-//! [`environment`], [`identity`], [`advice`]) is a pure function of them.
+//! Facts are gathered first ([`host`], [`process`]). The judgements ([`defaults`], [`environment`], [`identity`],
+//! [`advice`]) are pure functions of these facts.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -49,19 +49,19 @@ pub enum Effect {
     Ignored,
 }
 
-/// An allocator in a program, in the variants that read different variables.
+/// An allocator in a program. Builds that read different variables are different flavours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// jemalloc with the prefix `_rjem_`, as tikv-jemallocator builds it. C's malloc is still the system's.
     RustJemalloc {
-        /// Whether the program passes `MALLOC_CONF` and `JE_MALLOC_CONF` on to it, as `install!` does.
+        /// Whether the program passes `MALLOC_CONF` and `JE_MALLOC_CONF` on to jemalloc, as `install!` does.
         installs: bool,
     },
     /// jemalloc under C's own names.
     PlainJemalloc,
     /// jemalloc with the prefix `je_`.
     PrefixedJemalloc,
-    /// An allocator of which one build is as another, by its name.
+    /// An allocator whose builds do not differ, by its name.
     Named(&'static str),
     /// glibc's malloc.
     Glibc,
@@ -84,7 +84,7 @@ impl Flavour {
         }
     }
 
-    /// What the crate of allocators knows of it; `None` for the allocator of a runtime, and for an unknown one.
+    /// Its descriptor in the crate of allocators; `None` for the allocator of a runtime, and for an unknown one.
     pub fn allocator(self) -> Option<&'static Descriptor> {
         let name = match self {
             Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc => jemalloc::NAME,

@@ -1,5 +1,5 @@
-//! What code has set in a running process: the notices that `install!` and the preloads leave in its memory. In: its memory. Out:
-//! one value for each file that left one.
+//! The settings that code has made in a running process. `install!` and the preloads leave notices of them in its memory. In: its
+//! memory. Out: one value for each file that left a notice.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub struct Notice {
     pub allocator: String,
     /// The settings that code gave it, by name. The environment takes precedence.
     pub settings: BTreeMap<String, String>,
-    /// The part of the text that was refused, and what was wanted. No setting holds then.
+    /// The part of the text that was refused, and what was expected. Then no setting is in force.
     pub refused: Option<String>,
-    /// Whether there were more settings than a notice holds.
+    /// Whether some settings did not fit into the notice.
     pub cut: bool,
 }
 
@@ -40,7 +40,7 @@ impl Notice {
             match (line.strip_prefix("refused "), line.split_once('=')) {
                 (Some(refused), _) => notice.refused = Some(refused.into()),
                 (None, Some((name, value))) => {
-                    // A preload of an earlier version has the old name.
+                    // A preload of an earlier version uses the old name.
                     let name = if name == idle::OLD_SETTING { idle::SETTING } else { name };
                     notice.settings.insert(name.into(), value.into());
                 }
@@ -51,13 +51,14 @@ impl Notice {
     }
 }
 
-/// The bytes of data that are read at once, and with them as many more as a notice has that begins in them.
+/// The bytes of data that are read at once. As many more bytes are read as the longest notice has, for a notice that
+/// begins in these.
 const PIECE: usize = 1 << 20;
 
 /// The bytes of the longest notice.
 const LONGEST: usize = MARK.len() + 4 + MOST;
 
-/// The notices in a process's memory. They lie in the writable data of programs and libraries. Only pages that are there are read.
+/// The notices in a process's memory. They are in the writable data of programs and libraries. Only resident pages are read.
 pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
     let is_data = |one: &&Mapping| one.writable && !one.shared && one.inode != 0;
     let (mut found, mut bytes) = (Vec::new(), Vec::new());
@@ -69,7 +70,7 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
                 if !memory.read(from, &mut bytes) {
                     continue;
                 }
-                // A notice begins at a multiple of 16, and may go on in the next page, which is then there too.
+                // A notice begins at a multiple of 16. It may continue in the next page, which is then resident too.
                 for at in (0..length.min(PIECE)).step_by(MARK.len()) {
                     if let Some(text) = parse(&bytes[at..length.min(at + LONGEST)]) {
                         found.extend(Notice::of(&mapping.name, text));
@@ -86,11 +87,11 @@ mod tests {
     use super::*;
     use allocanary_heap::{PAGE, Pages, Run, State, Thread};
 
-    /// A file's data with a notice in them, and a page that is not there.
+    /// A file's data with a notice in them, and a page that is not resident.
     struct Data(Vec<Mapping>, Pages, Vec<u8>);
 
     impl Data {
-        /// The notice lies over the border of two pages.
+        /// Puts the notice across the border of two pages.
         fn with(text: &str) -> Data {
             Data::at(PAGE as usize - 32, 2 * PAGE as usize, text)
         }

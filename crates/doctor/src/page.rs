@@ -9,11 +9,11 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 pub enum Tone {
     /// No judgement.
     Plain,
-    /// Correct.
+    /// It is correct.
     Good,
-    /// Should be checked.
+    /// It should be checked.
     Doubt,
-    /// Wrong.
+    /// It is wrong.
     Bad,
 }
 
@@ -81,7 +81,7 @@ impl Page {
             .word_separator(WordSeparator::AsciiSpace)
             .word_splitter(WordSplitter::NoHyphenation)
             .break_words(false);
-        // A size and its unit stay together.
+        // A size and its unit stay on the same line.
         const NO_BREAK: &str = "\u{a0}";
         let units = ["B", "KiB", "MiB", "GiB", "TiB"];
         let is_unit = |word: &str| units.contains(&word.trim_end_matches([',', ';', ':']));

@@ -78,7 +78,7 @@ pub struct Maps {
 /// A program or library that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
-    /// Its path. The kernel adds ` (deleted)` if there is no such file any more.
+    /// Its path. The kernel adds ` (deleted)` if the file no longer exists.
     pub path: String,
     /// The name of the mapping in `/proc/<pid>/map_files`.
     pub mapping: String,
@@ -102,8 +102,8 @@ impl Process {
         let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
         let program = ProgramFile { path: program, marks: marks_of_program, unread: false };
         let library = |file: &MappedFile| {
-            // The mapping leads to the file even if it was deleted, but only for root. Paths are relative to the process's
-            // own mounts.
+            // The mapping leads to the file even if the file was deleted, but only for root. Paths are relative to the
+            // process's own mounts.
             let inside = root.join("root").join(file.path.trim_start_matches('/'));
             let ways = [root.join("map_files").join(&file.mapping), inside, PathBuf::from(&file.path)];
             let marks = ways.iter().find_map(|way| look_into(way).ok());
@@ -112,11 +112,11 @@ impl Process {
         let environ = read("environ")?;
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
-        // Without the right to read its memory the environment could not have been read either.
+        // This fails without the right to read its memory. In that case reading the environment has failed before.
         let live = Live::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
         let memory = Memory::parse(&status);
-        // So that the parts add up to it.
+        // The sum of the parts is used, so that the parts add up to it.
         let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
         let identity = Identity::of(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
@@ -147,11 +147,11 @@ impl Process {
     }
 }
 
-/// The time for the states of a process's pages, and for its settings.
+/// The time limit for reading the states of a process's pages, and its settings.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The resident pages by the kind of their mapping. The kernel's own sums (`smaps`) are not asked for: nothing can be mapped in the process
-/// while it makes them.
+/// The resident pages by the kind of their mapping. The kernel's own sums (`smaps`) are not read, because the process cannot map anything
+/// while the kernel makes them.
 fn parts(maps: &[u8], live: &Live) -> Mappings {
     let counts =
         |one: &Counted| (one.mapping.from, Counts { resident: one.resident, huge: one.huge, swapped: one.swapped });
@@ -159,13 +159,14 @@ fn parts(maps: &[u8], live: &Live) -> Mappings {
     Mappings::of(maps, |from| counted.get(&from).copied().unwrap_or_default())
 }
 
-/// The files in the order in which the loader looks for symbols: what LD_PRELOAD names, then as they were loaded. The
-/// kernel gives a later mapping a lower address (not with an unlimited stack, where it maps upwards).
+/// The files in the order in which the loader looks for symbols: first those that LD_PRELOAD names, then the others in
+/// the order of loading. The kernel gives a later mapping a lower address (except with an unlimited stack, where it
+/// maps upwards).
 fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a MappedFile> {
     let preload = environ.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="));
     let preload = String::from_utf8_lossy(preload.unwrap_or_default()).into_owned();
     let names: Vec<&str> = preload.split([':', ' ']).filter(|name| !name.is_empty()).collect();
-    // A link has another name than the file that is mapped, and is then found by its place alone.
+    // A link has another name than the mapped file. Such a file is only found by the order of addresses.
     let named = |file: &MappedFile| names.iter().position(|name| file_name(name) == file_name(&file.path));
     let mut files: Vec<&MappedFile> = files.iter().rev().collect();
     files.sort_by_key(|file| named(file).unwrap_or(usize::MAX));
@@ -205,7 +206,7 @@ fn background_threads(root: &Path) -> u64 {
     names.filter(|name| name.trim_end() == "jemalloc_bg_thd").count() as u64
 }
 
-/// The arguments, separated by spaces. An argument with spaces is quoted, and a very long line is cut.
+/// The arguments, separated by spaces. An argument with spaces is quoted. A very long line is cut.
 fn command_line(cmdline: &[u8]) -> String {
     const MOST: usize = 300;
     let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -262,7 +263,7 @@ impl Maps {
                 "[heap]" => maps.heap += size,
                 path if path.starts_with('/') => {
                     let seen = maps.files.iter().any(|file| file.path == path);
-                    // The names in map_files have no zeros in front, as the ranges in maps do.
+                    // The names in map_files have no leading zeros, but the ranges in maps do.
                     let (start, end) = ends.unwrap_or_default();
                     let file = || MappedFile { path: path.to_string(), mapping: format!("{start:x}-{end:x}") };
                     maps.files.extend((access.contains('x') && !seen).then(file));
@@ -307,7 +308,7 @@ mod tests {
     #[test]
     fn what_is_preloaded_comes_before_what_is_linked() {
         let file = |path: &str| MappedFile { path: path.into(), mapping: String::new() };
-        // By address, as `maps` has them: the loader maps downwards, and the first library is the last.
+        // In the order of addresses, as in `maps`. The loader maps downwards, so the first library is the last.
         let files = ["/lib/libc.so.6", "/lib/libjemalloc.so.2", "/opt/preload-mimalloc", "/lib/ld.so"].map(file);
         let order = |environ: &[u8]| -> Vec<&str> {
             in_search_order(&files, environ).into_iter().map(|file| file_name(&file.path)).collect()

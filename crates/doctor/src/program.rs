@@ -25,7 +25,7 @@ pub struct Program {
     pub runs: PathBuf,
     /// Its own allocator.
     pub own: Flavour,
-    /// Where that was found.
+    /// Where its allocator was found.
     pub how: String,
     /// Why a preloaded allocator does not take effect; `None` if it does.
     pub cannot: Option<String>,
@@ -54,7 +54,7 @@ impl Program {
         Ok(Program { path, runs, own, how, cannot })
     }
 
-    /// Whether settings of its own allocator can be given by the environment.
+    /// Whether the environment can give settings to its own allocator.
     pub fn reads_settings(&self) -> Effect {
         if self.own.has_settings() { Effect::Read } else { Effect::Ignored }
     }
@@ -80,7 +80,8 @@ fn find(name: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{name}: no such program in PATH: name its path, as in ./{name}"))
 }
 
-/// The ELF file behind a script, and whether a file on the way gives its user more rights: the loader drops preloads then.
+/// The ELF file that runs a script, and the reason if a file on the way gives its user more rights: the loader then
+/// ignores preloads.
 fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), String> {
     let shown = path.display();
     let mut head = [0; 256];
@@ -89,7 +90,7 @@ fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), Str
     let head = &head[..length];
     if head.starts_with(b"\x7fELF") {
         let meta = file.metadata().map_err(|error| format!("{shown}: {error}"))?;
-        // The owner of our own folder is the user that we are.
+        // The owner of our own folder in /proc is the user of this process.
         let us = fs::metadata("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
         let user = meta.mode() & 0o4000 != 0 && meta.uid() != us.uid();
         let group = meta.mode() & 0o2010 == 0o2010 && meta.gid() != us.gid();
@@ -118,13 +119,13 @@ fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), Str
     interpreter(&next, depth + 1)
 }
 
-/// What an ELF file says of how it is loaded.
+/// What an ELF file says about how it is loaded.
 struct ElfFile {
     loader: Option<PathBuf>,
 }
 
 impl ElfFile {
-    /// `None` if this machine's kind of program is another one.
+    /// `None` if the file is for another kind of machine.
     fn of(file: &File) -> Option<ElfFile> {
         let machine = match std::env::consts::ARCH {
             "x86_64" => elf::EM_X86_64,
@@ -157,7 +158,7 @@ impl ElfFile {
     }
 }
 
-/// Whether the program has a runtime that ends it where another library comes first.
+/// The reason if the program has a sanitizer's runtime, which ends it if another library is loaded first.
 fn sanitized(shown: &str, libraries: &[ProgramFile]) -> Option<String> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_string();
     let runtime = libraries.iter().find(|part| name(&part.path).starts_with("libasan."))?;
@@ -167,7 +168,7 @@ fn sanitized(shown: &str, libraries: &[ProgramFile]) -> Option<String> {
     ))
 }
 
-/// Why an allocator in the program itself is not replaced.
+/// Why an allocator that is linked into the program is not replaced.
 fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     let path = &program.path;
     if program.marks.go {
@@ -181,7 +182,7 @@ fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     is_linked.then(|| format!("{path} has {} linked in ({how}): a preload would serve its C code only", own.name()))
 }
 
-/// The libraries that the loader would map, in its order. It is asked as `ldd` does: the program does not run.
+/// The libraries that the loader would map, in its order. The loader is asked as by `ldd`: the program does not run.
 fn libraries(loader: &Path, program: &Path) -> Vec<ProgramFile> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
     let Ok(output) = Command::new(loader).arg("--list").arg(program).env_remove("LD_PRELOAD").output() else {

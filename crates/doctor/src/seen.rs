@@ -1,5 +1,5 @@
-//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts,
-//! each unknown if nothing shows it.
+//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts.
+//! A fact that nothing shows is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,12 @@ pub struct Seen {
     pub overwritten: bool,
     /// Whether it is a Rust program; `None` for a program that does not run.
     pub rust: Option<bool>,
-    /// The settings that code has given the program's own allocator: `install!`, or a preload. The environment takes precedence.
+    /// The settings that code (`install!`, or a preload) has given to the program's own allocator. The environment takes
+    /// precedence.
     pub code: BTreeMap<String, String>,
     /// Whether it is a Java virtual machine, whose heap is not malloc's.
     pub jvm: bool,
-    /// The release of its JDK, such as 17.0.9, if the JDK's file says it.
+    /// The release of its JDK, such as 17.0.9, if the JDK's file contains it.
     pub jdk: Option<(u32, u32, u32)>,
     /// Facts that its libraries show.
     pub libraries: Libraries,
@@ -50,7 +51,7 @@ impl Seen {
         }
     }
 
-    /// Whether it has one thread, apart from the allocator's threads.
+    /// Whether it has only one thread, not counting the allocator's threads.
     pub fn is_single(&self) -> bool {
         self.threads.is_some_and(|threads| threads.saturating_sub(self.background_threads) <= 1)
     }
@@ -77,8 +78,8 @@ pub fn jdk(text: &str) -> Option<(u32, u32, u32)> {
     Some((major, parts.next().unwrap_or(0), parts.next().unwrap_or(0)))
 }
 
-/// Whether `/proc/<pid>/environ` is no longer the initial environment. setproctitle moves the variables elsewhere,
-/// fills their place with zeros, and a long title may extend into it.
+/// Whether `/proc/<pid>/environ` is no longer the initial environment. setproctitle moves the variables elsewhere and
+/// fills their place with zeros. A long title may extend into that place.
 pub fn is_overwritten(environ: &[u8]) -> bool {
     let text = environ.strip_suffix(b"\0").unwrap_or(environ);
     if environ.is_empty() {

@@ -25,7 +25,7 @@ pub struct Assignment {
     pub value: String,
     /// The value that the allocator uses: this one, a clipped one, or `None` if it uses none.
     pub becomes: Option<String>,
-    /// Why it is not used unchanged, if so.
+    /// Why the allocator does not use it unchanged, if so.
     pub problem: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub fn settings(assignments: &[Assignment], allocator: &str) -> BTreeMap<String,
     own.filter_map(|one| Some((one.key.clone(), one.becomes.clone()?))).collect()
 }
 
-/// A setting that is taken as it is, or not at all.
+/// A setting that the allocator uses unchanged, or not at all.
 pub(crate) fn assignment(
     allocator: &'static str,
     variable: &str,
@@ -57,7 +57,7 @@ pub(crate) fn assignment(
     Assignment { allocator, variable: variable.into(), key: key.into(), value: value.into(), becomes, problem }
 }
 
-/// The problem of a value that the allocator's parser refuses, or that is out of range.
+/// The problem with a value that the allocator's parser refuses, or that is out of range.
 pub(crate) fn refused(setting: &Setting, value: &str, taken: bool) -> Option<String> {
     let fits = match (taken, number(value)) {
         (false, _) => false,

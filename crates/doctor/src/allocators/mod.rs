@@ -1,5 +1,6 @@
-//! What this crate knows of each allocator, a folder each by its name: by what it is found in a file or a process, who reads its
-//! variables, what it does without settings, and what to advise. In: nothing. Out: functions that the rest of the crate loops over.
+//! What this crate knows about each allocator, in one folder for each: how to find it in a file or a process, which programs read
+//! its variables, what it does without settings, and what to advise. In: nothing. Out: functions that the rest of the crate loops
+//! over.
 
 pub mod jemalloc;
 mod mimalloc;
@@ -21,51 +22,51 @@ use crate::seen::{Libraries, Seen};
 use crate::variables::Assignment;
 use crate::{Effect, Flavour, Variables};
 
-/// What is known of one allocator.
+/// The knowledge about one allocator.
 pub(crate) struct Part {
-    /// What the crate of allocators knows of it.
+    /// Its descriptor in the crate of allocators.
     pub of: &'static Descriptor,
-    /// The flavour that a program has if no more is known: its usual build.
+    /// The flavour to assume if nothing else is known: its usual build.
     pub usual: Flavour,
-    /// By what it is found.
+    /// How it is found in a file.
     pub marks: Marks,
     /// How its variables are read.
     pub variables: Reads,
     /// What it does without settings; `None` if that does not depend on the host.
     pub defaults: Option<fn(&Surroundings) -> Default>,
-    /// What to change in general; `None` if no setting is judged.
+    /// What to change in general; `None` if this crate judges no setting of it.
     pub advice: Option<fn(&Case) -> Option<Advice>>,
-    /// What settings would give to a process with this heap; `None` if none is judged.
+    /// What a process with this heap would save by its settings; `None` if this crate judges none.
     pub remedies: Option<Remedies>,
 }
 
 /// The remedies for a heap of a process.
 pub(crate) type Remedies = fn(&Case, &Subject, &Heap) -> Vec<Remedy>;
 
-/// A symbol, and the flavour that it shows in a program that calls the hook of `install!`, or not.
+/// A symbol, and the flavour that it shows. The argument: whether the program calls the hook of `install!`.
 pub(crate) type Symbol = (&'static str, fn(bool) -> Flavour);
 
-/// By what an allocator is found in a file.
+/// The marks by which an allocator is found in a file.
 pub(crate) struct Marks {
-    /// Symbols that only it defines. The first one is in each usual build.
+    /// Symbols that only this allocator defines. Each usual build has the first one.
     pub symbols: &'static [Symbol],
-    /// Texts that survive stripping, besides the one by which `heap` knows it, each with a name. They are reversed, so that this command
-    /// does not contain the texts that it searches.
+    /// Texts that survive stripping, each with a name. They are used in addition to the text by which `heap` finds the allocator. They
+    /// are reversed, so that this command does not contain the texts that it searches for.
     pub texts: &'static [(&'static str, &'static [u8])],
-    /// The flavour that a stripped file with these texts shows, and what it is known by.
+    /// The flavour that these texts in a stripped file show, and the text that shows it.
     pub by_texts: fn(&BTreeSet<&'static str>) -> Option<(Flavour, &'static str)>,
-    /// A word of its library's name, and what the library has.
+    /// A word in its library's name, and the flavour of that library.
     pub library: Option<(&'static str, Flavour)>,
-    /// What our preload of it has; `None` if there is none.
+    /// The flavour of our preload of it; `None` if there is none.
     pub preload: Option<Flavour>,
     /// The beginnings of its file's name, if it is a C library.
     pub c_library: &'static [&'static str],
-    /// Whether it leaves `malloc` to the C library where it is linked into a program.
+    /// Whether `malloc` stays the C library's in a program that has this allocator linked in.
     pub leaves_malloc: bool,
 }
 
 impl Marks {
-    /// Whether it is a C library's.
+    /// Whether it is a C library's malloc.
     pub fn is_c_library(&self) -> bool {
         !self.c_library.is_empty()
     }
@@ -81,24 +82,24 @@ impl Marks {
     };
 }
 
-/// Who reads a variable with a value, in a program with these allocators.
+/// Which of these allocators of a program read a variable with this value.
 pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
-/// A problem of all settings together in a variable, of which the function says whether the program reads it.
+/// A problem of all settings of a variable together. The function says whether the program reads a variable.
 pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>;
 
 /// How an allocator's variables are read.
 pub(crate) struct Reads {
-    /// Who reads a variable; `None` if it is none of this allocator's.
+    /// Which programs read a variable; `None` if the variable is not one of this allocator's.
     pub reader: Reader,
     /// Adds every setting in its variables, in the order in which they are read.
     pub assignments: fn(&Variables, &Libraries, &mut Vec<Assignment>),
     /// A further problem of the settings in a variable.
     pub problem: Problem,
-    /// In which programs one of its variables overrules another; empty for all.
+    /// The programs in which one of its variables overrules another; empty means in all.
     pub overruled_in: &'static str,
-    /// Its variables, to which a name that nobody reads may be near.
+    /// The names of its variables. A name that nobody reads may be a misspelling of one of them.
     pub names: fn() -> Vec<&'static str>,
-    /// The beginnings of names that were meant for it.
+    /// The beginnings of names that were probably meant for it.
     pub suspects: &'static [&'static str],
 }
 
@@ -113,7 +114,7 @@ impl Reads {
     };
 }
 
-/// What advice depends on.
+/// The facts on which advice depends.
 pub(crate) struct Case<'a> {
     pub at: &'a Surroundings,
     pub variables: &'a Variables,
@@ -122,11 +123,11 @@ pub(crate) struct Case<'a> {
     pub seen: &'a Seen,
 }
 
-/// All of them, in the order of pages.
+/// All of them, in the order in which a page shows them.
 pub(crate) const ALL: &[&Part] =
     &[&jemalloc::PART, &system::PART, &mimalloc::PART, &tcmalloc::PART, &snmalloc::PART, &musl::PART];
 
-/// What is known of the allocator with this name.
+/// The knowledge about the allocator of this name.
 pub(crate) fn part(name: &str) -> Option<&'static Part> {
     ALL.iter().copied().find(|part| part.of.name == name)
 }

@@ -72,7 +72,7 @@ fn a_deleted_library_that_cannot_be_read_is_known_by_its_name_or_lowers_the_cert
     }
     let other = Identity::of(&part("/a", &[], &[], &[]), &[libc(), deleted("/lib/libz.so.1")]);
     assert!(other.main.how.contains("unless /lib/libz.so.1 (deleted) has one, which could not be read"), "{other:?}");
-    // An upgrade of the C library itself leaves no doubt, and what is no library has no malloc.
+    // If the C library itself was upgraded, the allocator is still certain. A file that is not a library has no malloc.
     let all = ["/lib/libc.so.6", "/lib/ld-linux-x86-64.so.2", "/memfd:doublemapper"].map(deleted);
     assert_eq!(of(part("/a", &[], &[], &[]), &all), (Flavour::Glibc, None, Sure::Yes));
     assert_eq!(super::libc(&part("/a", &[], &[], &[]), &all), "libc.so.6 (deleted)");
@@ -90,10 +90,10 @@ fn a_malloc_of_the_programs_own_is_unknown_and_not_the_c_librarys() {
     assert_eq!(of(exports(), &[libc()]), (Flavour::Unknown, None, Sure::Likely));
     let library = part("/lib/libown.so", &[], &["malloc"], &[]);
     assert_eq!(of(part("/a", &[], &[], &[]), &[library, libc()]).0, Flavour::Unknown);
-    // Stripped, with jemalloc's messages: it is jemalloc's.
+    // A stripped program with jemalloc's messages: its malloc is jemalloc's.
     let stripped = part("/a", &[], &["malloc"], &["jemalloc", "plain"]);
     assert_eq!(of(stripped, &[libc()]), (Flavour::PlainJemalloc, None, Sure::Likely));
-    // A static program may export the C library's.
+    // A static program may export the C library's malloc.
     let exported = part("/a", &["main"], &["malloc"], &["glibc"]);
     assert_eq!(of(exported, &[]), (Flavour::Glibc, None, Sure::Likely));
 }

@@ -1,8 +1,8 @@
-//! The libraries that the loader finds: its cache, and folders that are not in it. In: `/etc/ld.so.cache`, `LD_LIBRARY_PATH`. Out:
-//! paths.
+//! The libraries that the loader finds: those in its cache, and folders that are not in it. In: `/etc/ld.so.cache`,
+//! `LD_LIBRARY_PATH`. Out: paths.
 //!
-//! The cache of glibc 2.32 and later: a head of 48 bytes with the count of entries at 20, then entries of 24 bytes each. An entry has
-//! the place of the library's path, from the file's beginning on, at 8. Earlier releases could have an old cache before it.
+//! The cache of glibc 2.32 and later has a head of 48 bytes, with the count of entries at 20, and then entries of 24 bytes each. An
+//! entry has at 8 the offset of the library's path in the file. Earlier releases may have an old cache in front of it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEAD: usize = 48;
 const ENTRY: usize = 24;
 
-/// All of them. Those that `LD_LIBRARY_PATH` names come first, as for the loader.
+/// All libraries. Those in the folders of `LD_LIBRARY_PATH` come first, as for the loader.
 pub fn libraries() -> Vec<PathBuf> {
     let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let named = std::env::split_paths(&named).filter(|folder| folder.is_absolute());
-    // What was copied there after the last `ldconfig` is not in the cache.
+    // A library that was copied there after the last `ldconfig` is not in the cache.
     let folders = named.chain([PathBuf::from("/usr/local/lib")]);
     let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();

@@ -4,7 +4,7 @@ use allocanary_heap::{Heap, Reading, Sure};
 
 use super::{Gives, Line, Remedy, Who, matters};
 
-/// The remedy; `None` if the call would give nothing that matters.
+/// The remedy; `None` if the call would give back too little.
 pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
     let forecast = heap.remedies.first().filter(|_| heap.sure != Sure::NotKnown)?;
     if !matters(reading, forecast.bytes) {

@@ -5,7 +5,7 @@ use allocanary_kernel::units::Bytes;
 
 use super::{Gives, Remedy};
 
-/// What to do first; or that the allocator has nothing to give, and why.
+/// What to do first. If the allocator has nothing to give back: that, and why.
 pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
     match remedies.first() {
         Some(Remedy { gives: Gives::Exact { bytes }, who, what, .. }) => {
@@ -21,7 +21,7 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
     }
 }
 
-/// That nothing of the allocator's is known to help, and what most of the memory is.
+/// A sentence that says that no change of the allocator is known to help, and what most of the memory is.
 fn nothing(reading: &Reading) -> String {
     let all = Bytes(reading.resident);
     let parts = reading.parts();
@@ -48,7 +48,7 @@ fn nothing(reading: &Reading) -> String {
     );
     let known = kinds.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
     let unknown = of(&[Sort::Unknown]) + parts.of(Part::Unknown);
-    // Where most of the memory is not known, nothing can be said of the allocator.
+    // If the use of most of the memory is unknown, nothing can be said about the allocator.
     match unknown > known.0 {
         true => {
             format!("What the allocator could give back is not known: {} of {all} is not divided here.", Bytes(unknown))

@@ -1,5 +1,5 @@
-//! What to do about a process's memory, and what each act would give. In: a reading, and what the process shows. Out: remedies, the one
-//! that surely gives the most first. `heap`, `doctor`, `give-back` and `allocanary PROCESS` show these, in these words.
+//! What to do about a process's memory, and what each step would give. In: a reading, and what the process shows. Out: remedies, first
+//! the one that certainly gives the most. `heap`, `doctor`, `give-back` and `allocanary PROCESS` show them with the same words.
 
 mod call;
 mod conclusion;
@@ -28,18 +28,18 @@ pub struct Remedy {
     pub who: Who,
     /// What it gives.
     pub gives: Gives,
-    /// Why, and how that is known: sentences.
+    /// The reasons, and how they are known, in sentences.
     pub evidence: String,
-    /// What it costs; empty if nothing is known.
+    /// Its cost; empty if nothing is known.
     pub price: String,
-    /// The lines to paste, those of the first place first.
+    /// The lines to paste. Those for the first place come first.
     pub lines: Vec<Line>,
 }
 
 /// A line to paste.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Where it belongs: `shell`, `environment`, `Dockerfile`.
+    /// The place for it: `shell`, `environment`, `Dockerfile`.
     pub place: String,
     /// The line.
     pub text: String,
@@ -49,11 +49,11 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
-    /// Who runs the process, now.
+    /// The person who runs the process, now.
     OperatorNow,
-    /// Who runs the process, at its next start.
+    /// The person who runs the process, at its next start.
     OperatorRestart,
-    /// Who writes the program.
+    /// The person who writes the program.
     Developer,
 }
 
@@ -61,36 +61,36 @@ pub enum Who {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gives {
-    /// This many: the allocator would give back pages that were counted.
+    /// Exactly this many: the pages that the allocator would give back were counted.
     Exact {
         /// Bytes.
         bytes: u64,
     },
-    /// No more than this, perhaps nothing.
+    /// At most this many, and perhaps none.
     Bound {
         /// Bytes.
         bytes: u64,
     },
-    /// Not known; how to find it out.
+    /// The gain is not known. A text says how to find it out.
     Unknown {
-        /// How, without a period.
+        /// How to find it out, without a period.
         find_out: String,
     },
 }
 
-/// Less than one in this many of the resident bytes is not worth a remedy.
+/// A remedy for less than one in this many of the resident bytes is not shown.
 const LEAST: u64 = 20;
 
 /// What the remedies are made from.
 pub(crate) struct Subject<'a> {
     /// Its memory.
     pub reading: &'a Reading,
-    /// What it shows otherwise.
+    /// What else it shows.
     pub process: &'a Process,
 }
 
 impl Subject<'_> {
-    /// Whether so many bytes are worth a remedy.
+    /// Whether this many bytes are worth a remedy.
     pub fn matters(&self, bytes: u64) -> bool {
         matters(self.reading, bytes)
     }
@@ -108,8 +108,8 @@ fn matters(reading: &Reading, bytes: u64) -> bool {
     bytes > 0 && bytes.saturating_mul(LEAST) >= reading.resident
 }
 
-/// Every remedy that gives something here or whose gain has to be found out. Without a process, as of a saved reading, those that the
-/// memory alone shows.
+/// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
+/// that the memory alone shows.
 pub fn remedies(reading: &Reading, process: Option<&Process>) -> Vec<Remedy> {
     let mut all: Vec<Remedy> = reading.heaps.iter().filter_map(|heap| call::remedy(reading, heap)).collect();
     if let Some(process) = process {
@@ -120,12 +120,13 @@ pub fn remedies(reading: &Reading, process: Option<&Process>) -> Vec<Remedy> {
         all.extend(of_settings(&subject));
     }
     all.extend(study::remedy(reading));
-    // What is known to matter comes before what has to be found out. The order of equals is that of the source: now, then at the next start.
+    // Known gains come before gains that have to be found out. Equal ones stay in the order in which they were added: first those for now,
+    // then those for the next start.
     all.sort_by_key(|one| one.gives.rank());
     all
 }
 
-/// What settings of the allocators give.
+/// The remedies by settings of the allocators.
 fn of_settings(subject: &Subject) -> Vec<Remedy> {
     let Subject { reading, process } = subject;
     let flavours = process.identity.flavours();
@@ -151,7 +152,7 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
     all
 }
 
-/// Settings for an allocator whose heap is not divided: what they give is not known.
+/// The remedy by settings for an allocator whose heap is not divided: its gain is not known.
 fn not_divided(case: &Case, advice: &Advice) -> Remedy {
     Remedy {
         id: advice.allocator.into(),
@@ -167,7 +168,7 @@ fn not_divided(case: &Case, advice: &Advice) -> Remedy {
 }
 
 impl Gives {
-    /// What is surely given first, then the most.
+    /// The rank: exact gains first, then the larger ones.
     pub fn rank(&self) -> (u8, std::cmp::Reverse<u64>) {
         let kind = match self {
             Gives::Exact { .. } => 0,
@@ -177,7 +178,7 @@ impl Gives {
         (kind, std::cmp::Reverse(self.bytes().unwrap_or(0)))
     }
 
-    /// The bytes, if anything is known of them.
+    /// The gain in bytes, if it is known or has a bound.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Gives::Exact { bytes } | Gives::Bound { bytes } => Some(*bytes),
@@ -196,7 +197,7 @@ impl Gives {
 }
 
 impl Who {
-    /// When it is done, as the beginning of a sentence.
+    /// The time at which it is done, as the beginning of a sentence.
     pub fn text(self) -> &'static str {
         match self {
             Who::OperatorNow => "Now",
@@ -224,7 +225,7 @@ impl Remedy {
         text
     }
 
-    /// The lines of the first place.
+    /// The lines for the place of the first line.
     pub fn first_lines(&self) -> impl Iterator<Item = &str> {
         let first = self.lines.first().map(|line| line.place.as_str());
         self.lines.iter().filter(move |line| Some(line.place.as_str()) == first).map(|line| line.text.as_str())
@@ -238,7 +239,7 @@ impl Line {
     }
 }
 
-/// A variable for every place that takes one.
+/// A variable, as lines for every place that takes one.
 pub(crate) fn variable(name: &str, value: &str) -> Vec<Line> {
     let mut all = vec![Line::new("environment", paste::shell(name, value))];
     all.push(Line::new("Dockerfile", paste::dockerfile(name, value)));
@@ -247,14 +248,14 @@ pub(crate) fn variable(name: &str, value: &str) -> Vec<Line> {
     all
 }
 
-/// The lines of an advice: its variable, and the line of Rust if it is a Rust program.
+/// The lines of an advice: its variable, and the line for Rust if it is a Rust program.
 pub(crate) fn lines_of(advice: &Advice) -> Vec<Line> {
     let mut all = variable(&advice.variable.0, &advice.variable.1);
     all.extend(advice.install.iter().flat_map(|text| text.lines()).map(|text| Line::new("Rust", text)));
     all
 }
 
-/// The flavour of Rust programs has a line of Rust.
+/// Whether the program may be a Rust program, so that it gets a line for Rust.
 pub(crate) fn is_rust(case: &Case) -> bool {
     case.seen.rust != Some(false) || matches!(case.flavour, Flavour::RustJemalloc { .. })
 }

@@ -1,12 +1,12 @@
-//! What has to be measured: free places between live blocks. No call gives them back; another allocator, fewer arenas or another
-//! order of allocations may. In: a reading. Out: the way to find out.
+//! A remedy that has to be measured, against free places between live blocks. No call gives these back, but another allocator,
+//! fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
 
 use allocanary_heap::{Part, Reading};
 use allocanary_kernel::units::Bytes;
 
 use super::{Gives, Line, Remedy, Who, matters};
 
-/// The remedy, if free places are a part that matters.
+/// The remedy, if free places are a large enough part.
 pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
     let free = reading.parts().of(Part::Free);
     if !matters(reading, free) {

@@ -10,7 +10,7 @@ fn reading(name: &str) -> Reading {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A process of C with glibc's malloc and many threads, on a host with 40 cores.
+/// A process with glibc's malloc and many threads, on a host with 40 cores.
 fn process(quota_milli: Option<u64>) -> Process {
     let mut process = Process::look_at(std::process::id()).unwrap();
     process.surroundings = sample(quota_milli, "madvise");
@@ -29,7 +29,7 @@ fn ids(all: &[Remedy]) -> Vec<&str> {
 fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_gives_nothing() {
     let mut reading = reading("after");
     let all = remedies(&reading, Some(&process(Some(1000))));
-    // A larger bound does not stand before what was counted; among bounds the larger one is first.
+    // Counted bytes come before a larger bound. Of two bounds the larger one comes first.
     assert_eq!(ids(&all), ["give-back", "arena_max", "thread_idle", "record"], "{all:?}");
     assert!(matches!(all[0].gives, Gives::Exact { .. }) && matches!(all[1].gives, Gives::Bound { .. }));
     assert!(all[1].gives.bytes() > all[0].gives.bytes() && all[3].gives.bytes().is_none());
@@ -40,7 +40,7 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     assert!(arenas.lines.iter().all(|line| line.place != "Rust"), "it is C");
     let parts = reading.parts();
     assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
-    // More processors than arenas: no fewer arenas are proposed.
+    // There are more processors than arenas, so fewer arenas are not proposed.
     assert!(!ids(&remedies(&reading, Some(&process(None)))).contains(&"arena_max"));
     // The same threads and cores, and nothing kept.
     reading.heaps[0].remedies[0].bytes = 0;

@@ -1,4 +1,4 @@
-//! Go: its heap is its own; C code that it calls has `malloc`.
+//! Go has its own heap. C code that it calls has `malloc`.
 
 use allocanary_kernel::units::Bytes;
 
@@ -10,7 +10,7 @@ pub(super) const RUNTIME: Runtime =
     Runtime { is_here: |process| process.identity.main.flavour == Flavour::Go, remedies };
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
-    // Go takes the signals by which the end of a call would be noticed.
+    // Go handles the signals by which the end of a call would be noticed.
     for one in all.iter_mut().filter(|one| one.id == "give-back") {
         *one = Remedy {
             id: "malloc_trim".into(),

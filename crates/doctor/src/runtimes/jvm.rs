@@ -1,4 +1,4 @@
-//! Java virtual machines. Their own native memory is `malloc`'s; the Java heap is not.
+//! Java virtual machines. Their native memory is `malloc`'s; the Java heap is not.
 
 use allocanary_heap::{Area, Sort};
 
@@ -31,11 +31,11 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     }
 }
 
-/// A collection, after which the JVM gives parts of its heap back, with the tables that belong to them.
+/// A garbage collection. After it the JVM gives parts of its heap back, with the tables for them.
 fn collect(subject: &Subject, pid: u32) -> Remedy {
     let areas = subject.reading.areas.iter();
     let of_it = |area: &&Area| area.name.starts_with("the JVM") || area.sort == Sort::Unknown;
-    // A collection also frees native memory that dead objects hold.
+    // A collection also frees native memory that belongs to dead objects.
     let heaps: u64 = subject.reading.heaps.iter().map(|heap| heap.resident).sum();
     let bytes = areas.filter(of_it).map(|area| area.resident).sum::<u64>() + heaps;
     let by_itself = match subject.process.seen.jdk {
@@ -55,7 +55,7 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
     }
 }
 
-/// The options that make a release trim; `None` if it cannot.
+/// The options that make this release trim; `None` if it cannot.
 fn trims((major, minor, patch): (u32, u32, u32)) -> Option<&'static str> {
     let experimental = Some("-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=1000");
     match major {

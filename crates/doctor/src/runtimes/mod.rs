@@ -1,5 +1,5 @@
-//! What owners of programs in other languages, and of well-known services, can do besides the allocator's settings. In: what a process
-//! shows. Out: remedies. Each has the version from which it works.
+//! What owners of programs in other languages, and of well-known services, can do in addition to the allocator's settings. In: what a
+//! process shows. Out: remedies. Each names the version from which it works.
 
 mod go;
 mod jvm;
@@ -17,9 +17,9 @@ use crate::remedies::{Remedy, Subject};
 
 /// A runtime or a service.
 pub(crate) struct Runtime {
-    /// Whether the process is one.
+    /// Whether the process is one of these.
     pub is_here: fn(&Process) -> bool,
-    /// Adds its remedies. It may add lines to those that are there already.
+    /// Adds its remedies. It may add lines to existing remedies.
     pub remedies: fn(&Subject, &mut Vec<Remedy>),
 }
 
@@ -37,24 +37,24 @@ fn has_library(process: &Process, name: &str) -> bool {
     process.maps.files.iter().any(|file| file_name(&file.path).starts_with(name))
 }
 
-/// Resident bytes of the area whose name begins like this, as far as they matter.
+/// Resident bytes of the area whose name begins like this; `None` if they are too few.
 fn area(subject: &Subject, name: &str) -> Option<u64> {
     let areas = subject.reading.areas.iter().filter(|area| area.name.starts_with(name));
     Some(areas.map(|area| area.resident).sum()).filter(|bytes| subject.matters(*bytes))
 }
 
-/// Free places between live blocks, as far as they matter.
+/// Bytes of free places between live blocks; `None` if they are too few.
 fn free(subject: &Subject) -> Option<u64> {
     Some(subject.reading.parts().of(Part::Free)).filter(|bytes| subject.matters(*bytes))
 }
 
-/// A variable's value with options added to those that it has.
+/// The value of a variable, with options added to the existing ones.
 fn added(subject: &Subject, variable: &str, options: &str) -> String {
     let present = subject.process.variables.get(variable).map_or("", |text| text.trim());
     format!("{present} {options}").trim().to_string()
 }
 
-/// Adds lines to the remedy that makes the allocator give back now.
+/// Adds lines to the remedy by which the allocator gives memory back now.
 fn also_now(remedies: &mut [Remedy], place: &str, text: String) {
     for one in remedies.iter_mut().filter(|one| one.id == "give-back") {
         one.lines.push(crate::remedies::Line::new(place, text.clone()));

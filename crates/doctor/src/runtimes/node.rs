@@ -1,4 +1,4 @@
-//! Node: JavaScript objects lie in V8's heap; buffers are `malloc`'s.
+//! Node: JavaScript objects are in V8's heap, buffers in `malloc`'s.
 
 use allocanary_kernel::units::Bytes;
 

@@ -9,7 +9,7 @@ pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(proc
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let Some(of_php) = area(subject, "PHP's") else { return };
-    // A new worker has touched none of it, and less besides.
+    // A new worker has touched none of this memory, and less of the rest.
     let bytes = subject.reading.kernel.anonymous;
     let remedy = |id: &str, what: &str, who, price: &str, lines| Remedy {
         id: id.into(),
@@ -20,7 +20,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         price: price.into(),
         lines,
     };
-    // By its title: a signal must not reach another parent, such as a shell.
+    // The parent is found by its title: the signal must not reach another parent, such as a shell.
     let (own, title) = (&subject.reading.process, &subject.process.command);
     let master = match title {
         title if title.starts_with("php-fpm: master") => own.pid.to_string(),

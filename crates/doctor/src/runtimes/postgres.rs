@@ -6,7 +6,7 @@ use super::Runtime;
 use crate::identity::file_name;
 use crate::remedies::{Gives, Line, Remedy, Subject, Who};
 
-/// A session that is idle, by its title. The server's own processes have others.
+/// The process of a session that is idle. Its title shows this. The server's own processes have other titles.
 pub(super) const RUNTIME: Runtime = Runtime {
     is_here: |process| {
         let is_server = ["postgres", "postgresql"].contains(&file_name(&process.program));
@@ -24,7 +24,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         id: "end-session".into(),
         what: "end sessions that are idle for long".into(),
         who: Who::OperatorNow,
-        // An act that ends something never stands first.
+        // A remedy that ends something never comes first, so its gain is given as unknown.
         gives: Gives::Unknown { find_out: format!("what is its own, {}, goes with a session", Bytes(bytes)) },
         evidence: "A session keeps memory contexts and caches until it ends. From PostgreSQL 14 `pg_log_backend_memory_contexts` says which."
             .into(),

@@ -1,4 +1,4 @@
-//! Redis and its relatives: they can move their values together if the jemalloc that they bring is in them.
+//! Redis and its relatives. They can defragment their values if they were built with the jemalloc that they bring.
 
 use allocanary_kernel::units::Bytes;
 
@@ -32,7 +32,8 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     });
 }
 
-/// The build of a distribution has the system's jemalloc, which lacks what redis needs to move values.
+/// Whether it has that jemalloc. A distribution's build has the system's jemalloc, which lacks what redis needs to move
+/// values.
 fn has_own_jemalloc(process: &Process) -> bool {
     process.identity.main.flavour.is_jemalloc() && process.identity.main.file == process.program
 }

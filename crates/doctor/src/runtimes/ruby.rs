@@ -1,4 +1,4 @@
-//! Ruby: objects lie in pages of their own, which `malloc` has; texts and arrays in blocks of `malloc`.
+//! Ruby: objects are in separate pages, which `malloc` has given; texts and arrays are in blocks of `malloc`.
 
 use allocanary_kernel::units::Bytes;
 

@@ -31,15 +31,15 @@ pub(super) fn advice(case: &Case) -> Option<Advice> {
 pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, considered: Considered) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
     let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
-    // What the jemalloc of the program's C code reads is meant for that one.
+    // A variable that only the jemalloc of the program's C code reads is meant for that one.
     let of_another = |name: &str| {
         let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
-        // One of `install!` or of a preload takes the settings of all these variables.
+        // A jemalloc of `install!` or of a preload takes the settings of all these variables.
         let takes =
             |other: &Flavour| own_variable(*other) == name || matches!(other, Flavour::RustJemalloc { installs: true });
         !handed_on && name != variable && others.into_iter().any(takes)
     };
-    // A link of another build is for other programs.
+    // The link of another build is meant for other programs.
     let meant_here = |(name, _): &(&String, &String)| match variable_of(name) {
         Some(_) => *name == link,
         None => !of_another(name),
@@ -50,7 +50,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
     let mut in_force = seen.code.clone();
     in_force.extend(settings(&assignments(&own, &seen.libraries), NAME));
-    // What the program reads holds, whatever a variable says that it ignores.
+    // The settings that the program reads take precedence over those in variables that it ignores.
     meant.extend(in_force.clone());
     let mut wanted = meant.clone();
     let mut install = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (arenas(at.cpus.affinity), at.cpus.count());
-    // A ratio is also a choice of the user.
+    // A ratio is also the user's choice of arenas.
     let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
     // One thread uses only one arena.
     if considered.arenas && !chosen && default > usable && !seen.is_single() {
@@ -72,7 +72,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
     }
     let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
-    // jemalloc has them since 5.0, and tikv-jemalloc-sys builds them in for glibc, but not for musl.
+    // jemalloc has background threads since 5.0. tikv-jemalloc-sys builds them in for glibc, but not for musl.
     let is_built_in = at.has_glibc() || !matches!(flavour, Flavour::RustJemalloc { .. });
     let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
     // A program may enable them itself, as Redis does.
@@ -85,7 +85,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
                 .into(),
         );
     }
-    // A preload's own setting is none of the allocator.
+    // A preload's own setting is not a setting of the allocator.
     install.extend(
         meant
             .iter()
@@ -95,12 +95,12 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }
-    // What code sets stays where it is.
+    // The settings that code makes stay in the code.
     let by_variable = wanted.iter().filter(|(key, value)| seen.code.get(*key) != Some(value));
     let value = by_variable.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = Some(paste::install(NAME, &install));
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
-    // A program that does not run yet may have either build.
+    // A program that does not run yet may contain either build.
     let also = subject.is_none().then_some(PLAIN_VARIABLE);
     let is_chosen = ["narenas", "narenas_ratio", "tcache", "tcache_max"].iter().any(|name| meant.contains_key(*name));
     let proven = (!is_chosen && !seen.is_single()).then_some(PROVEN);

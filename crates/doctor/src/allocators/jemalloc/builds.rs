@@ -8,7 +8,7 @@ use super::links::{A_FILE, LINKS, readers, variable_of};
 use crate::environment::not_here;
 use crate::{Effect, Flavour};
 
-/// Who reads a variable or a link; `None` if it is none of jemalloc's.
+/// Which programs read a variable or a link; `None` if it is not one of jemalloc's.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     if VARIABLES.contains(&variable) {
         return Some(match subject {
@@ -23,7 +23,7 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
     variable_of(variable).map(|later| link_reader(variable, later, value, subject))
 }
 
-/// Which programs that are started from here read a variable of jemalloc.
+/// Which of the programs that are started from here read a variable of jemalloc.
 fn jemalloc_reader(variable: &str) -> (Effect, String) {
     let (verdict, text) = match variable {
         RUST_VARIABLE => (
@@ -72,7 +72,7 @@ fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) 
     }
 }
 
-/// The remark where a jemalloc serves the program's C code, and the program itself has another allocator.
+/// The remark if a jemalloc serves only the program's C code, and the program itself has another allocator.
 fn of_c_alone(jemalloc: Flavour, flavours: &[Flavour]) -> Option<String> {
     let main = *flavours.first().filter(|main| **main != jemalloc)?;
     let another = match main.is_jemalloc() {
@@ -91,7 +91,7 @@ pub fn own_variable(jemalloc: Flavour) -> &'static str {
     }
 }
 
-/// Who reads a link of jemalloc. `later` is the variable that takes precedence over it.
+/// Which programs read a link of jemalloc. `later` is the variable that takes precedence over it.
 fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
     let all = || subject.into_iter().flatten().copied().filter(|flavour| flavour.is_jemalloc());
     let jemalloc = all().find(|jemalloc| own_variable(*jemalloc) == later).or(all().next());

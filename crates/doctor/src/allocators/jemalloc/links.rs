@@ -1,5 +1,5 @@
-//! jemalloc's links: as well as its variable, it reads the text of a symbolic link in /etc as settings. In: a root
-//! folder, of this host or of another process. Out: the existing links, as variables named by their path.
+//! jemalloc's links. jemalloc reads settings from its variable, and also from the text of a symbolic link in /etc. In:
+//! a root folder, of this host or of another process. Out: the existing links, as variables named by their path.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn variable_of(name: &str) -> Option<&'static str> {
     LINKS.into_iter().find(|(link, _)| *link == name).map(|(_, variable)| variable)
 }
 
-/// Who reads a link on this host.
+/// Which programs read a link on this host.
 pub fn readers(link: &str) -> &'static str {
     match link {
         "/etc/_rjem_malloc.conf" => {

@@ -1,4 +1,4 @@
-//! jemalloc, in the builds that read different variables.
+//! jemalloc. Its builds read different variables.
 
 mod advice;
 pub(crate) mod builds;
@@ -13,7 +13,7 @@ use super::{Marks, Part, Reads};
 use crate::Flavour;
 
 const RUST: Flavour = Flavour::RustJemalloc { installs: false };
-/// What a preload of ours has: it honours the variables that `install!` honours.
+/// The jemalloc of our preload. It honours the variables that `install!` honours.
 const PRELOADED: Flavour = Flavour::RustJemalloc { installs: true };
 
 pub(super) const PART: Part = Part {
@@ -55,7 +55,7 @@ pub(super) const PART: Part = Part {
     remedies: Some(remedies::remedies),
 };
 
-/// Texts of the build with the prefix `_rjem_`, of one under C's own names, and of a program with `install!`.
+/// Names of the texts that show a build: with the prefix `_rjem_`, under C's own names, and a program with `install!`.
 const RJEM: &str = "rjem";
 const PLAIN: &str = "plain";
 pub(crate) const INSTALL: &str = "install";

@@ -1,5 +1,5 @@
-//! What settings of jemalloc give to a process. In: its heap, and the settings in force. Out: one remedy for the next start, because all
-//! settings stand in one variable.
+//! What a process would save by settings of jemalloc. In: its heap, and the settings in force. Out: one remedy for the next start,
+//! because one variable contains all settings.
 
 use allocanary_heap::{Heap, Part};
 use allocanary_kernel::units::Bytes;
@@ -13,7 +13,8 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     let usable = case.at.cpus.count() as usize;
     let kept = of(&[Part::Kept, Part::Lazy]);
     let rest = of(&[Part::Free, Part::Structures, Part::Padding]);
-    // Fewer arenas alone were measured to keep more, because fewer of them decay: 274 MiB in place of 162. They are for what no decay takes.
+    // Fewer arenas alone kept more in a measurement, because fewer of them decay: 274 MiB instead of 162. So they are proposed only for
+    // memory that decay never returns.
     let arenas = heap.arenas.len() > usable && subject.matters(rest);
     let background_thread = subject.matters(kept);
     if !arenas && !background_thread {
@@ -35,7 +36,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
             Bytes(kept)
         ));
     }
-    // Settings that only move to the variable that is read.
+    // The settings would only be moved to the variable that is read.
     if what.is_empty() {
         return Vec::new();
     }

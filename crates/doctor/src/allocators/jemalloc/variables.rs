@@ -53,7 +53,7 @@ fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assig
     }
 }
 
-/// A problem with a setting, and the value that the allocator uses nevertheless.
+/// A problem with a setting, and the value that the allocator uses in spite of it.
 struct Problem {
     text: String,
     becomes: Option<String>,
@@ -75,7 +75,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
                 let others = ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
                 let names = ROWS.iter().map(|row| row.setting.name.as_ref()).chain(others);
                 let near = perhaps(key, names);
-                // Our table is for the newest release.
+                // Our table is that of the newest release.
                 let of = match libraries.jemalloc.as_deref() {
                     Some(version) if release != Some([5, 3, 1]) => format!(" 5.3.1 (this program has {version})"),
                     _ => String::new(),

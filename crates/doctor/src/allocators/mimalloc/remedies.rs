@@ -1,4 +1,5 @@
-//! What settings of mimalloc give to a process. In: its heap, and the settings in force. Out: remedies for the next start.
+//! What a process would save by settings of mimalloc. In: its heap, and the settings in force. Out: remedies for the next
+//! start.
 
 use allocanary_heap::{Heap, Part};
 

@@ -1,4 +1,4 @@
-//! mimalloc's variables. In: an environment. Out: who reads each, and the settings in them.
+//! mimalloc's variables. In: an environment. Out: which programs read each, and the settings in them.
 
 use allocanary_allocators::allocators::mimalloc::{NAME, OLD, SETTINGS};
 
@@ -7,10 +7,10 @@ use crate::seen::Libraries;
 use crate::variables::{Assignment, assignment, perhaps, refused};
 use crate::{Effect, Flavour, Variables};
 
-/// The beginning of their names, which mimalloc looks up in any case.
+/// The beginning of their names. mimalloc accepts upper and lower case.
 const PREFIX: &str = "mimalloc_";
 
-/// Who reads one.
+/// Which programs read one of them.
 pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     if !variable.to_ascii_lowercase().starts_with(PREFIX) {
         return None;
@@ -36,7 +36,7 @@ fn assigned(variable: &str, key: &str, value: &str, libraries: &Libraries) -> As
         Some(_) if libraries.has_option(key) == Some(false) => {
             Some(format!("this program's mimalloc has no option `{key}`; it ignores it without a word"))
         }
-        // An option of another version, which is not in our table.
+        // The linked version has this option, although our table does not.
         None if libraries.has_option(key) == Some(true) => None,
         None => {
             let near = perhaps(key, SETTINGS.iter().map(|setting| setting.name.as_ref()));

@@ -1,4 +1,4 @@
-//! musl's malloc, and that of any C library that is not glibc.
+//! musl's malloc. It also stands for that of any other C library that is not glibc.
 
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 

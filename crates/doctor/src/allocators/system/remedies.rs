@@ -1,4 +1,5 @@
-//! What settings of glibc's malloc give to a process. In: its heap, and the settings in force. Out: remedies for the next start.
+//! What a process would save by settings of glibc's malloc. In: its heap, and the settings in force. Out: remedies for the next
+//! start.
 
 use allocanary_allocators::allocators::system::NAME;
 use allocanary_allocators::idle;
@@ -13,12 +14,12 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     [thread_idle(case, subject, heap), arenas(case, subject, heap)].into_iter().flatten().collect()
 }
 
-/// Threads that give back when they wait.
+/// The remedy `thread_idle`: threads that give memory back when they wait.
 fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
     let has = case.seen.code.contains_key(idle::SETTING) || case.seen.code.contains_key("budget");
-    // A JVM has a flag for it. Go's threads do not wait in the C library.
+    // A JVM has an option for it. Go's threads do not wait in the C library.
     if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
         return None;
     }
@@ -40,7 +41,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     })
 }
 
-/// Fewer arenas.
+/// The remedy of fewer arenas.
 fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let advice = super::advice(case)?;
     let wanted: usize = advice.variable.1.parse().ok()?;

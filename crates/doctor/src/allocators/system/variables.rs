@@ -1,4 +1,4 @@
-//! glibc's variables. In: an environment. Out: who reads each, and the settings in them.
+//! glibc's variables. In: an environment. Out: which programs read each, and the settings in them.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     older().map(|(name, _)| name).chain([TUNABLES])
 }
 
-/// Who reads one.
+/// Which programs read one of them.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     if !names().any(|name| name == variable) || variable == TUNABLES && !value.is_empty() && !value.contains(TUNABLE) {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
     })
 }
 
-/// The settings in them. The tunable takes precedence over the older variable, in any order.
+/// Adds the settings in them. The tunable takes precedence over the older variable, whichever comes first.
 pub(super) fn add(variables: &Variables, _: &Libraries, found: &mut Vec<Assignment>) {
     for (name, key) in older() {
         if let Some(value) = variables.get(name) {
@@ -61,7 +61,7 @@ fn assigned(variable: &str, key: &str, value: &str) -> Assignment {
     let setting = all.iter().find(|setting| setting.name == key);
     let problem = match setting {
         None if all.is_empty() || key == CHECK.1 => None,
-        // Of glibc 2.43 and later.
+        // True for glibc 2.43 and later.
         None if key == "mxfast" => Some("mxfast: this glibc has no fast bins: it sets nothing".into()),
         None => {
             let names = all.iter().map(|setting| setting.name.as_ref());
