@@ -1,6 +1,7 @@
-//! Has an allocator called from outside, by callers that are killed. `killed ALLOCATOR PID CALLERS [once STEPS]`: with STEPS this is a caller that
-//! ends itself after so many steps. The others are started by it: each third one is killed after each of the steps in turn, the rest after a
-//! random time. Prints how many were killed, and how many made their call before.
+//! Calls an allocator from outside, by callers that are killed. `killed ALLOCATOR PID CALLERS [once STEPS]`. Without `once` it starts CALLERS
+//! callers, one after the other. Every third caller kills itself after a number of steps that rises by one each time. The others are killed after
+//! a random time. With `once STEPS` this process is such a caller, and kills itself after STEPS steps. Prints how many callers were killed, and
+//! how many made their call before.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -23,7 +24,7 @@ fn main() {
         let limits = Limits { patience: Duration::from_secs(10), every: None };
         let done = carry_out(pid, remedy, &(remedy.calls)(), limits);
         done.inspect_err(|refusal| eprintln!("{refusal}")).map_or_else(|_| std::process::exit(1), |_| ());
-        // A caller that makes no more steps than this has made all.
+        // If some of STEPS are left, the caller has made all of its steps.
         std::process::exit(if after != 0 && steps::left() > 0 { 3 } else { 0 });
     }
     let (mut killed, mut made, mut refused) = (0, 0, 0);
@@ -46,7 +47,7 @@ fn main() {
         std::thread::sleep(Duration::from_micros((seed >> 33) % longest));
         let _ = child.kill();
         let status = child.wait().expect("a caller ends");
-        // Times that end before most callers do.
+        // The random times are adapted, so that most callers are killed before they end.
         longest =
             if status.signal().is_some() { longest + 100 } else { (begun.elapsed().as_micros() as u64).max(1000) };
         tally(status);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::plan::{Planned, forecast, not_known};
 use crate::{Done, Refusal};
 
-/// The form of the JSON. A reader refuses later ones.
+/// The version of the JSON. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
 
 /// An account of one process. Sizes are bytes.
@@ -24,19 +24,19 @@ pub struct Account {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Who asked: a user's number.
+    /// The user who asked, as a number.
     pub user: u32,
-    /// Resident before.
+    /// Resident bytes before.
     pub before: u64,
-    /// Resident after; `None` if nothing was called, or if it could not be read.
+    /// Resident bytes after; `None` if nothing was called, or if they could not be read.
     pub after: Option<u64>,
-    /// What was expected to be given back; `None` if the heap could not be divided.
+    /// The bytes that were expected to be given back; `None` if the heap could not be divided.
     pub forecast: Option<u64>,
-    /// Whether that is an upper bound only.
+    /// Whether the forecast is only an upper bound.
     pub at_most: bool,
-    /// Resident memory that belongs to no allocator that is known.
+    /// Resident memory that belongs to no known allocator.
     pub not_known: u64,
-    /// What each heap was asked.
+    /// The calls for each heap.
     pub calls: Vec<Called>,
 }
 
@@ -58,7 +58,7 @@ pub struct Called {
     /// How long they took, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took: Option<u64>,
-    /// Why they were not made, or failed.
+    /// Why the calls were not made, or why they failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -77,7 +77,7 @@ impl Called {
         }
     }
 
-    /// Who would make the calls, or why nobody can. Nothing was called.
+    /// The thread that would make the calls, or why no thread can. Nothing was called.
     pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
         Called { took: None, ..Called::made(planned, result) }
     }
@@ -116,17 +116,17 @@ impl Account {
         }
     }
 
-    /// What was given back. A process that grew meanwhile has given nothing.
+    /// The bytes that were given back. If the process grew meanwhile, it is 0.
     pub fn given(&self) -> Option<u64> {
         Some(self.before.saturating_sub(self.after?))
     }
 
-    /// Whether every call was made, and well.
+    /// Whether every call was made and succeeded.
     pub fn is_done(&self) -> bool {
         self.after.is_some() && self.is_possible()
     }
 
-    /// Whether nothing was found that forbids a call, and it is known what to call.
+    /// Whether the calls are known, and nothing forbids them.
     pub fn is_possible(&self) -> bool {
         self.calls.iter().all(|call| call.error.is_none()) && !(self.calls.is_empty() && self.not_known > 0)
     }
@@ -161,7 +161,7 @@ impl Account {
         format!("{head}\n{}{rest}", self.calls.iter().map(line).collect::<String>())
     }
 
-    /// The result, for a person: some lines, the answer last.
+    /// The result, for a person: some lines, the answer in the last one.
     pub fn result(&self) -> String {
         let call = |call: &Called| match (&call.error, call.thread, &call.wait, call.took) {
             (Some(error), ..) => format!("  {}: {error}\n", call.allocator),
@@ -188,7 +188,7 @@ impl Account {
         )
     }
 
-    /// A line for an audit log: names and values, no spaces in a value.
+    /// A line for an audit log: names and values, without spaces in a value.
     pub fn audit(&self) -> String {
         let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
         let calls: Vec<String> = self.calls.iter().flat_map(|call| call.calls.iter().cloned()).collect();

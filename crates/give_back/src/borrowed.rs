@@ -1,11 +1,12 @@
-//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When
-//! this is dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
+//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When this is
+//! dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
 //!
-//! A call is made as the kernel delivers a signal: all that the thread needs to go back by itself lies on its stack before its registers are
-//! set, at once. From then on nobody has to be there. What is mapped stays as it is, and nothing has to be executable.
+//! A call is made in the way in which the kernel delivers a signal. First all that the thread needs to return by itself is written to its
+//! stack. Then its registers are set, in one step. From then on the thread needs no help. Nothing is mapped, and no memory has to be
+//! executable.
 //!
-//! While this command is there, it notices the end of a function by a signal that the thread raises and that nobody takes, and puts everything
-//! back itself. Only so does a wait keep the rest of its time: the kernel forgets that at the end of a signal's handler.
+//! While this command runs, the thread raises a signal at the end of a function. No handler takes that signal. This command notices it, and
+//! restores everything itself. Only then does a wait keep the rest of its time: the kernel forgets that time at the end of a signal's handler.
 
 use std::fs;
 use std::io;
@@ -27,22 +28,22 @@ use crate::threads::Waiting;
 use crate::way_back::WayBack;
 use crate::{Refusal, filter, needs, room, waits};
 
-/// A thread that makes a call is looked after this often at least.
+/// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The results of system calls that were interrupted, and that the kernel makes again by itself: ERESTARTSYS, ERESTARTNOINTR,
 /// ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 
-/// What was found before a thread is borrowed.
+/// What was prepared before a thread is borrowed.
 pub struct Prepared<'a> {
     /// The process.
     pub reader: &'a Reader,
-    /// What its code is.
+    /// What each part of its code belongs to.
     pub ground: &'a Ground,
-    /// The code by which a thread goes back.
+    /// The code by which a thread returns to its wait.
     pub way: &'a WayBack,
-    /// The signal that tells the end of a call.
+    /// The signal that reports the end of a call.
     pub notice: i32,
     /// What the calls do, for a filter of system calls.
     pub does: Does,
@@ -50,13 +51,13 @@ pub struct Prepared<'a> {
     pub starts_thread: bool,
 }
 
-/// What has become of a thread that was to be borrowed.
+/// The result of trying to borrow a thread.
 pub enum Taken<'a> {
     /// It is borrowed.
     Borrowed(Box<Borrowed<'a>>),
-    /// It has gone on by then.
+    /// It no longer waits as it did.
     GoneOn,
-    /// It does not stand where it can be borrowed.
+    /// It is at a place where it cannot be borrowed, with the reason.
     Unfit(String),
 }
 
@@ -66,7 +67,7 @@ pub struct Borrowed<'a> {
     tid: u32,
     wait: &'static str,
     prepared: &'a Prepared<'a>,
-    /// As it was found, and such that the wait begins again by itself.
+    /// Its registers as they were found, and registers with which the wait begins again without the kernel's help.
     found: Registers,
     again: Registers,
     told: Vec<u8>,
@@ -74,15 +75,16 @@ pub struct Borrowed<'a> {
     mask: u64,
     errno: (u64, u32),
     chain: Chain,
-    /// A call was begun.
+    /// Whether a call was begun.
     begun: bool,
-    /// It is not there any more.
+    /// Whether the thread has ended.
     ended: bool,
-    /// It has to finish its call alone.
+    /// Whether the thread has to finish its call alone.
     left: bool,
-    /// Signals that were sent meanwhile and that no mask holds back.
+    /// Signals that were sent meanwhile although they cannot be masked during a call.
     kept: Vec<i32>,
-    /// No signal ends this command while the thread is changed: a field is dropped after what holds it.
+    /// Blocks the signals that would end this command while the thread is changed. This field is dropped after the
+    /// thread was restored.
     _blocked: Blocked,
     here: PhantomData<*const ()>,
 }
@@ -116,13 +118,13 @@ impl<'a> Borrowed<'a> {
         step();
         let stop = Stopped { pid, tid };
         let found = stop.registers()?;
-        // It may wait in another call by now, for a lock inside of the allocator.
+        // By now it may wait in another call, for a lock of the allocator.
         let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
         let now = waits::harmless(found.orig_rax as i64, &arguments, |at| prepared.reader.word(at));
         if now != Some(waiting.wait) || !is_waiting(tid, &found) {
             return Ok(Taken::GoneOn);
         }
-        // First of all, so that a wait that a stop ends goes on also if nobody comes back to it.
+        // This comes first: if the stop has ended a wait, the wait continues even if this command ends.
         if found.rax as i64 == -i64::from(libc::EINTR) {
             if ends_by_signal(pid, tid, 0) {
                 return Ok(Taken::GoneOn);
@@ -196,8 +198,9 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Calls a function, and returns its answer. A call that takes longer than `patience` and sleeps then is not waited for any more. It is
-    /// taken back if it waits for a lock and `one_lock_at_a_time`. Any other goes on alone, and the thread goes back by itself.
+    /// Calls a function, and returns its result. If the call takes longer than `patience` and then sleeps, this no longer waits for it. If
+    /// the call waits for a lock and `one_lock_at_a_time` is set, it is abandoned. Any other call continues without this command, and the
+    /// thread returns by itself.
     pub fn call(
         &mut self,
         function: u64,
@@ -274,11 +277,12 @@ impl<'a> Borrowed<'a> {
         resumed.map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
     }
 
-    /// The next stop that is no signal from outside; [`Stop::NotYet`] if there is none by then. SIGSTOP, which no mask holds back, goes to
-    /// the thread: the process stops, and this thread goes on. A signal of a fault's number that somebody sent is kept for later.
+    /// The next stop that is not caused by a signal from outside; [`Stop::NotYet`] if there is none until then. SIGSTOP cannot be masked,
+    /// so the thread gets it: the process stops, and this thread continues. A signal that somebody has sent with the number of a fault is
+    /// kept for later.
     fn next(&mut self, until: Option<Instant>) -> Result<Stop, Refusal> {
         loop {
-            // Each wait ends some time, so that the thread is asked for again and again.
+            // Each wait has a time limit, so that the thread's state is checked again and again.
             let time = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
             let mut thread = Traced { pid: self.pid, tid: self.tid };
             let stop = stopping::wait(&mut thread, time)
@@ -299,7 +303,7 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Puts back what the thread had. If this command ends in between, the thread does it alone, until its registers are set.
+    /// Restores what the thread had. If this command ends before the registers are set, the thread does it alone.
     fn put_back(&self) {
         let (at, number) = self.errno;
         let _ = self.prepared.reader.write(at, &number.to_le_bytes());
@@ -308,12 +312,13 @@ impl<'a> Borrowed<'a> {
         step();
         let _ = ptrace::set_mask(self.tid, self.mask);
         step();
-        // Where the stop has ended the wait, it is told to begin again at once, unless a signal has come that ends it.
+        // If the stop has ended the wait, the thread makes the same call again at once. It does not if a signal has
+        // arrived that ends the call.
         let is_ended = self.found.rax as i64 == -i64::from(libc::EINTR) && !ends_by_signal(self.pid, self.tid, 0);
         let registers = if is_ended { Registers { orig_rax: u64::MAX, ..self.again } } else { self.found };
         if ptrace::set_registers(self.tid, &registers).is_ok() {
             step();
-            // What lies there would look like a call whose end nobody saw.
+            // Otherwise these bytes would look like a call whose end nobody noticed.
             let nothing = vec![0; (self.chain.top - self.chain.lowest) as usize];
             let _ = self.prepared.reader.write(self.chain.lowest, &nothing);
             step();
@@ -365,7 +370,7 @@ impl Prepared<'_> {
     }
 }
 
-/// A thread that is stopped, and is let go as it was unless it is kept.
+/// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
 struct Stopped {
     pid: u32,
     tid: u32,
@@ -376,7 +381,7 @@ impl Stopped {
         ptrace::registers(self.tid).map_err(|error| Refusal::of(self.pid, "reading registers", error))
     }
 
-    /// The extended state and the mask.
+    /// The thread's extended state and its signal mask.
     fn state(&self) -> Result<(Vec<u8>, u64), Refusal> {
         let state = ptrace::extended(self.tid).and_then(|extended| Ok((extended, ptrace::mask(self.tid)?)));
         state.map_err(|error| Refusal::of(self.pid, "reading registers", error))
@@ -393,7 +398,7 @@ impl Drop for Stopped {
     }
 }
 
-/// A thread of a process that this thread traces.
+/// A thread that this thread traces.
 struct Traced {
     pid: u32,
     tid: u32,
@@ -415,8 +420,8 @@ impl Tracee for Traced {
     }
 }
 
-/// Lets a thread that is stopped go on for good, with a signal that it was about to get, or 0. If the stop has ended its call with EINTR,
-/// it makes the call again, unless it notices a signal.
+/// Detaches from a stopped thread, which then continues. `signal` is the signal that it was about to get, or 0. If the stop has ended its
+/// call with EINTR, the thread makes the call again, unless a signal ends the call.
 fn let_go(pid: u32, tid: u32, signal: i32) {
     if !ends_by_signal(pid, tid, signal) {
         let _ = ptrace::hide(tid);
@@ -424,13 +429,13 @@ fn let_go(pid: u32, tid: u32, signal: i32) {
     let _ = ptrace::detach(tid, signal);
 }
 
-/// Whether a thread gets a signal that ends its call: one that waits, or the one that it was about to get.
+/// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.
 fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
     ptrace::ends_call(&String::from_utf8_lossy(&status), signal)
 }
 
-/// Whether a thread that is stopped was in a system call of 64-bit code, which the kernel can make again or which has just ended well.
+/// Whether a stopped thread was in a system call of 64-bit code that the kernel can make again, or that has just ended with success.
 fn is_waiting(tid: u32, registers: &Registers) -> bool {
     let result = registers.rax as i64;
     registers.cs == ptrace::USER_CODE
@@ -439,8 +444,8 @@ fn is_waiting(tid: u32, registers: &Registers) -> bool {
         && ptrace::is_after_call(tid, registers.rip).unwrap_or(false)
 }
 
-/// The registers with which a thread makes its call again without the kernel's help; with which it goes on, if the call has ended. `None` if it
-/// is not known which call it was.
+/// The registers with which a thread makes its call again without the kernel's help. If the call has ended, the registers with which the thread
+/// continues. `None` if it is not known which call it was.
 fn again(waiting: &Waiting, found: &Registers) -> Option<Registers> {
     if found.rax as i64 >= 0 {
         return Some(*found);
@@ -454,12 +459,13 @@ fn again(waiting: &Waiting, found: &Registers) -> Option<Registers> {
     Some(Registers { rip: found.rip - 2, rax: number as u64, ..*found })
 }
 
-/// Whether a thread that was asked to stop had slept in a system call, and has not been woken.
+/// Whether a thread that was stopped had slept in a system call, and was not woken.
 fn sleeps(registers: &Registers) -> bool {
     registers.orig_rax as i64 >= 0 && RESTARTED.contains(&(registers.rax as i64))
 }
 
-/// Whether a thread waits for a lock, and has not been woken for it: the lock is nobody's loss then.
+/// Whether a thread waits for a lock, and was not woken for it. If it had been woken, abandoning the call would lose
+/// that wake-up.
 fn is_at_lock(registers: &Registers) -> bool {
     registers.orig_rax as i64 == libc::SYS_futex && sleeps(registers)
 }

@@ -17,14 +17,15 @@ use crate::threads::{Threads, Waiting};
 use crate::way_back::WayBack;
 use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, sockets, waits, way_back};
 
-/// For so long a thread is looked for that can be borrowed.
+/// For at most this time a thread is searched that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// Has a thread of the process make the calls of a remedy. Without calls, all is done but the calls: the thread is stopped, looked at and let go.
+/// Has a thread of the process make the calls of a remedy. With no calls, it does everything else: the thread is stopped, examined and released.
 pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
-    // The thread that waits for the other one blocks signals too: none ends this command while a thread of the process is changed.
+    // This thread, which waits for the other one, blocks signals too. So no signal ends this command while a thread of the process
+    // is changed.
     let _blocked = Blocked::new();
-    // The kernel lets every thread of the process go when the thread that traces it ends, whatever has failed.
+    // When the tracing thread ends, the kernel releases every thread of the process, whatever has failed.
     let made = std::thread::scope(|scope| scope.spawn(|| make(pid, remedy, calls, limits)).join());
     made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -56,7 +57,7 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
     loop {
-        // A stack grows, and so does its mapping.
+        // The mappings are read each time, because a stack grows, and its mapping with it.
         let reader = Reader::open(pid)?;
         let prepared =
             Prepared { reader: &reader, ground: &ground, way: &way, notice, does: remedy.does, starts_thread };
@@ -70,7 +71,7 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
     }
 }
 
-/// The allocator's function.
+/// Finds the allocator's function.
 fn the_function<'a>(
     pid: u32,
     remedy: &Remedy,
@@ -89,10 +90,12 @@ fn the_function<'a>(
     })
 }
 
-/// Threads that cannot be borrowed where they stand, by number, stack pointer and code, and the reason. They are not stopped again for it.
+/// Threads that cannot be borrowed where they are, with the reason. The key is number, stack pointer and code address. While these are the
+/// same, the thread is not stopped again.
 type Unfit = BTreeMap<(u32, u64, u64), String>;
 
-/// Borrows the most harmless thread that waits. Inside: what the threads do, if there is none.
+/// Borrows the waiting thread that is most harmless to borrow. The inner error says what the threads do, if none can be
+/// borrowed.
 fn borrow<'a>(
     prepared: &'a Prepared<'a>,
     pid: u32,
@@ -130,14 +133,15 @@ fn borrow<'a>(
     Ok(Err(threads))
 }
 
-/// Why a thread cannot be borrowed, as far as that is known without a stop.
+/// Why a thread cannot be borrowed, as far as this is known without stopping it.
 fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
     let registers = Registers { pc: waiting.told.pc, sp: waiting.told.sp, bp: 0 };
     let place = prepared.ground.inside(prepared.reader, registers)?;
     Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
 
-/// Refuses where a thread waits inside of `fork`: the handlers of an allocator may have locked all of it until that goes on.
+/// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
+/// fork continues.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
     let forks = |told: &waits::Told| {
         let registers = Registers { pc: told.pc, sp: told.sp, bp: 0 };
@@ -153,7 +157,7 @@ fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), 
     }
 }
 
-/// The threads among these that hold a mutex, and how many.
+/// Which of these threads hold a mutex, and how many.
 fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusal> {
     if waiting.is_empty() {
         return Ok(BTreeMap::new());

@@ -1,10 +1,10 @@
-//! What lies on a borrowed thread's stack while it makes a call, and brings it back without us. In: its registers, and where they point to.
+//! The bytes on a borrowed thread's stack that make its call, and bring it back without us. In: its registers, and the data of the arguments.
 //! Out: bytes, and the registers of the call.
 //!
-//! From the top down: the extended state and the frame with everything that the thread had; the arguments' bytes and a place for the result; a
-//! frame that puts the error number back; the words that the function returns through. It stores its result, raises a signal that nobody
-//! takes, which tells us that the function has ended, and goes through both frames. Whoever ends this command in between only leaves the thread
-//! to do that alone.
+//! From the top down they are: the extended state and a frame with everything that the thread had; the bytes of arguments and a place for the
+//! result; a frame that restores the error number; the words that the function returns through. The function returns to code that stores the
+//! result. Then the thread raises a signal that no handler takes, which tells us that the function has ended. Then it returns through both
+//! frames. If this command is ended in between, the thread does all of that alone.
 
 use libc::user_regs_struct as Registers;
 
@@ -12,18 +12,18 @@ use crate::frame::{self, Extended};
 use crate::remedy::Argument;
 use crate::way_back::WayBack;
 
-/// What a thread may have below its stack pointer, as the ABI says.
+/// The bytes that a thread may use below its stack pointer, according to the ABI.
 const RED_ZONE: u64 = 128;
 
-/// Room for the bytes that arguments point to, and for the result in front of them.
+/// The size of the bytes of arguments, with the result in front of them.
 const DATA: u64 = 1024;
 
-/// The result before there is one. No function that is called returns it.
+/// The value in the result's place before there is a result. None of the called functions returns it.
 pub const NOTHING: u64 = 0xa110_ca4a_0000_5eed;
 
-/// What a thread goes back to.
+/// The state to which a thread returns.
 pub struct Before<'a> {
-    /// Its registers, such that its wait begins again.
+    /// Its registers, set so that its wait begins again.
     pub registers: Registers,
     /// The signals that it blocks.
     pub mask: u64,
@@ -33,14 +33,14 @@ pub struct Before<'a> {
     pub errno: (u64, u32),
 }
 
-/// Where all of it lies.
+/// The addresses of all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     extended: u64,
     after: u64,
     data: u64,
     errno: u64,
-    /// The words that are taken from the stack where a result is stored.
+    /// The number of words that the storing code takes from the stack.
     taken: u64,
     /// The lowest word: the stack pointer when the function begins.
     pub lowest: u64,
@@ -49,26 +49,27 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Below a thread's stack pointer.
+    /// Places everything below a thread's stack pointer.
     pub fn below(sp: u64, extended: &Extended, way: &WayBack) -> Chain {
         let top = sp - RED_ZONE;
         let extended = frame::place_of_extended(top, extended);
         let after = frame::place(extended);
         let taken = way.store.words as u64;
-        // The words that the store takes lie right below the return address of the frame.
+        // The words that the storing code takes are directly below the return address of the frame.
         let data = (after - taken * 8 - DATA) / 16 * 16;
         let errno = frame::place(data);
-        // The store, its words, one more if that leaves the stack as a call does, and three for the signal.
+        // The address of the storing code, the words that it takes, one more if the stack would otherwise not be
+        // aligned as after a call, and three for the signal.
         let words = (1 + taken + 3).next_multiple_of(2);
         Chain { extended, after, data, errno, taken, lowest: errno - words * 8, top }
     }
 
-    /// Where the result is.
+    /// The address of the result.
     pub fn result(&self) -> u64 {
         self.data
     }
 
-    /// The values of the arguments; `None` if there is no room for what they point to.
+    /// The values of the arguments, and the bytes that they point to; `None` if these do not fit.
     pub fn values(&self, arguments: &[Argument]) -> Option<([u64; 6], Vec<u8>)> {
         let (mut values, mut data) = ([0; 6], Vec::new());
         let from = self.data + 16;
@@ -89,7 +90,8 @@ impl Chain {
         (data.len() as u64 + 16 <= DATA).then_some((values, data))
     }
 
-    /// The bytes from the lowest word to the top, and the registers with which the function begins. `notice` is the signal at its end.
+    /// The bytes from the lowest word to the top, and the registers with which the function begins. `notice` is the signal that
+    /// reports its end.
     pub fn call(
         &self,
         before: &Before,
@@ -102,7 +104,7 @@ impl Chain {
         let mut bytes = vec![0; (self.top - self.lowest) as usize];
         let mut put = |at: u64, what: &[u8]| bytes[(at - self.lowest) as usize..][..what.len()].copy_from_slice(what);
         put(self.lowest, &way.store.at.to_le_bytes());
-        // From its second byte on this code only returns: the stack is aligned by it for the next function.
+        // From its second byte on this code only returns. It aligns the stack for the next function.
         for (below, word) in [(4, way.pop + 1), (3, way.pop), (2, notice as u64), (1, way.raise)] {
             if below < 4 || self.errno - below * 8 > self.lowest + self.taken * 8 {
                 put(self.errno - below * 8, &word.to_le_bytes());
@@ -110,10 +112,10 @@ impl Chain {
         }
         let mut registers = before.registers;
         registers.orig_rax = u64::MAX;
-        // The direction flag, which functions want clear, and single steps.
+        // Clears the direction flag, as functions expect it, and single stepping.
         registers.eflags &= !0x500;
         let (at, number) = before.errno;
-        // From its second byte on the store has four bytes.
+        // Without its first byte the storing code stores four bytes.
         let base = |place: u64| place.wrapping_sub(i64::from(way.store.distance) as u64);
         let (rbx, rsp) = (base(at), self.after - self.taken * 8);
         let errno = Registers { rax: number.into(), rbx, rip: way.store.at + 1, rsp, ..registers };
@@ -129,7 +131,7 @@ impl Chain {
     }
 }
 
-/// What a thread gets that does what it must not.
+/// The signals that a thread gets for a fault.
 const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 /// The signals that are blocked during a call: all but faults, and the one that tells its end.
@@ -166,7 +168,8 @@ mod tests {
         assert_eq!(chain.values(&vec![Argument::Number(0); 7]), None);
     }
 
-    /// The function returns through these words, one after the other, and each function finds the stack as a call leaves it.
+    /// The function returns through these words, one after the other. Each function must find the stack aligned as after a
+    /// call.
     #[test]
     fn the_words_lead_from_the_function_to_what_the_thread_had() {
         for taken in [0, 1, 2, 3, 7] {
@@ -182,12 +185,12 @@ mod tests {
             assert_eq!(word(chain.result()), NOTHING);
             sp += 8 + taken as u64 * 8;
             if word(sp) == 0x301 {
-                sp += 8; // it only returns
+                sp += 8; // this code only returns
             }
             assert_eq!((word(sp), word(sp + 8), word(sp + 16)), (0x300, 23, 0x400));
             sp += 24;
             assert_eq!((sp % 16, word(sp)), (8, 0x100), "as after a call");
-            // The frame that puts the error number back begins behind its return address.
+            // The frame that restores the error number begins after its return address.
             let field = |frame: u64, at: u64| word(frame + at);
             assert_eq!((field(sp, 176), field(sp, 152), field(sp, 136)), (0x201, 9, 0x2222 - 24));
             sp = field(sp, 160 + 8) + taken as u64 * 8;

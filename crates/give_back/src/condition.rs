@@ -1,14 +1,14 @@
-//! When to give back again: `kept > 200MiB`. In: a text, a reading. Out: whether it holds.
+//! A condition for giving back again: `kept > 200MiB`. In: a text, a reading. Out: whether the condition is true.
 
 use allocanary_heap::{PARTS, Part, Reading};
 use allocanary_kernel::units::parse_bytes;
 
 use crate::plan::{forecast, plan};
 
-/// A bound that is exceeded or not.
+/// A part of the memory, and the bound that it must exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The part of all heaps, or what would be given back.
+    /// The part, summed over all heaps; `None` is the forecast.
     what: Option<Part>,
     more_than: u64,
 }
@@ -29,7 +29,7 @@ impl Condition {
         Ok(Condition { what, more_than: parse_bytes(size).ok_or_else(wrong)? })
     }
 
-    /// Whether it holds. A forecast that is not known exceeds nothing.
+    /// Whether the condition is true. An unknown forecast exceeds nothing.
     pub fn holds(&self, reading: &Reading) -> bool {
         let found = match self.what {
             Some(part) => reading.parts().of(part),

@@ -1,4 +1,4 @@
-//! What was done in a process: which thread made which calls, and what they answered.
+//! What was done in a process: which thread made which calls, and their results.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,18 +23,18 @@ pub struct Done {
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// What a person calls it.
+    /// The call as a person writes it.
     pub name: String,
     /// The system's error number, or 0.
     pub error: i32,
-    /// Whether a failure does not matter.
+    /// Whether a failure may be ignored.
     pub may_fail: bool,
-    /// The bytes that its second argument points to, as the function has left them.
+    /// The bytes that its second argument points to, after the call.
     pub out: Vec<u8>,
 }
 
 impl Done {
-    /// The first call that failed although it should not have, with the system's error.
+    /// The first failed call whose failure may not be ignored, with the system's error.
     pub fn failure(&self) -> Option<(&str, std::io::Error)> {
         let failed = self.calls.iter().find(|made| made.error != 0 && !made.may_fail)?;
         Some((&failed.name, std::io::Error::from_raw_os_error(failed.error)))

@@ -1,4 +1,4 @@
-//! On other machines than x86-64 nothing is called.
+//! Machines other than x86-64: no function is called.
 
 use crate::remedy::Call;
 use crate::{Done, Limits, Refusal, Remedy};

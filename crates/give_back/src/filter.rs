@@ -1,4 +1,4 @@
-//! A seccomp filter of a process, and whether it allows a system call. In: the program that the kernel has. Out: its verdict.
+//! Whether a process's seccomp filter allows a system call. In: the program that the kernel has. Out: its verdict.
 
 use std::io;
 
@@ -10,25 +10,26 @@ const LONGEST: usize = 4096;
 
 /// The verdict that lets a call pass: its upper 16 bits.
 const ALLOW: u32 = 0x7fff_0000;
-/// The same, and the kernel writes a line about it.
+/// The same, but the kernel logs the call.
 const LOG: u32 = 0x7ffc_0000;
 
-/// The architecture's number of x86-64 in a filter's data.
+/// The number of the architecture x86-64 in a filter's data.
 const X86_64: u32 = 0xc000_003e;
 
-/// A system call with its arguments, as far as they are known before.
+/// A system call with its arguments, as far as they are known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Its number.
     pub number: i64,
-    /// Its arguments; `None` for one that is not known.
+    /// Its arguments; `None` for an unknown one.
     pub arguments: [Option<u64>; 6],
 }
 
-/// More steps than this are not followed: the filter is taken for one that refuses.
+/// After this many steps a filter counts as one that refuses.
 const STEPS: usize = 200_000;
 
-/// Whether a filter lets a call pass, whatever it has for arguments that are not known. A filter that cannot be run here does not.
+/// Whether a filter allows a call, whatever values the unknown arguments have. If the filter cannot be evaluated here, it counts
+/// as one that refuses.
 pub fn allows(filter: &[Instruction], call: &Call) -> bool {
     let start = State { at: 0, a: Some(0), x: Some(0), memory: [Some(0); 16] };
     let (mut open, mut steps) = (vec![start], 0);
@@ -37,7 +38,7 @@ pub fn allows(filter: &[Instruction], call: &Call) -> bool {
             steps += 1;
             match (steps < STEPS).then(|| step(filter, call, &mut state)).flatten() {
                 Some(Next::On) => {}
-                // What is compared is not known: both ways are gone.
+                // The compared value is unknown: both branches are followed.
                 Some(Next::Either(one, other)) => {
                     open.push(State { at: one, ..state });
                     state.at = other;
@@ -50,7 +51,7 @@ pub fn allows(filter: &[Instruction], call: &Call) -> bool {
     true
 }
 
-/// A filter that is run. What depends on something unknown is unknown.
+/// The state of a filter that is evaluated. A value that depends on something unknown is unknown.
 #[derive(Clone, Copy)]
 struct State {
     at: usize,
@@ -65,7 +66,7 @@ enum Next {
     Verdict(u32),
 }
 
-/// A word of what a filter is told: the call's number, the architecture, where the call is made, the arguments.
+/// A word of the filter's input: the call's number, the architecture, the address of the call, the arguments.
 fn told(call: &Call, at: u32) -> Option<Option<u32>> {
     match at {
         0 => Some(Some(call.number as u32)),
@@ -79,7 +80,7 @@ fn told(call: &Call, at: u32) -> Option<Option<u32>> {
     }
 }
 
-/// Makes one step. `None` for an instruction that is not understood. Jumps only go forward, so that a filter ends.
+/// Evaluates one instruction. `None` if the instruction is unknown. Jumps only go forward, so that a filter ends.
 fn step(filter: &[Instruction], call: &Call, state: &mut State) -> Option<Next> {
     let (code, yes, no, k) = *filter.get(state.at)?;
     state.at += 1;
@@ -114,7 +115,7 @@ fn step(filter: &[Instruction], call: &Call, state: &mut State) -> Option<Next> 
 }
 
 fn computed(operation: u16, a: Option<u32>, operand: Option<u32>) -> Option<Option<u32>> {
-    // 0 whatever the other one is.
+    // The result is 0, whatever the other value is.
     if operation == 0x50 && (a == Some(0) || operand == Some(0)) {
         return Some(Some(0));
     }
@@ -152,7 +153,7 @@ fn jump(operation: u16, state: &mut State, operand: Option<u32>, k: u32, (yes, n
     Some(Next::On)
 }
 
-/// The filters of a thread that is stopped, the newest first. It needs CAP_SYS_ADMIN.
+/// The filters of a stopped thread, the newest first. Reading them needs CAP_SYS_ADMIN.
 pub fn filters(tid: u32) -> io::Result<Vec<Vec<Instruction>>> {
     const GET_FILTER: u32 = 0x420c;
     let mut all = Vec::new();
@@ -217,7 +218,8 @@ mod tests {
         assert!(allows(&filter, &any(5)) && allows(&filter, &any(99)) && !allows(&filter, &any(100)));
     }
 
-    /// As systemd's MemoryDenyWriteExecute: memory that can be written and executed is refused, and other memory is not.
+    /// A filter like that of systemd's MemoryDenyWriteExecute: it refuses memory that can be both written and executed,
+    /// and no other memory.
     #[test]
     fn a_filter_by_arguments_is_asked_for_ours() {
         let filter = [
@@ -233,7 +235,7 @@ mod tests {
         assert!(allows(&filter, &mmap(Some(3))) && allows(&filter, &any(libc::SYS_brk)));
         assert!(!allows(&filter, &mmap(Some(7))));
         assert!(!allows(&filter, &mmap(None)), "what is not known may be refused");
-        // What is not known is masked to nothing.
+        // The unknown value is masked to zero.
         let masked = [(0x20, 0, 0, 32), (0x54, 0, 0, 0), (0x15, 0, 1, 0), end(ALLOW), end(0)];
         assert!(allows(&masked, &mmap(None)));
     }

@@ -1,30 +1,30 @@
-//! A frame as the kernel lays it for a signal's handler: what a thread has after `rt_sigreturn`. In: registers, a mask, the extended state.
-//! Out: bytes, and where they lie on the thread's stack.
+//! A frame as the kernel writes it for a signal's handler: the state that a thread has after `rt_sigreturn`. In: registers, a mask, the
+//! extended state. Out: bytes, and where they are on the thread's stack.
 //!
-//! The kernel reads such a frame by itself and checks it. So a thread whose registers were changed goes back to them by its own call, also
-//! if nobody is left who could set them.
+//! The kernel itself reads such a frame and checks it. So a thread whose registers were changed returns to them by its own call, even if no
+//! other process can set them any more.
 
 use libc::user_regs_struct as Registers;
 
-/// The bytes of a frame: an address to return to, the context, and what is told of the signal.
+/// The size of a frame: a return address, the context, and the facts about the signal.
 pub const BYTES: u64 = 440;
 
-/// Where the extended state of a thread says which parts it has.
+/// The offset in an extended state at which it says which parts it has.
 const SOFTWARE: usize = 464;
-/// Where it says which of them are in use.
+/// The offset at which it says which of them are in use.
 const IN_USE: usize = 512;
 
-// The kernel's marks at the begin and at the end of an extended state.
+// The kernel's marks at the beginning and at the end of an extended state.
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
 
-/// The extended state, as a frame has it.
+/// The extended state, in the form that a frame has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extended(Vec<u8>);
 
 impl Extended {
-    /// From what the kernel tells of a thread that is stopped. `size`: the bytes that these parts take. `None` if the thread uses others, of
-    /// which a frame of this size has none.
+    /// Made from what the kernel reports about a stopped thread. `size` is the size of these parts in bytes. `None` if the thread uses other
+    /// parts, because a frame of this size has no room for them.
     pub fn new(told: &[u8], parts: u64, size: usize) -> Option<Extended> {
         let word = |at: usize| Some(u64::from_le_bytes(told.get(at..at + 8)?.try_into().ok()?));
         let (has, used) = (word(SOFTWARE)?, word(IN_USE)?);
@@ -47,40 +47,41 @@ impl Extended {
     }
 }
 
-/// The parts of the extended state that every thread has on this processor, and the bytes that they take. Those that a program has to ask for
-/// (AMX) are none of them: the kernel makes room for them only in a thread that uses them.
+/// The parts of the extended state that every thread has on this processor, and their size in bytes. Parts that a program has to request
+/// (AMX) are not included: the kernel makes room for them only in a thread that uses them.
 pub fn parts(told: &[u8]) -> Option<(u64, usize)> {
     const ASKED_FOR: u64 = 1 << 18;
     let has = u64::from_le_bytes(told.get(SOFTWARE..SOFTWARE + 8)?.try_into().ok()?);
     let parts = has & !ASKED_FOR;
     let end = |part: u32| {
         let leaf = std::arch::x86_64::__cpuid_count(0xd, part);
-        // Bit 0 of ECX: a part that only the kernel has.
+        // Bit 0 of ECX marks a part that only the kernel uses.
         (leaf.ecx & 1 == 0).then_some((leaf.eax + leaf.ebx) as usize)
     };
     let size = (2..63).filter(|part| parts >> part & 1 == 1).filter_map(end).max();
     Some((parts, size.unwrap_or(0).max(IN_USE + 64)))
 }
 
-/// The highest place for an extended state below an address.
+/// The highest address for an extended state below an address.
 pub fn place_of_extended(below: u64, extended: &Extended) -> u64 {
     (below - extended.0.len() as u64) / 64 * 64
 }
 
-/// The highest place for a frame below an address: its first word is a return address, as a call leaves it.
+/// The highest address for a frame below an address. Its first word is a return address, and it is aligned as after a
+/// call.
 pub fn place(below: u64) -> u64 {
     (below - BYTES) / 16 * 16 - 8
 }
 
-/// The bytes of a frame. `back` is the code that a handler returns to, which makes the call `rt_sigreturn`. `extended` is the address of an
-/// extended state, or 0: the registers that it has are then as at the start of a program.
+/// The bytes of a frame. `back` is the code to which a handler returns. It makes the call `rt_sigreturn`. `extended` is the address of an
+/// extended state, or 0. With 0, the registers of that state are as at the start of a program.
 pub fn bytes(registers: &Registers, mask: u64, extended: u64, back: u64) -> [u8; BYTES as usize] {
     let mut frame = [0; BYTES as usize];
     let mut put = |at: usize, value: u64| frame[at..at + 8].copy_from_slice(&value.to_le_bytes());
     put(0, back);
-    // That there is an extended state, that SS is told, and that it is to be restored.
+    // Flags: there is an extended state, SS is given, and SS is to be restored.
     put(8, if extended == 0 { 6 } else { 7 });
-    // The alternate stack cannot be read from outside. The kernel leaves it as it is if the mode that is told is none.
+    // The alternate stack cannot be read from outside. With an invalid mode, the kernel leaves it as it is.
     put(32, 0x7f);
     let one = registers;
     for (at, value) in [one.r8, one.r9, one.r10, one.r11, one.r12, one.r13, one.r14, one.r15].into_iter().enumerate() {

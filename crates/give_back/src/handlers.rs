@@ -1,18 +1,18 @@
-//! Whether a thread is inside of a signal's handler. In: its stack. Out: whether a frame of a handler is on it.
+//! Whether a thread is in a signal's handler. In: its stack. Out: whether a handler's frame is on it.
 //!
-//! A handler can have interrupted `malloc`, whose lock the thread then holds. The kernel puts the address of the code that ends a handler
-//! on the stack, and this code is the same few bytes in every C library: it makes the system call `rt_sigreturn`.
+//! A handler may have interrupted `malloc`. Then the thread holds malloc's lock. The kernel puts the address of the code that ends a
+//! handler on the stack. This code has the same few bytes in every C library: it makes the system call `rt_sigreturn`.
 
 use allocanary_heap::{Mapping, Memory};
 
-/// `mov $15, %rax; syscall`, as glibc, musl and Go have it, and its shorter form.
+/// `mov $15, %rax; syscall`, as in glibc, musl and Go, and its shorter form.
 const ENDS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
 
-/// The longest part of a stack that is looked at, in bytes.
+/// The longest part of a stack that is examined, in bytes.
 const LONGEST: u64 = 8 << 20;
 
-/// Whether the code at an address ends a handler. A frame that returns there is a handler's, also where a table takes it for another
-/// function's.
+/// Whether the code at an address ends a handler. A frame that returns there is a handler's, even if a table says that the code
+/// belongs to another function.
 pub fn ends_one(at: u64, read: &impl Fn(u64, &mut [u8]) -> bool) -> bool {
     ENDS.iter().any(|end| {
         let mut code = vec![0; end.len()];
@@ -20,8 +20,8 @@ pub fn ends_one(at: u64, read: &impl Fn(u64, &mut [u8]) -> bool) -> bool {
     })
 }
 
-/// Whether a handler may be on the stack above an address, whose bytes `read` copies as they are now. A stack that cannot be read may have
-/// one.
+/// Whether a handler's frame may be on the stack above an address. `read` copies the stack's present bytes. A stack that cannot be read
+/// may have one.
 pub fn may_be_in_one(memory: &dyn Memory, stack: u64, read: impl Fn(u64, &mut [u8]) -> bool) -> bool {
     let Some(mapping) = memory.mapping(stack) else { return true };
     let to = mapping.to.min(stack.saturating_add(LONGEST));

@@ -1,16 +1,16 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
 //! A running process gives free memory back, without a restart. One of its threads, which waits in a system call, makes the allocator's own
-//! call (`malloc_trim(0)` for glibc) and then goes on waiting. The other threads run on. Data flow in one direction:
+//! call (`malloc_trim(0)` for glibc) and then waits again. The other threads continue to run. Data flow in one direction:
 //!
-//! 1. `safety` refuses a process whose state makes that unsafe.
-//! 2. [`remedy`] gives the functions to call for each allocator, and [`symbols`] finds where they are in the process; `way_back` the code by
-//!    which a thread comes back.
-//! 3. `threads` lists the threads that wait in a call that can be made again; `waits` is the table of these calls. `standing` walks their
-//!    stacks, `room` measures them, `locks` looks for mutexes that are held.
-//! 4. `Borrowed` is such a thread while it makes the calls, by what `chain` and `frame` lay on its stack. Everything that it had is put back
-//!    when that is dropped, or by the thread itself if nobody drops it.
-//! 5. [`carry_out()`] does all of it, and returns what each call answered.
+//! 1. `safety` refuses a process whose state makes a call unsafe.
+//! 2. [`remedy`] gives the functions to call for each allocator. [`symbols`] finds their addresses in the process. `way_back` finds the code
+//!    by which a thread returns.
+//! 3. `threads` lists the threads that wait in a call that can be made again. `waits` is the table of these calls. `standing` walks the
+//!    threads' stacks, `room` measures them, `locks` looks for mutexes that they hold.
+//! 4. `Borrowed` is such a thread while it makes the calls, by the bytes that `chain` and `frame` write to its stack. When it is dropped,
+//!    the thread's state is restored. If this command ends before, the thread restores its state itself.
+//! 5. [`carry_out()`] does all of this, and returns the result of each call.
 //! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
 //!
 //! Only x86-64 is supported.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-/// Times.
+/// The time limits of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A call that sleeps is waited for so long.
+    /// How long to wait for a call that sleeps.
     pub patience: Duration,
-    /// The calls are made again and again, so often. A thread whose time-out begins anew at each is not borrowed if that is longer.
+    /// The interval at which the calls are repeated, if they are. A thread is not borrowed if its time-out begins anew at each call
+    /// and is longer than this.
     pub every: Option<Duration>,
 }

@@ -1,25 +1,27 @@
-//! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many of them.
+//! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many it holds.
 //!
-//! A mutex of the C library has its owner's number. The locks of glibc's own malloc have none: [`places`](crate::places) is for these.
+//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not: [`places`](crate::places) is for
+//! these.
 
 use std::collections::BTreeMap;
 
 use allocanary_heap::{Mapping, Memory, State};
 
-/// So much memory is looked at, at most: an allocator has its locks in its library's data, and in what it has mapped first.
+/// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
+/// first.
 const MOST: u64 = 512 << 20;
 
-/// The bytes that are read at once.
+/// The number of bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// The begin of a mutex: the lock, the count, the owner, the users, the kind.
+/// The size of a mutex's beginning: the lock, the count, the owner, the users, the kind.
 const HEAD: usize = 20;
 
 /// How many mutexes each of these threads holds.
 pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
     let mut held = BTreeMap::new();
     let mut left = MOST;
-    // Data of files first, and what lies behind them without a file.
+    // Data of files come first, then memory without a file.
     let is_looked_at = |one: &&Mapping| one.writable && !one.shared && !one.name.starts_with("[stack");
     let mut mappings: Vec<&Mapping> = memory.mappings().iter().filter(is_looked_at).collect();
     mappings.sort_by_key(|one| one.inode == 0);
@@ -52,10 +54,10 @@ fn count(bytes: &[u8], tids: &[u32], held: &mut BTreeMap<u32, usize>) {
     }
 }
 
-/// Whether these are the lock, the count, the users and the kind of a mutex that is held. A robust one, and one that inherits priority, has
-/// the owner in the lock as well; no allocator uses such a mutex.
+/// Whether these are the lock, the count, the users and the kind of a mutex that is held. Robust mutexes, and those that inherit priority,
+/// also have the owner in the lock. They are not recognized: no allocator uses them.
 fn is_held(lock: u32, count: u32, users: u32, kind: u32) -> bool {
-    // 0x100 and 0x200 say whether the lock may be elided; 0x80 that processes share it.
+    // 0x100 and 0x200 say whether lock elision is allowed; 0x80 says that processes share the mutex.
     let sort = kind & !0x380;
     let is_counted = if sort == 1 { count >= 1 } else { count == 0 };
     (1..=2).contains(&lock) && users == 1 && sort <= 3 && is_counted
@@ -79,7 +81,7 @@ mod tests {
             held == BTreeMap::from([(tid, 1)])
         };
         assert!(!is_held(&mutex));
-        // SAFETY: the mutex is initialized and nobody else's.
+        // SAFETY: the mutex is initialized, and only this thread uses it.
         unsafe { libc::pthread_mutex_lock(&raw mut *mutex) };
         assert!(is_held(&mutex));
         // SAFETY: it is locked by this thread.

@@ -1,5 +1,5 @@
-//! The system calls that a borrowed thread makes, for a filter of system calls. In: what an allocator does. Out: calls with the arguments that
-//! are known before.
+//! The system calls that a borrowed thread makes, to be checked against a filter of system calls. In: what an allocator does. Out: calls, with
+//! those arguments that are known in advance.
 
 use crate::filter::Call;
 use crate::remedy::Does;
@@ -14,7 +14,7 @@ const fn with(number: i64, at: usize, value: i32) -> Call {
     call
 }
 
-/// The way back, and waiting for a lock.
+/// The calls by which the thread returns, and by which it waits for a lock.
 const ALWAYS: [Call; 6] = [
     with(libc::SYS_futex, 1, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG),
     with(libc::SYS_futex, 1, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG),
@@ -45,7 +45,7 @@ const MAPS: [Call; 6] = [
     with(libc::SYS_madvise, 2, libc::MADV_FREE),
 ];
 
-/// The start of a thread.
+/// The calls that start a thread.
 const FOR_A_THREAD: [Call; 7] = [
     any(libc::SYS_clone),
     any(libc::SYS_clone3),
@@ -56,7 +56,7 @@ const FOR_A_THREAD: [Call; 7] = [
     any(libc::SYS_prctl),
 ];
 
-/// All of them.
+/// All calls that such a thread may make.
 pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = Call> {
     let maps = MAPS.into_iter().filter(move |_| does == Does::Maps);
     let thread = FOR_A_THREAD.into_iter().filter(move |_| starts_thread);

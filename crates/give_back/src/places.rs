@@ -1,11 +1,11 @@
-//! The code in which a thread must not be borrowed: an allocator's, the dynamic loader's, and `fork`, which waits for others with the
-//! allocator's locks held. In: the functions and the mappings of a process. Out: what an address belongs to.
+//! The code in which a thread must not be borrowed: an allocator's, the dynamic loader's, and that of `fork`, which waits for other
+//! threads while it holds the allocator's locks. In: the functions and the mappings of a process. Out: what an address belongs to.
 
 use allocanary_heap::Mapping;
 
 use crate::symbols::Function;
 
-/// What code is.
+/// What a piece of code belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// An allocator: a thread in it may hold its locks.
@@ -14,12 +14,12 @@ pub enum Place {
     Fork,
     /// The dynamic loader, whose lock a thread holds while a library is opened.
     Loader,
-    /// A wait for a condition. The mutex is let go meanwhile.
+    /// A wait for a condition. It releases the mutex meanwhile.
     Condition,
 }
 
 impl Place {
-    /// In words, for what a thread is inside of.
+    /// Its name in words, for the text `inside of ...`.
     pub fn words(self) -> &'static str {
         match self {
             Place::Allocator => "the allocator",
@@ -49,16 +49,16 @@ const ALLOCATOR: &[&str] = &[
     "malloc_usable_size",
     "reallocarray",
 ];
-/// Functions of allocators that are linked into a program, by how their names begin.
+/// The beginnings of the names of allocators' functions in a program that has an allocator linked in.
 const LINKED: &[&str] = &["je_", "_rjem_", "rjem_", "jemalloc_", "mi_", "_mi_", "tc_", "MallocExtension_", "mallctl"];
 const FORK: &[&str] = &["fork", "__fork", "__libc_fork", "_Fork"];
 const LOADER: &[&str] =
     &["dlopen", "dlmopen", "dlclose", "dlsym", "dl_iterate_phdr", "_dl_open", "_dl_close", "_dl_fini"];
 const CONDITION: &[&str] = &["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"];
-/// A function that glibc's malloc has, and no other one: all that lies between its functions is its own.
+/// A function that only glibc's malloc has. All code between that malloc's functions belongs to it too.
 const GLIBC: &str = "__libc_malloc";
 
-/// Whether a function says what code around it is.
+/// Whether a function of this name shows what the code around it belongs to.
 pub fn is_wanted(name: &str) -> bool {
     of_name(name).is_some() || name == GLIBC
 }
@@ -76,12 +76,12 @@ fn of_name(name: &str) -> Option<Place> {
     }
 }
 
-/// The code of a process by what it is.
+/// The code of a process, by what it belongs to.
 #[derive(Clone, Debug, Default)]
 pub struct Places(Vec<(u64, u64, Place)>);
 
 impl Places {
-    /// From its functions and mappings.
+    /// Made from the process's functions and mappings.
     pub fn of(functions: &[Function], mappings: &[Mapping]) -> Places {
         let mut places = Places::default();
         for function in functions {
@@ -111,7 +111,7 @@ impl Places {
     }
 }
 
-/// What all code of a file is: the loader, or a library that is an allocator.
+/// What all code of a file belongs to, if it is the loader or a library that is an allocator.
 fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<Place> {
     let path = mapping.name.trim_end_matches(" (deleted)");
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -119,7 +119,7 @@ fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<Place> {
         return Some(Place::Loader);
     }
     let has = |wanted: &str| functions.iter().any(|one| one.file == mapping.name && one.name == wanted);
-    // A C library is more than its allocator, and so is a program.
+    // A C library and a program contain more code than that of an allocator.
     (name.contains(".so") && has("malloc") && !has(GLIBC) && !has("fork")).then_some(Place::Allocator)
 }
 

@@ -4,18 +4,18 @@ use allocanary_heap::{Reading, Sort, Sure};
 
 use crate::remedy::{self, Remedy};
 
-/// What one heap would be asked, and would give.
+/// The calls for one heap, and what it would give back.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     /// The calls.
     pub remedy: &'static Remedy,
     /// Resident bytes that it would give back; `None` if the heap could not be divided.
     pub forecast: Option<u64>,
-    /// Whether that is an upper bound only.
+    /// Whether the forecast is only an upper bound.
     pub at_most: bool,
 }
 
-/// The heaps that have a remedy, those that would give the most first. A heap that would give nothing is not asked.
+/// The heaps that have a remedy, those that would give the most first. A heap that would give nothing is left out.
 pub fn plan(reading: &Reading) -> Vec<Planned> {
     let mut all: Vec<Planned> = Vec::new();
     for heap in &reading.heaps {
@@ -30,25 +30,25 @@ pub fn plan(reading: &Reading) -> Vec<Planned> {
     all
 }
 
-/// Less memory that is not known than this is no heap.
+/// Unknown memory smaller than this is not taken for a heap.
 const SMALL: u64 = 1 << 20;
 
-/// Resident bytes that belong to no allocator that is known here; 0 if that is little.
+/// Resident bytes that belong to no allocator known here; 0 if there are few.
 pub fn not_known(reading: &Reading) -> u64 {
     let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
     let heaps = reading.heaps.iter().filter(|heap| remedy::of(&heap.allocator).is_none()).map(|heap| heap.resident);
     Some(areas.chain(heaps).sum()).filter(|bytes| *bytes >= SMALL).unwrap_or(0)
 }
 
-/// Allocators that no walk has found, and whose function the process has: `has` says so. Their forecast is not known. They are looked for where
-/// there is memory that is not known.
+/// Allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They are only
+/// looked for if there is memory that belongs to no known allocator.
 pub fn by_function(reading: &Reading, has: impl Fn(&Remedy) -> bool) -> Vec<Planned> {
     let is_new = |remedy: &&'static Remedy| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
     let all = remedy::all().filter(|_| not_known(reading) > 0).filter(is_new);
     all.filter(|remedy| has(remedy)).map(|remedy| Planned { remedy, forecast: None, at_most: false }).collect()
 }
 
-/// The forecasts together; `None` if one of them is not known.
+/// The sum of the forecasts; `None` if one of them is not known.
 pub fn forecast(planned: &[Planned]) -> Option<u64> {
     planned.iter().map(|one| one.forecast).sum()
 }

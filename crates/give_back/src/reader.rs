@@ -1,5 +1,5 @@
-//! A process that is about to be changed: its mappings, and what its memory has now. In: a process. Out: bytes as they are, also from pages
-//! that were written a moment ago.
+//! A process that is about to be changed: its mappings, and the present bytes of its memory. In: a process. Out: bytes as they are now,
+//! even on pages that were written a moment ago.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use allocanary_stacks::outside::{Code, Process};
 
 use crate::Refusal;
 
-/// It.
+/// The process.
 #[derive(Debug)]
 pub struct Reader {
     pid: u32,

@@ -1,10 +1,10 @@
-//! The reasons for which no thread of a process makes a call for us, each with what else would help.
+//! The reasons why no thread of a process makes a call for us. Each says what else would help.
 
 use std::time::Duration;
 
 use allocanary_heap::Trouble;
 
-/// Why nothing was done, or why it is not known whether it was done.
+/// Why nothing was done, or why it is unknown whether something was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The kernel does not allow it, or the process is gone.
@@ -35,7 +35,7 @@ pub enum Refusal {
         /// The files that were searched.
         looked: String,
     },
-    /// Two libraries have the allocator's function, and it is not known which has the heap.
+    /// Two libraries have the allocator's function, and it is not known which one has the heap.
     #[error(
         "process {pid}: `{function}` is in {files}, and it is not known which of them has the heap. Have the program make the call itself"
     )]
@@ -60,7 +60,7 @@ pub enum Refusal {
         /// What would help.
         help: &'static str,
     },
-    /// A thread did not stop in time. It was let go when it did.
+    /// A thread did not stop in time. When it stopped, it was released.
     #[error(
         "process {pid}: thread {tid}, which waits, did not stop within 2 s: it waits for a device or a file system, or has no processor. It was \
          let go, and nothing was called. Try again later"
@@ -71,7 +71,7 @@ pub enum Refusal {
         /// The thread.
         tid: u32,
     },
-    /// A thread does not stop.
+    /// A thread did not stop at all.
     #[error(
         "process {pid}: thread {tid}, which waits, did not stop within 22 s, as if it waited for a device that does not answer. Nothing was called. \
          The kernel lets it go when this command ends, and its wait may end with EINTR"
@@ -82,7 +82,7 @@ pub enum Refusal {
         /// The thread.
         tid: u32,
     },
-    /// The call stopped at a lock that another thread holds, and was taken back.
+    /// The call waited for a lock that another thread holds, and was abandoned.
     #[error(
         "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back; \
          what arenas before it gave stays given. Try again, with a longer --timeout"
@@ -92,10 +92,10 @@ pub enum Refusal {
         pid: u32,
         /// The thread.
         tid: u32,
-        /// For how long.
+        /// How long it had waited.
         waited: Duration,
     },
-    /// The call sleeps, and cannot be taken back. It ends by itself.
+    /// The call sleeps, and cannot be abandoned. It ends by itself.
     #[error(
         "process {pid}: after {waited:?} the call in thread {tid} still waited for something that another thread holds, and could not be taken \
          back. It ends when that is free, and the thread then waits again as before. Look at the process later"
@@ -105,10 +105,10 @@ pub enum Refusal {
         pid: u32,
         /// The thread.
         tid: u32,
-        /// For how long.
+        /// How long it had taken.
         waited: Duration,
     },
-    /// The call hit a fault. The program goes on from where it waited.
+    /// The call hit a fault. The program continues where it had waited.
     #[error(
         "process {pid}: the call in thread {tid} was stopped by signal {signal} at {at:#x}. The thread waits again as before, but the allocator \
          may hold a lock: restart the program"
@@ -129,12 +129,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether a call had begun: what it gave until then is given.
+    /// Whether a call had begun. It may have given memory back before it failed.
     pub fn has_begun(&self) -> bool {
         matches!(self, Refusal::Locked { .. } | Refusal::Left { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
     }
 
-    /// From the system's error, and what was tried.
+    /// Made from the system's error, and what was tried.
     pub fn of(pid: u32, what: &'static str, error: std::io::Error) -> Refusal {
         Refusal::Trouble(Trouble::of(pid, what, error))
     }

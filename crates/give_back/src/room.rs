@@ -1,17 +1,17 @@
-//! The room below a thread's stack pointer. In: the stack pointer, the thread pointer, the mappings. Out: bytes that are certainly its stack,
-//! or nothing: it may run on a coroutine's stack or on that of a signal, whose size nobody outside knows.
+//! The room below a thread's stack pointer. In: the stack pointer, the thread pointer, the mappings. Out: the number of bytes that certainly
+//! belong to its stack, or nothing. A thread may run on a coroutine's stack or on a signal's stack, whose size is not visible from outside.
 
 use std::fs;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
 
-/// What a call needs below the frames, in bytes: `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
+/// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;
 
 /// What the kernel leaves free below the first thread's stack.
 const GAP: u64 = 1 << 20;
 
-/// The bytes of a thread's own structure in which glibc tells its stack.
+/// The bytes of a thread's own structure in which glibc records its stack.
 const STRUCTURE: u64 = 0x900;
 
 /// The bytes of the stack below `sp`. `pointer` is the thread pointer (the base of `fs`).
@@ -27,15 +27,15 @@ pub fn below(memory: &dyn Memory, pid: u32, sp: u64, pointer: u64) -> Option<u64
     Some(sp - (from + guard).max(mapping.from)).filter(|_| sp >= from + guard)
 }
 
-/// The first thread's: it grows to its limit, or to what lies below it.
+/// The room of the first thread's stack. That stack grows to its limit, or to the mapping below it.
 fn of_first(mappings: &[Mapping], own: &Mapping, sp: u64, limit: u64) -> u64 {
     let under = mappings.iter().filter(|one| one.to <= own.from).map(|one| one.to).max().unwrap_or(0);
     let lowest = own.to.saturating_sub(limit).max(under + GAP).min(own.from);
     sp - lowest
 }
 
-/// Where the stack begins and how long its guard is, if these words of a thread's structure are its block, its size and the guard's. The
-/// structure itself lies at the block's end.
+/// Where the stack begins and the size of its guard, if these words of a thread's structure are its block, its size and the guard's
+/// size. The structure itself is at the block's end.
 fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
     let [from, size, guard] = *words else { return None };
     let end = from.checked_add(size)?;
@@ -44,7 +44,7 @@ fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
     is_it.then_some((from, guard))
 }
 
-/// How large the first thread's stack may grow.
+/// The maximum size of the first thread's stack.
 fn limit(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Max stack size"));

@@ -1,5 +1,5 @@
-//! The states of a whole process in which no thread of it is borrowed. In: the text of `/proc/PID/status`. Out: the first reason, or the
-//! signal by which the end of a call is noticed.
+//! The states of a whole process in which none of its threads is borrowed. In: the text of `/proc/PID/status`. Out: the first reason, or
+//! the signal that reports the end of a call.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use allocanary_heap::ptrace::{bit, field};
 
 use crate::Refusal;
 
-/// Signals that the kernel drops if no handler takes them, those first that programs use the least.
+/// Signals that the kernel drops if no handler takes them. Those that programs use least come first.
 const NOTICES: [i32; 2] = [libc::SIGURG, libc::SIGWINCH];
 
-/// Refuses a process whose state forbids the call. The states of its threads are looked at later. Otherwise, the signal by which the end of a
-/// call is noticed.
+/// Refuses a process whose state forbids the call. Otherwise returns the signal that reports the end of a call. The states of the threads are
+/// examined later.
 pub fn check(pid: u32) -> Result<i32, Refusal> {
     if pid == std::process::id() {
         let instead = "Name another process";
@@ -29,19 +29,19 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
     })
 }
 
-/// The first of the signals that the process does not take.
+/// The first of these signals for which the process has no handler.
 fn notice(status: &str) -> Option<i32> {
     let taken = field(status, "SigCgt").and_then(|text| u64::from_str_radix(text, 16).ok())?;
     NOTICES.into_iter().find(|signal| taken & bit(*signal) == 0)
 }
 
-/// The process of a thread that traces.
+/// The process to which a tracing thread belongs.
 fn thread_group_of(tid: u32) -> u32 {
     let text = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     field(&text, "Tgid").and_then(|text| text.parse().ok()).unwrap_or(tid)
 }
 
-/// What forbids it, and what to do instead.
+/// What forbids the call, and what to do instead.
 fn problem(status: &str, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
     let number = |name| field(status, name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     let tracer = number("TracerPid");

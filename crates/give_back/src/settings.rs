@@ -11,9 +11,9 @@ use crate::remedy::{Argument, Call, mallctl};
 pub enum Setting {
     /// Whether jemalloc's own threads purge on time.
     Background(bool),
-    /// After how long dirty pages are purged, in milliseconds; -1 is never.
+    /// The time after which dirty pages are purged, in milliseconds; -1 means never.
     Dirty(i64),
-    /// After how long muzzy pages are purged, in milliseconds; -1 is never.
+    /// The time after which muzzy pages are purged, in milliseconds; -1 means never.
     Muzzy(i64),
 }
 
@@ -36,8 +36,8 @@ impl Setting {
         }
     }
 
-    /// The calls that set it now, for a jemalloc with so many arenas: what new arenas get, and each that is there. An arena that was never
-    /// used refuses it.
+    /// The calls that set it now, for a jemalloc with this many arenas: one for arenas that are made later, and one for each existing
+    /// arena. An arena that was never used refuses its call.
     pub fn calls(self, arenas: u32) -> Vec<Call> {
         let (key, value) = match self {
             Setting::Background(on) => {
@@ -52,7 +52,7 @@ impl Setting {
         std::iter::once(set(format!("arenas.{key}"), false)).chain(each).collect()
     }
 
-    /// As `MALLOC_CONF` has it.
+    /// The setting as in `MALLOC_CONF`.
     pub fn conf(self) -> String {
         match self {
             Setting::Background(on) => format!("background_thread:{on}"),
@@ -62,16 +62,16 @@ impl Setting {
     }
 }
 
-/// How the allocator is asked whose settings these are.
+/// The remedy of the allocator that has these settings.
 pub const REMEDY: &Remedy = &jemalloc::REMEDY;
 
-/// The variable that keeps settings after a restart, for the jemalloc whose function has this name.
+/// The variable that keeps the settings after a restart. `function` is the name of jemalloc's function.
 pub fn variable(function: &str) -> String {
     let prefix = function.trim_end_matches("mallctl").to_uppercase();
     format!("{prefix}MALLOC_CONF")
 }
 
-/// Asks for the number of arenas, a word of four bytes.
+/// The call that reads the number of arenas, a word of four bytes.
 pub fn count_arenas() -> Call {
     let null = Argument::Number(0);
     let arguments = vec![

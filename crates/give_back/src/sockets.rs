@@ -1,10 +1,12 @@
-//! The time-out of a socket for what it receives. In: a process, and the number of its open file. Out: the time, if that is a socket with one.
+//! A socket's time-out for receiving. In: a process, and the number of its open file. Out: the time, if the file is a socket with such a
+//! time-out.
 
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// It. A call on such a socket ends with EINTR when it is interrupted, and begins its time anew when it is made again.
+/// The time-out. If a call on such a socket is interrupted, it ends with EINTR. When it is made again, its time begins
+/// anew.
 pub fn time_out(pid: u32, file: u64) -> Option<Duration> {
     // SAFETY: system calls with numbers; each returns a file descriptor of this process's own, or fails.
     let open =
@@ -15,7 +17,7 @@ pub fn time_out(pid: u32, file: u64) -> Option<Duration> {
     let socket = open(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), file as i32, 0) })?;
     let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let mut bytes = size_of::<libc::timeval>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most so many bytes to the time, which lives until the call returns.
+    // SAFETY: the kernel writes at most this many bytes to the time, which lives until the call returns.
     let read = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

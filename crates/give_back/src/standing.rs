@@ -1,5 +1,5 @@
-//! Whether a thread that waits stands where it can be borrowed. In: its registers, and the process. Out: the reason why not, in words that
-//! follow "1 waiting in poll".
+//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why not, as words
+//! that follow "1 waiting in poll".
 
 use std::cell::RefCell;
 
@@ -12,26 +12,26 @@ use crate::handlers;
 use crate::places::{Place, Places};
 use crate::reader::Reader;
 
-/// The longest part of a stack that is searched where it cannot be walked, in bytes.
+/// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;
 
-/// How far from a wait the function is that a thread has called: some frames of the C library.
+/// The maximum of frames between a wait and the function that the thread has called: these frames are the C library's.
 const NEAR: usize = 5;
 
-/// The code of a process, and the tables that were read.
+/// The code of a process, and the unwind tables that were read.
 pub struct Ground {
     places: Places,
     modules: RefCell<Modules>,
 }
 
 impl Ground {
-    /// From what its code is.
+    /// Made from what the code belongs to.
     pub fn new(places: Places) -> Ground {
         Ground { places, modules: RefCell::new(Modules::new()) }
     }
 
-    /// Why a thread with these registers cannot be borrowed. `for_lock`: it waits in futex, which is only harmless if it waits for a condition.
-    /// Without a frame pointer (0) a walk may end early.
+    /// Why a thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in futex, which is harmless only
+    /// if it waits for a condition. Without a frame pointer (0) a walk may end early.
     pub fn unfit(&self, reader: &Reader, registers: Registers, for_lock: bool) -> Option<String> {
         let stack = self.modules.borrow_mut().walk(reader, registers);
         if let Some(place) = self.place(&stack) {
@@ -44,8 +44,8 @@ impl Ground {
         if stack.frames[1..].iter().any(|frame| handlers::ends_one(frame.at.pc, &read)) {
             return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
         }
-        // A walk to the first frame has passed each handler's end. Words of a handler that has ended can still lie between live frames, as in each
-        // idle process of PostgreSQL.
+        // A walk that reaches the first frame has passed the end of each handler. A search is less certain: words of a handler that has ended may
+        // still be between live frames, as in each idle process of PostgreSQL.
         if stack.end != End::Outermost {
             if handlers::may_be_in_one(reader, registers.sp, read) {
                 return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
@@ -64,18 +64,20 @@ impl Ground {
         None
     }
 
-    /// Where a thread waits, by a walk alone: what it is inside of, if that is one of these places.
+    /// The place of these that a thread is inside of, found only by a walk of its stack.
     pub fn inside(&self, reader: &Reader, registers: Registers) -> Option<Place> {
         self.place(&self.modules.borrow_mut().walk(reader, registers))
     }
 
-    /// The first frame in code where no thread may be borrowed. Fork before the others: it is the reason that others are on a stack.
+    /// The first frame in code where no thread may be borrowed. `fork` takes precedence over the others, because it is the reason
+    /// why they are on a stack.
     fn place(&self, stack: &Stack) -> Option<Place> {
         let places = || stack.frames.iter().filter_map(|frame| self.places.at(frame.inside()));
         places().find(|place| *place == Place::Fork).or_else(|| places().find(|place| *place != Place::Condition))
     }
 
-    /// Looks for return addresses in such code, from an address to the end of the stack. `None` if that cannot be read.
+    /// Searches return addresses in such code, from an address to the end of the stack. `None` if the stack cannot be
+    /// read.
     fn searched(&self, reader: &Reader, from: u64) -> Option<Option<Place>> {
         let mapping: &Mapping = reader.mapping(from)?;
         let to = mapping.to.min(from.saturating_add(LONGEST));

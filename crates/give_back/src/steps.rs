@@ -1,15 +1,16 @@
-//! The steps in which a thread is borrowed, for a test that ends this command after each of them. In use nothing is counted.
+//! Counts the steps in which a thread is borrowed, for a test that ends this command after each of them. Outside of tests
+//! nothing is counted.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 static LEFT: AtomicU32 = AtomicU32::new(0);
 
-/// From now on, ends this process by SIGKILL after so many steps. 0 is never.
+/// From now on, this process ends itself by SIGKILL after this many steps. 0 means never.
 pub fn end_after(steps: u32) {
     LEFT.store(steps, Relaxed);
 }
 
-/// How many steps are left of those that [`end_after`] was told.
+/// How many of the steps given to [`end_after`] are left.
 pub fn left() -> u32 {
     LEFT.load(Relaxed)
 }

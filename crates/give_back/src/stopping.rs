@@ -1,37 +1,39 @@
-//! Stops a thread that is traced, or lets it go as it was. In: a thread that was asked to stop. Out: whether it stands still for us. A
-//! thread that stops too late, or at a signal, is let go in its stop: if the tracer just ended, a wait of it could end with EINTR.
+//! Stops a traced thread, or releases it as it was. In: a thread that was asked to stop. Out: whether it is stopped. A thread that
+//! stops too late, or at a signal, is released while it is stopped. If the tracer just ended, the thread's wait could end with EINTR.
 
 use std::io;
 use std::time::Duration;
 
 use allocanary_heap::ptrace::Stop;
 
-/// A thread that does not stop for so long waits for a device or a file system, or has no processor: it is not borrowed.
+/// If a thread does not stop within this time, it waits for a device or a file system, or has no processor. It is not
+/// borrowed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For so much longer it is waited for, to let it go.
+/// The further time that is waited for such a thread, to release it.
 const LAST: Duration = Duration::from_secs(20);
 
 /// The thread that is traced.
 pub trait Tracee {
     /// Whether it has stopped.
     fn stopped(&mut self) -> io::Result<Stop>;
-    /// Lets it go for good from a stop, with a signal that it was about to get, or 0. A call that the stop has ended is made again.
+    /// Releases it from a stop, with a signal that it was about to get, or 0. If the stop has ended a call, the thread makes the
+    /// call again.
     fn let_go(&mut self, signal: i32);
-    /// Waits for a moment. The result is how long that was.
+    /// Waits for a short time. Returns how long it has waited.
     fn pause(&mut self, time: Duration) -> Duration;
 }
 
-/// What has become of the thread.
+/// The thread's state after the request to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It stands still.
+    /// It is stopped.
     Still,
-    /// It has ended, or was about to get a signal and has gone on with it.
+    /// It has ended, or was about to get a signal and has continued with it.
     Gone,
-    /// It has stopped too late, and was let go.
+    /// It stopped too late, and was released.
     Late,
-    /// It has not stopped at all.
+    /// It did not stop.
     Never,
 }
 
@@ -52,7 +54,7 @@ pub fn stop(thread: &mut dyn Tracee) -> io::Result<Outcome> {
     Ok(if is_late { Outcome::Late } else { Outcome::Gone })
 }
 
-/// Waits until a thread stops. [`Stop::NotYet`] if it has not within a time.
+/// Waits until a thread stops. [`Stop::NotYet`] if it has not stopped within `time`.
 pub fn wait(thread: &mut dyn Tracee, time: Duration) -> io::Result<Stop> {
     let (mut pause, mut waited) = (Duration::from_micros(20), Duration::ZERO);
     loop {
@@ -70,7 +72,7 @@ pub fn wait(thread: &mut dyn Tracee, time: Duration) -> io::Result<Stop> {
 mod tests {
     use super::*;
 
-    /// A thread that stops after some time, if it does, and what it was let go with.
+    /// A thread that stops after some time or never, and the signal with which it was released.
     struct Scripted {
         stops: Option<(Duration, Stop)>,
         now: Duration,

@@ -10,7 +10,7 @@ pub struct Function {
     pub name: String,
     /// Its address in the process.
     pub at: u64,
-    /// Its length in bytes; 0 if that is not told.
+    /// Its length in bytes; 0 if it is not known.
     pub bytes: u64,
     /// The path of its file.
     pub file: String,
@@ -26,8 +26,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Those with names that are wanted: what the program and its libraries export, and what their full symbol tables have if they are not
-    /// stripped. A function may have several names.
+    /// The functions whose names are wanted: those that the program and its libraries export, and those in the full symbol tables, if the
+    /// files are not stripped. A function may have several names.
     pub fn read(pid: u32, mappings: &[Mapping], wanted: &dyn Fn(&str) -> bool) -> Functions {
         let mut functions = Functions::default();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {
@@ -54,7 +54,7 @@ impl Functions {
         functions
     }
 
-    /// Those of these names, each address once.
+    /// The functions with these names, each address once.
     pub fn of(&self, names: &[String]) -> Vec<&Function> {
         let mut found: Vec<&Function> = Vec::new();
         for function in self.all.iter().filter(|one| names.contains(&one.name)) {

@@ -1,5 +1,5 @@
-//! The threads of a process that can be borrowed: those that wait where nothing is lost. In: `/proc/PID/task`. Out: these threads, the
-//! most harmless first, and what the others do.
+//! The threads of a process that can be borrowed: those whose wait can be interrupted without a loss. In: `/proc/PID/task`. Out: these
+//! threads, the most harmless first, and what the other threads do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +16,14 @@ pub struct Waiting {
     pub tid: u32,
     /// The call that it waits in.
     pub wait: &'static Wait,
-    /// What the kernel tells of it.
+    /// What the kernel reports about the call.
     pub told: Told,
-    /// The number of the call: where the kernel only tells that it goes on, the one that it was.
+    /// The number of the call. If the kernel only reports that a call continues, the number of that call.
     pub number: Option<i64>,
 }
 
 impl Waiting {
-    /// The name of the call that it waits in, also where the kernel only tells that it goes on.
+    /// The name of the call in which it waits, even if the kernel only reports that a call continues.
     pub fn name(&self) -> &'static str {
         let number = self.number.filter(|_| self.wait.name == waits::AGAIN);
         let same = number.and_then(|number| waits::ALL.iter().find(|one| one.number == number));
@@ -34,16 +34,16 @@ impl Waiting {
 /// The threads of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// Those that can be borrowed, the most harmless first.
+    /// The threads that can be borrowed, the most harmless first.
     pub waiting: Vec<Waiting>,
-    /// What the others do, and how many of them.
+    /// What the others do, and how many do it.
     pub others: BTreeMap<String, usize>,
-    /// All that sleep, wherever.
+    /// All threads that sleep, in any call.
     pub asleep: Vec<(u32, Told)>,
 }
 
 impl Threads {
-    /// Looks at every thread.
+    /// Examines every thread.
     pub fn of(memory: &dyn Memory, pid: u32) -> Threads {
         let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -60,7 +60,7 @@ impl Threads {
                     *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
                 }
                 Ok((wait, told)) => {
-                    // Not while it is stopped: the kernel then tells that it is.
+                    // This must be read before the thread is stopped: for a stopped thread the kernel reports the stop.
                     let number = match told.number {
                         libc::SYS_restart_syscall => waits::again(&text("wchan"), &told.arguments),
                         number => Some(number),
@@ -74,13 +74,13 @@ impl Threads {
         threads
     }
 
-    /// What the threads do that cannot be borrowed, in words.
+    /// What those threads do that cannot be borrowed, in words.
     pub fn words(&self) -> String {
         let words: Vec<String> = self.others.iter().map(|(does, count)| format!("{count} {does}")).collect();
         if words.is_empty() { "none was found".into() } else { words.join(", ") }
     }
 
-    /// What would help, by what they do.
+    /// What would help, depending on what they do.
     pub fn help(&self) -> &'static str {
         let all = |word: &str| !self.others.is_empty() && self.others.keys().all(|does| does.contains(word));
         if all("futex") {
@@ -98,7 +98,7 @@ fn state(status: &str) -> Option<char> {
     field(status, "State").and_then(|text| text.chars().next())
 }
 
-/// The wait of a thread, or what else it does. In: its `status` and its call.
+/// The wait of a thread, or what else it does. In: its `status` and its system call.
 fn what(status: &str, told: Option<Told>, word: impl Fn(u64) -> Option<u64>) -> Result<(&'static Wait, Told), String> {
     let state = state(status);
     if state != Some('S') {

@@ -1,4 +1,4 @@
-//! System calls in which a thread waits and which it can make again, with nothing lost. In: a call's number and arguments. Out: its name.
+//! System calls in which a thread waits and which it can make again without a loss. In: a call's number and arguments. Out: its name.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ pub struct Wait {
     /// The system call.
     pub name: &'static str,
     pub(crate) number: i64,
-    /// Threads in calls of a lower rank are borrowed first. `epoll_wait` is last: its time-out begins anew.
+    /// Threads in calls of a lower rank are borrowed first. The time-out of `epoll_wait` begins anew, so it comes late.
     pub rank: u8,
     /// The arguments that make it harmful.
     harm: Harm,
 }
 
-/// What a call's arguments must not have.
+/// The arguments with which a call is not harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Harm {
     None,
-    /// This argument is a mask of signals that holds only while the call waits: nobody can read or restore it from outside.
+    /// This argument is a mask of signals for the time of the wait. It cannot be read or restored from outside.
     Mask(usize),
     /// The sixth argument points to a pair whose first word is such a mask.
     MaskWithin,
-    /// These flags: `MSG_WAITALL` has taken a part of the data already.
+    /// These flags are set. With `MSG_WAITALL` the call may have taken a part of the data already.
     Flags(usize, u64),
-    /// Other operations than these: the lower bits of this argument.
+    /// The operation, in the lower bits of this argument, is not one of these.
     Unless(usize, &'static [u64]),
 }
 
@@ -32,7 +32,7 @@ const fn wait(name: &'static str, number: i64, rank: u8, harm: Harm) -> Wait {
     Wait { name, number, rank, harm }
 }
 
-/// All of them.
+/// All waits that can be harmless.
 pub const ALL: &[Wait] = &[
     wait("nanosleep", libc::SYS_nanosleep, 0, Harm::None),
     wait("clock_nanosleep", libc::SYS_clock_nanosleep, 0, Harm::None),
@@ -48,28 +48,29 @@ pub const ALL: &[Wait] = &[
     wait("read", libc::SYS_read, 2, Harm::None),
     wait("recvfrom", libc::SYS_recvfrom, 2, Harm::Flags(3, libc::MSG_WAITALL as u64)),
     wait("recvmsg", libc::SYS_recvmsg, 2, Harm::Flags(2, libc::MSG_WAITALL as u64)),
-    // A wait with a time-out that was interrupted once. What it waits for is not in its arguments: see [`is_harmless_again`].
+    // A wait with a time-out that was interrupted before. Its arguments do not show what it waits for: see
+    // [`is_harmless_again`].
     wait(AGAIN, libc::SYS_restart_syscall, 2, Harm::None),
     wait("epoll_wait", libc::SYS_epoll_wait, 3, Harm::None),
     wait("epoll_pwait", libc::SYS_epoll_pwait, 3, Harm::Mask(4)),
     wait("epoll_pwait2", libc::SYS_epoll_pwait2, 3, Harm::Mask(4)),
-    // Harmless only in a wait for a condition, which the thread's stack tells.
+    // Harmless only in a wait for a condition. The thread's stack shows whether it is one.
     wait(FOR_ANOTHER, libc::SYS_futex, 4, Harm::Unless(1, &[libc::FUTEX_WAIT as u64, libc::FUTEX_WAIT_BITSET as u64])),
 ];
 
 /// The name of a wait for another thread.
 pub const FOR_ANOTHER: &str = "futex";
 
-/// The name of a wait that was interrupted once and goes on.
+/// The name of a wait that was interrupted before and continues.
 pub const AGAIN: &str = "restart_syscall";
 
-/// Whether a wait that goes on is a sleep or a poll, by the function of the kernel that it is in (`/proc/PID/task/TID/wchan`). A lock with a
-/// time-out goes on in the same way. The kernel may not tell: then it is not known to be harmless.
+/// Whether a wait that continues is a sleep or a poll. `function` is the kernel's function in which it waits (`/proc/PID/task/TID/wchan`). A
+/// wait for a lock with a time-out continues in the same way. If the kernel does not tell the function, the wait does not count as harmless.
 pub fn is_harmless_again(function: &str) -> bool {
     ["nanosleep", "poll"].iter().any(|name| function.contains(name))
 }
 
-/// The wait that a call is, if it is harmless. `word` reads a word of the process.
+/// The wait of this call, if it is harmless. `word` reads a word of the process.
 pub fn harmless(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<&'static Wait> {
     let wait = ALL.iter().find(|wait| wait.number == number)?;
     let harmless = match wait.harm {
@@ -83,7 +84,7 @@ pub fn harmless(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<
 }
 
 impl Wait {
-    /// Whether it may be on a socket, whose number is then its first argument.
+    /// Whether it may be on a socket. The socket's number is then its first argument.
     pub fn may_be_on_socket(&self) -> bool {
         let calls = [libc::SYS_read, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_accept, libc::SYS_accept4];
         calls.contains(&self.number)
@@ -95,18 +96,19 @@ impl Wait {
     }
 }
 
-/// The call that a wait goes on with after a first interruption: the kernel keeps its number, and only the function of the kernel and the
-/// arguments tell which it is.
+/// The call that continues after a first interruption. The kernel keeps its number to itself, so only the kernel's function and the
+/// arguments show which call it is.
 pub fn again(function: &str, arguments: &[u64; 6]) -> Option<i64> {
     const CLOCKS: u64 = 16;
     if function.contains("nanosleep") {
-        // The first argument is a clock here and an address there.
+        // The first argument is a clock in the one call, and an address in the other.
         return Some(if arguments[0] < CLOCKS { libc::SYS_clock_nanosleep } else { libc::SYS_nanosleep });
     }
     function.contains("poll").then_some(libc::SYS_poll)
 }
 
-/// The time-out of a call that would begin anew, if the call has one: of `epoll_wait`. `word` reads a word of the process.
+/// The time-out of a call, if it would begin anew: only `epoll_wait` has such a time-out. `word` reads a word of the
+/// process.
 pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<Duration> {
     match number {
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
@@ -119,19 +121,19 @@ pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<
     }
 }
 
-/// A call that a thread is in, as the kernel tells it.
+/// A call in which a thread is, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The call's number.
     pub number: i64,
     /// Its arguments.
     pub arguments: [u64; 6],
-    /// The stack pointer, and where the code goes on.
+    /// The stack pointer, and the address at which the code continues.
     pub sp: u64,
     pub pc: u64,
 }
 
-/// What the text of `/proc/PID/task/TID/syscall` tells. `None` for a thread that runs or is in no call.
+/// Parses the text of `/proc/PID/task/TID/syscall`. `None` for a thread that runs or is in no call.
 pub fn parse_call(text: &str) -> Option<Told> {
     let mut fields = text.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok().filter(|number| *number >= 0)?;

@@ -1,5 +1,5 @@
-//! The code by which a borrowed thread goes back by itself, and where it keeps its error number. In: the files that a process has mapped.
-//! Out: addresses of code that is there already, so that nothing is mapped and nothing is made executable.
+//! The code by which a borrowed thread returns by itself, and the place of its error number. In: the files that a process has mapped.
+//! Out: addresses of existing code, so that nothing is mapped and no memory is made executable.
 
 use std::os::unix::fs::FileExt;
 
@@ -9,22 +9,22 @@ use crate::symbols::Functions;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
 const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
-/// `pop %rdi; ret`. From the second byte on it only returns.
+/// `pop %rdi; ret`. Without its first byte it only returns.
 const POP: &[&[u8]] = &[&[0x5f, 0xc3]];
 
-/// Code that stores a result: `mov %rax, distance(%rbx)`, then words that are taken from the stack, then `ret`. From its second byte on it
-/// stores four bytes of the register.
+/// Code that stores a result: `mov %rax, distance(%rbx)`, then instructions that take words from the stack, then `ret`. Without its first
+/// byte it stores four bytes of the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Its address.
     pub at: u64,
-    /// What is added to the register.
+    /// The number that is added to the register.
     pub distance: i8,
     /// How many words it takes from the stack before it returns.
     pub words: usize,
 }
 
-/// The code.
+/// All pieces of code that a thread needs to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayBack {
     /// Ends a handler.
@@ -33,25 +33,25 @@ pub struct WayBack {
     pub store: Store,
     /// Loads an argument.
     pub pop: u64,
-    /// `raise`.
+    /// The function `raise`.
     pub raise: u64,
-    /// From the thread pointer to the error number.
+    /// The offset of the error number from the thread pointer.
     pub errno: u64,
 }
 
-/// What `Functions` have to have for [`WayBack::find`].
+/// Whether [`WayBack::find`] needs a function of this name among the `Functions`.
 pub fn is_wanted(name: &str) -> bool {
     ["raise", "__errno_location"].contains(&name)
 }
 
 impl WayBack {
-    /// Finds it, or says what is not there.
+    /// Finds the code, or returns what is missing.
     pub fn find(memory: &dyn Memory, pid: u32, functions: &Functions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
         let raise = function("raise").ok_or("the function `raise`")?;
         let errno = function("__errno_location").and_then(|one| error_number(memory, one.at));
         let errno = errno.ok_or("the place of a thread's error number")?;
-        // The C library first, which is never unmapped.
+        // The C library comes first, because it is never unmapped.
         let is_code = |one: &&Mapping| one.executable && one.inode != 0 && !one.shared;
         let mut code: Vec<&Mapping> = memory.mappings().iter().filter(is_code).collect();
         code.sort_by_key(|one| one.name != raise.file);
@@ -62,7 +62,7 @@ impl WayBack {
             let bytes = &bytes[..read.unwrap_or(0)];
             let place = |patterns: &[&[u8]]| {
                 let at = patterns.iter().filter_map(|pattern| place_of(bytes, pattern)).min()?;
-                // What the process has there is what counts: somebody may have changed it.
+                // The bytes in the process count, because they may differ from those in the file.
                 let at = mapping.from + at as u64;
                 patterns.iter().any(|pattern| has(memory, at, pattern)).then_some(at)
             };
@@ -82,11 +82,11 @@ impl WayBack {
     }
 }
 
-/// The longest code of a [`Store`], and the most words that it may take.
+/// The maximum size of the code of a [`Store`], and the maximum of words that it may take.
 const LONGEST: usize = 24;
 const MOST_WORDS: usize = 16;
 
-/// The shortest way to store that these bytes have; its address is its place in them.
+/// The shortest such code in these bytes. Its address is its offset in them.
 fn store_of(bytes: &[u8]) -> Option<Store> {
     let all = bytes.windows(2).enumerate().filter(|(_, begin)| *begin == [0x48, 0x89]);
     all.filter_map(|(at, _)| store_at(&bytes[at..]).map(|store| Store { at: at as u64, ..store }))
@@ -127,7 +127,7 @@ fn has(memory: &dyn Memory, at: u64, pattern: &[u8]) -> bool {
     memory.read(at, &mut bytes) && bytes == pattern
 }
 
-/// From the thread pointer to the error number, by the code of the function that tells its place.
+/// The offset of the error number from the thread pointer, read from the code of the function that returns its address.
 fn error_number(memory: &dyn Memory, function: u64) -> Option<u64> {
     let mut code = [0; 24];
     memory.read(function, &mut code).then_some(())?;

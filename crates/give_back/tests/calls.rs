@@ -1,4 +1,5 @@
-//! A real program, whose allocator is called from outside: what it gives back, and that it notices nothing.
+//! Calls the allocator of a real program from outside. The tests check what it gives back, and that the program notices
+//! nothing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +24,7 @@ fn start_of(source: &str, flags: &[&str], arguments: &[&str]) -> Option<(Running
     Some((running, folder))
 }
 
-/// Again until a thread is found that waits: on a busy machine it takes a while.
+/// Tries again until a waiting thread is found. On a busy machine this takes a while.
 fn trim_once(pid: u32) -> Result<allocanary_give_back::Done, Refusal> {
     loop {
         match trim(pid) {
@@ -38,7 +39,8 @@ fn trim(pid: u32) -> Result<allocanary_give_back::Done, Refusal> {
     carry_out(pid, glibc, &(glibc.calls)(), LIMITS)
 }
 
-/// In every wait, again and again, while three threads allocate: no call ends early, and registers and `errno` are as before.
+/// Makes calls in every kind of wait, again and again, while three threads allocate. No wait ends early, and registers and
+/// `errno` are as before.
 #[test]
 fn a_thread_that_made_a_call_notices_nothing() {
     for call in ["read", "poll", "select", "epoll_wait", "nanosleep"] {
@@ -49,7 +51,7 @@ fn a_thread_that_made_a_call_notices_nothing() {
             running.go_on("");
             let counts = running.counts();
             assert_eq!((counts["ended"], counts["errno"], counts["same"]), (0, 1234, 1), "{call}");
-            // The line's end is read, too.
+            // The program has also read the end of the line.
             assert_eq!(counts["signals"], 0);
         }
         running.kill();
@@ -91,7 +93,8 @@ fn a_process_that_is_stopped_during_a_call_goes_on_as_before() {
     running.kill();
 }
 
-/// A thread that sleeps and allocates in turns is often in another call when it is stopped: in one of the allocator's, with its lock.
+/// A thread that sleeps and allocates in turns is often in another call when it is stopped: in one of the allocator's, while it holds
+/// the allocator's lock.
 #[test]
 fn a_thread_that_has_gone_on_into_the_allocator_is_let_go() {
     let Some((mut running, _folder)) = start(&[], &["turns"]) else { return };
@@ -123,7 +126,7 @@ fn a_static_program_without_symbols_is_refused_by_the_name_of_the_function() {
 #[test]
 fn a_static_program_with_symbols_is_called() {
     let Some((mut running, _folder)) = start(&["-static"], &["poll"]) else { return };
-    // A linker takes only functions that are used: this program has `malloc_trim` if anything refers to it.
+    // The linker includes only functions that are used, so `malloc_trim` may be missing in this program.
     match trim(running.pid()) {
         Ok(_) | Err(Refusal::NoFunction { .. }) => {}
         Err(other) => panic!("{other}"),
@@ -141,7 +144,7 @@ fn a_process_that_is_traced_or_stopped_is_refused() {
     assert!(refused.contains("traces it already"), "{refused}");
     drop(frozen);
     Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
-    // The thread is stopped when the signal has reached it.
+    // The thread is stopped as soon as it has got the signal.
     let refused = loop {
         match trim(pid) {
             Ok(_) | Err(Refusal::NoThread { .. }) => {}
@@ -154,7 +157,7 @@ fn a_process_that_is_traced_or_stopped_is_refused() {
     assert_eq!(running.counts()["ended"], 0);
 }
 
-/// A caller for the test below, in a process of its own: it ends itself after so many steps.
+/// A caller for the test below, in a separate process. It kills itself after a number of steps.
 #[test]
 #[ignore = "it is started by another test"]
 fn a_caller_that_is_killed() {
@@ -166,7 +169,8 @@ fn a_caller_that_is_killed() {
     std::process::exit(i32::from(steps::left() == 0));
 }
 
-/// Callers are killed after each step in turn, in each kind of wait: no register, no mask, no error number is another one then.
+/// Callers are killed after each step in turn, in each kind of wait. The program's registers, masks and error numbers must not
+/// change.
 #[test]
 fn a_caller_that_is_killed_after_any_step_leaves_the_program_as_it_was() {
     for call in ["poll", "select", "nanosleep", "clock_nanosleep", "epoll_wait", "read", "recvfrom"] {
@@ -180,7 +184,8 @@ fn a_caller_that_is_killed_after_any_step_leaves_the_program_as_it_was() {
             running.go_on("");
             let counts = running.counts();
             assert_eq!((counts["changed"], counts["early"], counts["wrong"]), (0, 0, 0), "{call}, step {after}");
-            // Only where the kernel ends a call that is interrupted, and only until it is told to make it again.
+            // Such an end is allowed only if the kernel itself ends an interrupted call, and only until the thread is
+            // told to make it again.
             assert!(counts["ended"] == 0 || call == "epoll_wait", "{call}, step {after}");
             if status.code() == Some(0) {
                 break;
@@ -192,12 +197,12 @@ fn a_caller_that_is_killed_after_any_step_leaves_the_program_as_it_was() {
     }
 }
 
-/// The reason for which a thread that stands somewhere is not borrowed.
+/// The reason why a thread at a certain place is not borrowed.
 fn refused_at(place: &str) -> Option<String> {
     let (mut running, _folder) = start_of("stands.c", &[], &[place])?;
     let refused = loop {
         match trim(running.pid()) {
-            // It has told its number, and is about to wait.
+            // The thread has printed its number, and is about to wait.
             Err(Refusal::NoThread { found, .. }) if found.contains("running") => {}
             other => break other.unwrap_err().to_string(),
         }
@@ -216,7 +221,7 @@ fn a_thread_that_may_hold_a_lock_or_whose_stack_is_not_known_is_refused() {
     assert!(lock.contains("1 waiting in futex for another thread") && lock.contains("such as a timer"), "{lock}");
 }
 
-/// Handlers of fork may have locked all of an allocator whose locks are not glibc's: no thread is called then, not even another one.
+/// Handlers of `fork` may have locked all of an allocator other than glibc's. Then no thread is called, not even another one.
 #[test]
 fn while_a_thread_forks_another_allocator_is_not_called() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["fork"]) else { return };
@@ -231,7 +236,7 @@ fn while_a_thread_forks_another_allocator_is_not_called() {
     running.kill();
 }
 
-/// The second time the kernel only tells that a call goes on, and not which.
+/// After the first interruption the kernel only reports that a call continues, and not which call.
 #[test]
 fn a_wait_that_was_interrupted_before_is_borrowed_again() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &[]) else { return };
@@ -248,14 +253,15 @@ fn a_wait_for_a_condition_is_borrowed() {
     running.kill();
 }
 
-/// A filter that refuses only what is not done here is no reason, and one that would end the process is.
+/// A filter is no reason to refuse if it only forbids calls that are not made here. A filter that would end the process
+/// is a reason.
 #[test]
 fn a_filter_is_asked_about_what_is_done() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["code"]) else { return };
     match trim_once(running.pid()) {
         Ok(done) => assert_eq!(done.wait, "poll"),
         Err(refused) => {
-            // To read a filter needs a right that not everybody has.
+            // Reading a filter needs a right that not every user has.
             assert!(refused.to_string().contains("may not be read here"), "{refused}");
             return skipped(refused);
         }
@@ -278,7 +284,8 @@ fn a_time_out_that_would_begin_anew_again_and_again_is_left_alone() {
     running.kill();
 }
 
-/// A call that waits for a lock and cannot be taken back goes on alone, and the thread goes back by itself.
+/// A call that waits for a lock and cannot be abandoned continues without this command, and the thread returns by
+/// itself.
 #[test]
 fn a_call_that_is_not_waited_for_any_more_ends_by_itself() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["blocked"]) else { return };
@@ -291,7 +298,7 @@ fn a_call_that_is_not_waited_for_any_more_ends_by_itself() {
         }
     };
     assert!(matches!(left, Err(Refusal::Left { .. })), "{left:?}");
-    // It is inside of our call.
+    // The thread is still inside of our call.
     let again = carry_out(running.pid(), tcmalloc, &(tcmalloc.calls)(), limits).unwrap_err();
     assert!(matches!(again, Refusal::NoThread { .. }), "{again}");
     Command::new("kill").args(["-USR1", &running.pid().to_string()]).status().unwrap();
@@ -301,7 +308,7 @@ fn a_call_that_is_not_waited_for_any_more_ends_by_itself() {
     running.kill();
 }
 
-/// Without calls all is done but the calls.
+/// Without calls, everything else is done.
 #[test]
 fn a_dry_run_names_the_thread_and_leaves_it_as_it_was() {
     let Some((mut running, _folder)) = start(&[], &["poll"]) else { return };

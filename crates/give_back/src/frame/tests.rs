@@ -1,4 +1,4 @@
-//! The frame is compared with one that the kernel has made for a handler of this process.
+//! Compares the frame with one that the kernel has made for a handler of this process.
 
 use std::sync::Mutex;
 
@@ -7,11 +7,12 @@ use super::*;
 /// The address of the kernel's frame, its bytes, and those of its extended state.
 type Found = (u64, Vec<u8>, Vec<u8>);
 
-/// As a handler has found them.
+/// These, as a handler has found them.
 static FOUND: Mutex<Option<Found>> = Mutex::new(None);
 
 extern "C" fn handler(_signal: i32, _about: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel has put the whole frame there, and it lies there until the handler returns. The size of the extended state is in it.
+    // SAFETY: the kernel has written the whole frame there, and it stays there until the handler returns. It contains the size of the
+    // extended state.
     unsafe {
         let frame = context.cast::<u8>().sub(8);
         let bytes = std::slice::from_raw_parts(frame, BYTES as usize).to_vec();
@@ -27,7 +28,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// From the registers in the kernel's frame the same frame is made, byte by byte, but for what only a handler is told.
+/// The frame that is made from the registers in the kernel's frame is the same, byte by byte, except for facts that
+/// only a handler is told.
 #[test]
 fn a_frame_is_as_the_kernel_makes_it() {
     // SAFETY: the handler above takes these arguments, and only copies bytes. The signal is raised for this thread.
@@ -50,14 +52,14 @@ fn a_frame_is_as_the_kernel_makes_it() {
     (registers.cs, registers.ss) = (0x33, 0x2b);
     let own = bytes(&registers, one(304), one(232), one(0));
     let differ: Vec<usize> = (0..312).filter(|place| own[*place] != kernel[*place]).collect();
-    // The alternate stack; what the processor told of an error; the trap; the address of a fault.
+    // These facts are: the alternate stack; the processor's error code; the trap; the address of a fault.
     let told = |place: &usize| (24..48).contains(place) || (200..232).contains(place);
     assert!(differ.iter().all(told), "{differ:?}\n{own:x?}\n{kernel:x?}");
-    // Where it lies: as the kernel places it below what is on the stack.
+    // The frame's place is that at which the kernel puts it below the other data on the stack.
     assert_eq!(at % 16, 8);
     assert_eq!(place(one(232)), at);
     assert_eq!(one(232) % 64, 0);
-    // The extended state, from what it says of itself: a tracer is told the parts at the same place.
+    // The extended state contains its own parts. A tracer finds the parts at the same offset.
     let mut told = extended.clone();
     told[SOFTWARE..SOFTWARE + 8].copy_from_slice(&extended[SOFTWARE + 8..SOFTWARE + 16]);
     let (parts, size) = parts(&told).unwrap();

@@ -1,5 +1,5 @@
-// Waits again and again in the system call that it is told, and compares all that a wait must leave as it was: registers, ymm, x87, MXCSR, the
-// red zone, the signal mask, the alternate stack, errno. It allocates between the waits. A line on its input is answered with what it found.
+// Waits again and again in the given system call, and checks everything that must be the same after a wait: registers, ymm, x87, MXCSR, the
+// red zone, the signal mask, the alternate stack, errno. It allocates between the waits. For each line on its input it prints what it found.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,8 @@ struct state {
 static struct state before, after;
 static int has_avx;
 
-/* Makes a system call with all registers full, and stores them again. The result is returned. */
+/* Makes a system call with a value in every register, and stores all registers afterwards. Returns the call's
+   result. */
 static long full(long number)
 {
     long result;

@@ -1,4 +1,4 @@
-// Frees most of what it allocated, and then waits in the system call that it is told, until a line comes. Prints what it noticed.
+// Frees most of what it allocated, and then waits in the given system call until a line arrives. Prints what it noticed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static void sleeps(int signal)
         pause();
 }
 
-/* Waits until there is something to read, in this call. */
+/* Waits in the given call until there is something to read. */
 static void wait_in(const char *call)
 {
     fd_set set;
@@ -90,7 +90,7 @@ int main(int count, char **words)
     before = after = (double)getpid() * 1.5;
     for (;;) {
         errno = 1234;
-        /* The value is in a register while the thread waits. */
+        /* Keeps the value in a register while the thread waits. */
         __asm__ volatile("" : "+x"(after));
         wait_in(call);
         if (read(0, &byte, 1) != 1)

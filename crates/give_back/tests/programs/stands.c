@@ -1,5 +1,5 @@
-// Stands where it is told: in a wait for a condition, in a handler of fork, on a stack of its own, under a filter of system calls, in a long
-// epoll_wait, or with a function of an allocator that waits for a lock. Only the first thread waits in a call that can be made again.
+// Goes to the given place: a wait for a condition, a handler of fork, a separate stack, a filter of system calls, a long epoll_wait, or a
+// function of an allocator that waits for a lock. Only the first thread waits in a call that can be made again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ static void tell(void)
     fflush(stdout);
 }
 
-/* What the remedy of tcmalloc calls. */
+/* The function that the remedy of tcmalloc calls. */
 __attribute__((used, noinline)) void MallocExtension_ReleaseFreeMemory(void)
 {
     pthread_mutex_lock(&lock);
@@ -59,7 +59,7 @@ static void *holds_the_lock(void *unused)
 int main(int count, char **words)
 {
     const char *place = count > 1 ? words[1] : "";
-    /* Memory that is writable and executable is refused, as by systemd's MemoryDenyWriteExecute. */
+    /* Refuses memory that is writable and executable, like systemd's MemoryDenyWriteExecute. */
     struct sock_filter no_writable_code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
