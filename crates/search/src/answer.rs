@@ -15,7 +15,7 @@ use crate::proof::{Finalist, Standing};
 use crate::search::Searched;
 use crate::space::limits;
 
-/// What the words need to know besides the rows.
+/// Facts for the words, in addition to the rows.
 pub struct Job<'a> {
     /// What was measured, and its size: `server, 40 threads on 40 emulated cores`.
     pub text: &'a str,
@@ -23,7 +23,7 @@ pub struct Job<'a> {
     pub holds: &'a str,
 }
 
-/// The finalists, a line for each: figures, and changes against what the user has.
+/// The finalists, one line for each: figures, and changes against what the user has.
 pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
     let metrics: Vec<&Metric> = found.goal.wanted().collect();
     let row = |(candidate, group): &(Candidate, Group)| {
@@ -62,7 +62,7 @@ pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
     format!("{title}\n{table}{}\n", wrapped(&format!("{key}."), look.width.into()))
 }
 
-/// `-78 %`; a change that is not shown among all finalists is undecided.
+/// `-78 %`. A change that is not significant among all finalists is undecided.
 fn in_objective(finalist: &Finalist) -> (String, Verdict) {
     match verdict(finalist) {
         Verdict::Undecided => ("?".into(), Verdict::Undecided),
@@ -101,7 +101,7 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
     format!("{} {verdict} {change}{}{failed}", objective.name, guards.collect::<String>())
 }
 
-/// The verdict among all finalists: better is only what a recommendation would call so.
+/// The verdict among all finalists. Better means: a recommendation would call it better.
 fn verdict(finalist: &Finalist) -> Verdict {
     match finalist.objective.verdict {
         Verdict::Better if !finalist.is_better() => Verdict::Undecided,
@@ -146,7 +146,7 @@ pub fn recommendation(found: &Searched, job: &Job) -> String {
     text
 }
 
-/// On what the answer rests, and for what it does not hold.
+/// What the answer is based on, and where it is not valid.
 pub fn remark(found: &Searched, job: &Job) -> String {
     let n = found.fresh.first().map_or(0, |(_, group)| group.values_of(&found.goal.objective.name).len());
     format!(
@@ -180,17 +180,17 @@ fn keep(found: &Searched, job: &Job) -> String {
     text
 }
 
-/// The spread of the present candidate's rows in percent of the median, if it is above 10 %.
+/// The spread of the rows of the present candidate, in percent of the median, if it is above 10 %.
 fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
     let estimate = Estimate::of(found.group(&found.present)?.values_of(&objective.name))?;
     let percent = estimate.spread / estimate.median * 100.0;
     (percent > 10.0).then_some(percent)
 }
 
-/// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`; and both bars, with what their
-/// letters mean above them, if there is room for `bars`.
+/// Where the memory was that the recommendation saves: `Arenas and thread caches held the rest: ...`. If there is room for `bars`,
+/// both bars follow, with the meaning of their letters above them.
 pub fn reason(found: &Searched, width: usize, bars: bool) -> Option<String> {
-    // Where the heap of a program could not be divided, it is one part: its bars would say nothing.
+    // If a program's heap could not be divided, the bars would have only one part and show nothing.
     let middle =
         |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
     let now = middle(&found.present)?;
@@ -223,8 +223,8 @@ fn key(found: &Searched) -> String {
     anatomies::key_of(&shown)
 }
 
-/// What the settings limit that differ from those of `present`, the present candidate of the same allocator; and the parts
-/// that shrank.
+/// What those settings limit that differ from `present`, the present candidate of the same allocator; and the parts that
+/// shrank.
 fn held(candidate: &Candidate, present: Option<&Candidate>, now: &Anatomy, then: &Anatomy) -> Option<String> {
     let spec = &candidate.spec;
     let mut named: Vec<&str> = Vec::new();
@@ -257,7 +257,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The answer as one value, from which every output takes it.
+/// The answer as one value. Every output uses it.
 pub fn decided(found: &Searched, job: &Job) -> Decided {
     let best = found.recommended();
     let candidate = best.map_or(&found.present, |best| &best.candidate);
@@ -276,7 +276,8 @@ pub fn decided(found: &Searched, job: &Job) -> Decided {
     Decided { text: recommendation(found, job), lines: lines(found), chosen: Some(chosen) }
 }
 
-/// The lines to paste that have room next to the answer: for a shell or a Dockerfile, Kubernetes, and Rust. [`paste`] has every place.
+/// The lines to paste that fit next to the answer: for a shell or a Dockerfile, Kubernetes, and Rust. [`paste`] has those for every
+/// place.
 fn lines(found: &Searched) -> Vec<String> {
     let Some(best) = found.recommended().map(|best| &best.candidate) else { return Vec::new() };
     if is_as_it_is(best) {
@@ -292,21 +293,22 @@ fn lines(found: &Searched) -> Vec<String> {
     all.iter().flat_map(|text| text.lines().map(str::to_string)).collect()
 }
 
-/// Whether a candidate ran without variables of ours, and without limited huge pages, which need a wrapper.
+/// Whether a candidate ran without variables from us. A candidate with limited huge pages does not count, because it
+/// needs a wrapper.
 fn has_no_variables(candidate: &Candidate, group: &Group) -> bool {
     group.environment.is_empty() && Wrapper::of(&candidate.spec).is_none()
 }
 
-/// Whether a candidate is the program with nothing changed.
+/// Whether a candidate is the unchanged program.
 fn is_as_it_is(candidate: &Candidate) -> bool {
     candidate.spec.name == "own" && candidate.spec.settings.is_empty()
 }
 
-/// What needs no line.
+/// The text for a candidate that needs no line.
 const AS_IT_IS: &str = "Start the program without LD_PRELOAD, and without variables for another allocator.";
 
-/// The lines to paste for the recommended candidate: for a program the variables with which it ran, otherwise those of every
-/// place in which the settings can stand.
+/// The lines to paste for the recommended candidate. For a program: the variables with which it ran. Otherwise: the lines
+/// for every place where its settings can be.
 pub fn paste(found: &Searched) -> Option<String> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
@@ -316,7 +318,7 @@ pub fn paste(found: &Searched) -> Option<String> {
     }
     if !has_no_variables(best, group) {
         let lines = paste::lines(spec, &group.environment);
-        // An `install!` of several settings has several lines.
+        // The `install!` of several settings has several lines.
         return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());
     }
     let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
@@ -410,7 +412,7 @@ mod tests {
             assert!(why.contains(said), "{said}\n{why}");
         }
         let table = table(&found, &job, &Look { color: false, width: 80 });
-        // Names that are too wide for one line have their figures below.
+        // If a name is too wide for one line, its figures are below it.
         let below = |name: &str| table.lines().skip_while(|line| line.trim() != name).nth(1).map(str::to_string);
         let now = below("jemalloc (what you have)").unwrap_or_else(|| panic!("{table}"));
         let best = below("jemalloc:narenas=1,tcache=false").unwrap_or_else(|| panic!("{table}"));
@@ -455,7 +457,7 @@ mod tests {
         let mut found = found(20.0, 990.0);
         let text = |found: &Searched| recommendation(found, &Job { text: "server", holds: "" });
         found.finalists[0].guards[0].2 = Standing::Open;
-        // 5 % less throughput is the limit: 4 % less is nearer to it than 4 % more.
+        // The limit is 5 % less throughput. 4 % less is nearer to the limit than 4 % more.
         let near = |found: &mut Searched, ratio: f64| {
             let compared = &mut found.finalists[0].guards[0].1;
             (compared.new, compared.interval) = (compared.old * ratio, Some((ratio * 0.9, ratio * 1.1)));

@@ -1,7 +1,8 @@
 //! Cells of a workload, of a trace or of a program as a source of rows for a search. In: a stage and candidates. Out: their
-//! rows, each on disk as soon as it exists.
+//! rows. Each row is written to disk at once.
 //!
-//! Each stage is a study of its own name: racing rows are never pooled with those that are reported.
+//! Each stage is a separate study with its own name, because rows of races are never pooled with the rows that are
+//! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, diff
 use allocanary_session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_spec::Candidate;
 
-/// What a search is made on.
+/// The job of a search.
 pub struct Job<'a> {
     /// What runs a cell.
     pub executor: &'a dyn Executor,
@@ -28,7 +29,7 @@ pub struct Job<'a> {
     pub cells: Vec<Description>,
     /// The job: workload or program, threads, cores, seed. The search replaces its candidates.
     pub file: StudyFile,
-    /// The time for the whole search; `None` for as long as it takes.
+    /// The time limit for the whole search; `None` means no limit.
     pub budget: Option<Duration>,
     /// Set by Ctrl-C.
     pub interrupted: &'a AtomicBool,
@@ -47,13 +48,13 @@ pub trait Watch {
 /// A source of rows.
 pub struct Cells<'a> {
     job: Job<'a>,
-    /// The job as it is run, with one candidate that each stage replaces.
+    /// The job as it is run. It has one candidate, which each stage replaces.
     study: Study,
     store: Store,
     watch: &'a mut dyn Watch,
-    /// Every row so far, by its cell: those of an interrupted search too.
+    /// Every row so far, by its cell. They include those of an interrupted search.
     known: BTreeMap<String, Sample>,
-    /// The rows of an interrupted search, of which those that failed are measured again.
+    /// The rows of an interrupted search. Cells that failed are measured again.
     earlier: Earlier,
     /// How many runs failed in an interrupted search, by stage and candidate.
     failed: BTreeMap<(String, Candidate), usize>,
@@ -61,11 +62,11 @@ pub struct Cells<'a> {
     seen: Seen,
     /// The cells of the proof.
     proof: BTreeSet<String>,
-    /// When the budget is used up, by the executor's clock; `None` without a budget.
+    /// The time at which the budget is used up, by the executor's clock; `None` without a budget.
     ends: Option<Duration>,
 }
 
-/// How the names of stages begin in their rows.
+/// The beginning of the names of stages in their rows.
 const STAGE: &str = "tune-";
 
 /// The name of a stage in its rows.
@@ -73,19 +74,20 @@ fn stage_name(stage: &str) -> String {
     format!("{STAGE}{stage}")
 }
 
-/// Whether this is the name of a stage. A study of the user's may begin alike.
+/// Whether this is the name of a stage. A user's own study may have the same beginning.
 pub fn is_stage(name: &str) -> bool {
     let number = |stage: &str| stage.strip_prefix("race-").is_some_and(|number| number.parse::<u32>().is_ok());
     name.strip_prefix(STAGE).is_some_and(|stage| stage == FINAL || number(stage))
 }
 
-/// The seed of the proof. Fresh rows get other requests than those by which the finalists were chosen.
+/// The seed of the proof. It differs, so that fresh rows get other requests than those by which the finalists were
+/// chosen.
 pub fn fresh_seed(file: &StudyFile) -> u64 {
     file.seed.unwrap_or(1) + 1000
 }
 
 impl<'a> Cells<'a> {
-    /// Reads the rows that are there already.
+    /// Reads the existing rows.
     pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn Watch) -> Result<Cells<'a>> {
         let study = job.file.clone().check()?;
         let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
@@ -142,7 +144,7 @@ impl<'a> Cells<'a> {
         plan(&study, &self.job.cells)
     }
 
-    /// The rows, if their path no longer leads to them.
+    /// The file of rows, if its path no longer leads to it.
     pub fn left(&self) -> Option<Left> {
         self.store.left()
     }
@@ -173,7 +175,7 @@ impl Measure for Cells<'_> {
         }
         let measured: Vec<&Sample> = cells.iter().filter_map(|cell| self.known.get(&cell.identity())).collect();
         let seconds_each = match new.len() {
-            // Rows of an interrupted search: without their time the budget would not count.
+            // The rows of an interrupted search count as well: without their time the budget could not be estimated.
             0 => measured.iter().map(|sample| sample.wall_us as f64 / 1e6).sum::<f64>() / measured.len().max(1) as f64,
             new => (executor.now() - started).as_secs_f64() / new as f64,
         };
@@ -194,8 +196,8 @@ impl Measure for Cells<'_> {
     }
 }
 
-/// What all rows of a search must have in common. They differ where the machine was updated or the program built again, in
-/// the middle of a search or before it was resumed.
+/// Facts that all rows of a search must have in common. They differ if the machine was updated or the program was built
+/// again, during a search or before it was resumed.
 #[derive(Default)]
 struct Seen {
     host: Option<Arc<Conditions>>,
@@ -207,7 +209,7 @@ impl Seen {
     /// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator or program, are refused.
     fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<Candidate, Group>> {
         const INSTEAD: &str = "name another --out, to begin anew";
-        // A candidate that failed before it said its version is counted with its version.
+        // A candidate that failed before it reported its version is counted under its version.
         fold.settle();
         let hosts: Vec<&Conditions> = self.host.iter().chain(&fold.hosts).map(|host| &**host).collect();
         if hosts.iter().any(|host| *host != hosts[0]) {

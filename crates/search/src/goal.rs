@@ -1,5 +1,5 @@
-//! What the user wants less of, and what may get worse for it. In: texts such as `memory` and `p99=20%`, and what is
-//! measured. Out: metrics.
+//! What the user wants to reduce, and what may get worse in exchange. In: texts such as `memory` and `p99=20%`, and
+//! what is measured. Out: metrics.
 
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metric, Metrics, metric_of_all};
@@ -9,16 +9,16 @@ use allocanary_spec::perhaps;
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];
 
-/// What is measured. It decides which memory is meant, and what may get worse by default.
+/// What is measured. This decides which metric `memory` means, and what may get worse by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A built-in workload: resident memory when idle.
     Workload,
     /// A program that runs until it is stopped: resident memory when idle.
     Service,
-    /// A program that ends: the most resident memory.
+    /// A program that ends: the maximum of resident memory.
     Program,
-    /// A replayed trace: resident memory without files when idle, which is the allocator's alone.
+    /// A replayed trace: resident memory without files when idle. Only the allocator's memory is in it.
     Trace,
 }
 
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// What may get worse by default. A limit whose metric the rows do not have is left out.
+    /// What may get worse by default. A limit is left out if the rows do not have its metric.
     pub fn within(self) -> &'static [&'static str] {
         match self {
             Source::Workload | Source::Service | Source::Trace => &["throughput=5%", "p99=20%"],
@@ -44,7 +44,7 @@ impl Source {
 /// An objective and its guards.
 #[derive(Clone)]
 pub struct Goal {
-    /// The metric that shall be less.
+    /// The metric to reduce.
     pub objective: Metric,
     /// Metrics that may get worse by at most this share.
     pub guards: Vec<Guard>,
@@ -59,12 +59,13 @@ pub struct Guard {
     pub metric: Metric,
     /// The share: 0.05 is 5 %.
     pub share: f64,
-    /// Whether the user asked for it. A default is left out if the rows do not have its metric.
+    /// Whether the user requested it. A default is left out if the rows do not have its metric.
     pub is_typed: bool,
 }
 
 impl Goal {
-    /// Reads the flags, for rows with these metrics. Without `within` the guards are those of the source, except one on the objective itself.
+    /// Parses the flags, for rows with these metrics. Without `within` the guards are those of the source, except for one on the objective
+    /// itself.
     pub fn parse(objective: &str, within: Option<&[String]>, source: Source, metrics: &Metrics) -> Result<Goal> {
         if !OBJECTIVES.contains(&objective) {
             let hint = perhaps(objective, OBJECTIVES.iter().copied());
@@ -104,9 +105,9 @@ impl Goal {
         std::iter::once(&self.objective).chain(self.guards.iter().map(|guard| &guard.metric))
     }
 
-    /// Keeps to what the rows have: `has` says it of a metric's name. A default limit without its metric is left out,
-    /// or taken for the time of the work if that is the nearest; the sentences say so. What the user asked for must be
-    /// there.
+    /// Reduces the goal to metrics that the rows have. `has` says whether they have the metric of this name. A default
+    /// limit without its metric is left out, or replaced by the time of the work if that is the nearest metric. The
+    /// returned sentences say so. An error says that a metric is missing that the user requested.
     pub fn keep_to(&mut self, has: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let wanted = std::iter::once((&self.objective, "--objective".to_string()));
         let typed = self.guards.iter().filter(|guard| guard.is_typed);
@@ -121,7 +122,7 @@ impl Goal {
             )));
         }
         let mut said = Vec::new();
-        // A load of so many requests takes longer if the service is slower.
+        // A load with a fixed number of requests takes longer if the service is slower.
         let wall = Some(metric_of_all("wall")).filter(|wall| has(&wall.name));
         for guard in &mut self.guards {
             if let Some(wall) = wall.filter(|_| guard.metric.name == "throughput" && !has("throughput")) {
@@ -155,12 +156,12 @@ impl std::fmt::Debug for Goal {
 }
 
 impl Guard {
-    /// The change of the metric at which the limit is: negative where higher is better.
+    /// The change of the metric at the limit; negative if higher is better.
     pub fn bound(&self) -> f64 {
         if self.metric.better == Better::Higher { -self.share } else { self.share }
     }
 
-    /// Reads `p99=20%`.
+    /// Parses `p99=20%`.
     fn parse(text: &str, metrics: &Metrics) -> Result<Guard> {
         let wrong = |why: String| Err(Error::Input(format!("--within {text}: {why}")));
         let Some((name, share)) = metric_percent(text).filter(|(_, share)| *share <= 10.0) else {
@@ -176,7 +177,7 @@ impl Guard {
         Ok(Guard { metric: metric.clone(), share, is_typed: true })
     }
 
-    /// As it is typed: `p99=20%`.
+    /// The text as the user types it: `p99=20%`.
     pub fn text(&self) -> String {
         format!("{}={}%", self.metric.name, (self.share * 1e6).round() / 1e4)
     }

@@ -3,9 +3,9 @@
 //! Finds the settings that cost a workload the least, and proves them. Data flow in one direction:
 //!
 //! 1. The [`space`] gives a list of candidates, from the tables of the available cells.
-//! 2. A [`race`] drops those that others dominate, by a few rows of each. The rows come from a [`Measure`], which is
-//!    [`cells`] of a workload, of a program or of a trace.
-//! 3. The finalists and what the user has now are measured on fresh rows. The [`proof`] compares only these.
+//! 2. A [`race`] drops the candidates that others dominate, by a few rows of each. The rows come from a [`Measure`],
+//!    which is [`cells`] of a workload, of a program or of a trace.
+//! 3. The finalists and what the user has now are measured again. The [`proof`] compares only these fresh rows.
 //! 4. The [`answer`] says in words what to do, and [`places`](mod@places) has the lines to paste.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.

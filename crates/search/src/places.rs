@@ -15,7 +15,7 @@ pub struct Place {
     pub text: String,
 }
 
-/// The lines of a candidate for every place in which its settings can stand. None for an allocator that is not ours.
+/// The lines of a candidate for every place where its settings can be. None for an allocator that is not one of ours.
 pub fn places(candidate: &Spec) -> Vec<Place> {
     let (Some(lines), Some((_, ours))) = (Lines::of(&candidate.clone().into()), our(&candidate.name)) else {
         return Vec::new();
@@ -65,11 +65,11 @@ fn c(candidate: &Spec, ours: &Ours) -> Option<Place> {
     Some(Place { name: "C and C++", text: (ours.c)(&candidate.settings)? })
 }
 
-/// A service in another language gets an allocator by its preload, which reaches C's malloc only.
+/// A service in another language gets an allocator by a preload, which replaces only C's malloc.
 fn services(candidate: &Spec, ours: &Ours, variables: &[(String, String)]) -> Option<Place> {
     let name = &candidate.name;
     let start = if ours.is_everywhere() {
-        // It has this malloc already.
+        // The service already has this malloc.
         variables.iter().map(|(name, value)| paste::shell(name, value)).collect::<Vec<_>>().join(" ")
     } else {
         let settings: Vec<String> = candidate.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();

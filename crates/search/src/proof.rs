@@ -1,5 +1,5 @@
-//! The proof: finalists against what the user has now, on fresh rows only. In: values of each metric. Out: verdicts that
-//! are corrected for the number of finalists, and which one to recommend, if any.
+//! The proof: compares the finalists with what the user has now, on fresh rows only. In: values of each metric. Out:
+//! verdicts that are corrected for the number of finalists, and which finalist to recommend, if any.
 
 use allocanary_measure::metrics::{Better, Metric, Name};
 use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
@@ -7,7 +7,7 @@ use allocanary_spec::Candidate;
 
 use crate::goal::{Goal, Guard};
 
-/// The share of searches among equals that may recommend something.
+/// The share of searches that may recommend something although all candidates are equal.
 const ERRORS: f64 = 0.05;
 
 /// A finalist's fresh rows, compared with those of the present candidate.
@@ -15,39 +15,39 @@ const ERRORS: f64 = 0.05;
 pub struct Finalist {
     /// The candidate.
     pub candidate: Candidate,
-    /// In the objective. Its interval is wide enough for the best of all finalists: 95 % of the intervals of whichever is
-    /// chosen hold the true ratio (Bonferroni).
+    /// The comparison in the objective. Its interval is wide enough for the best of all finalists: whichever is chosen,
+    /// 95 % of the intervals contain the true ratio (Bonferroni).
     pub objective: Comparison,
     /// Whether the difference in the objective is significant among all finalists (Holm).
     pub significant: bool,
-    /// Its runs that failed, in races and proof, and those of the present candidate.
+    /// How many of its runs failed, in races and proof, and how many of the present candidate's.
     pub failed: (usize, usize),
-    /// Whether a larger share of its runs failed than of those of the present candidate.
+    /// Whether a larger share of its runs failed than of the present candidate's.
     pub fails_more: bool,
-    /// In each guard, in the order of the goal.
+    /// The comparison in each guard, in the order of the goal.
     pub guards: Vec<(Name, Comparison, Standing)>,
 }
 
-/// How a guard stands.
+/// The state of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The whole interval is within the limit.
     Kept,
-    /// The median is within the limit; the interval is not, or there is none.
+    /// The median is within the limit. The interval is not, or there is none.
     Open,
     /// The median exceeds the limit.
     Exceeded,
 }
 
 impl Finalist {
-    /// Whether it is surely better in the objective, no guard's median exceeds its limit, and it is as reliable as what the
-    /// user has: rows exist only of runs that did not fail.
+    /// Whether it is certainly better in the objective, no guard's median exceeds its limit, and its runs fail no more
+    /// often than those of what the user has. The last condition is needed because failed runs have no rows.
     pub fn is_proven(&self) -> bool {
         let within = self.guards.iter().all(|(_, _, standing)| *standing != Standing::Exceeded);
         self.is_better() && within && !self.fails_more
     }
 
-    /// Whether more rows may prove it: it is surely better, and what exceeds a limit may do so by chance.
+    /// Whether more rows may prove it: it is certainly better, and it may exceed a limit only by chance.
     pub fn is_in_doubt(&self, goal: &Goal) -> bool {
         let guards = || self.guards.iter().zip(&goal.guards);
         let exceeded = || guards().filter(|((_, _, standing), _)| *standing == Standing::Exceeded);
@@ -57,15 +57,15 @@ impl Finalist {
         self.is_better() && exceeded().count() > 0 && exceeded().all(by_chance)
     }
 
-    /// Whether it is surely better in the objective: also at the worse end of the interval that is promised. All objectives are
-    /// better where they are lower.
+    /// Whether it is certainly better in the objective, even at the worse end of the promised interval. In all objectives lower
+    /// is better.
     pub fn is_better(&self) -> bool {
         let saves = self.objective.interval.is_some_and(|(_, most)| most < 1.0);
         self.significant && self.objective.verdict == Verdict::Better && saves
     }
 }
 
-/// Which p values are significant, so that the chance of a single error among all is at most `errors` (Holm).
+/// Which p values are significant. The chance of even one error among all of them is at most `errors` (Holm).
 pub fn holm(p_values: &[f64], errors: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_unstable_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -85,7 +85,7 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(Candidate, &Group)]) ->
         compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
     };
     let mut objective = compared(&goal.objective, MARGIN);
-    // One of them is recommended because it looks best here. So each interval must hold for the one that is chosen.
+    // The finalist that looks best here is recommended. So the interval must be valid for whichever finalist is chosen.
     let misses = MISSES / finalists.len().max(1) as f64;
     let values = |group: &Group| group.values_of(&goal.objective.name).to_vec();
     for (comparison, (_, group)) in objective.iter_mut().zip(finalists) {
@@ -121,8 +121,8 @@ fn standing(share: f64, better: Better, comparison: &Comparison) -> Standing {
     }
 }
 
-/// The finalist to recommend: the proven one with the best objective. Of those within 2 % of the best, the one with the
-/// fewest settings, because each setting is one more thing to know.
+/// The finalist to recommend: the proven one with the best objective. Among those within 2 % of the best, it is the one
+/// with the fewest settings, because a user has to know each setting.
 pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
     let proven = || finalists.iter().filter(|finalist| finalist.is_proven());
     let best = proven().map(|finalist| finalist.objective.new).min_by(f64::total_cmp)?;
@@ -133,8 +133,8 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
     })
 }
 
-/// The finalists and the present candidate that no other beats in both objective and throughput. Where
-/// throughput is not measured, the one with the best objective.
+/// The finalists and the present candidate that no other beats in both objective and throughput. If throughput is not
+/// measured: the one with the best objective.
 pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
     let median = |group: &Group, name: &str| allocanary_measure::summary::stats::median(group.values_of(name));
     let pairs: Vec<(f64, f64)> = groups
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(100.0), &around(1000.0));
         let surely = group(&around(80.0), &around(1000.0));
-        // The best median of all. Holm's last step takes it, after the others.
+        // It has the best median. Holm's method accepts it in the last step, after the others.
         let perhaps = group(&[40.0, 45.0, 49.0, 50.0, 51.0, 55.0, 60.0, 62.0, 105.0, 106.0], &around(1000.0));
         let names = ["a", "b", "c", "d"];
         let mut finalists: Vec<(Candidate, &Group)> = names.iter().map(|name| ((*name).into(), &surely)).collect();
@@ -212,14 +212,15 @@ pub(crate) mod tests {
     fn what_fails_more_often_is_not_recommended() {
         let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
-        // Those that did not fail used the least memory.
+        // Its runs that did not fail used the least memory.
         let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
         let runs = group(&around(40.0), &around(1000.0));
         let finalists = [("fails".into(), &fails), ("runs".into(), &runs)];
         let proven = prove(&goal, &present, &finalists);
         assert!(proven[0].is_better() && proven[0].fails_more);
         assert_eq!(recommended(&proven).unwrap().candidate, "runs".into());
-        // As many failures, of twice as many runs: 4 failed, 6 ended in races and 10 in the proof. Of the other 4 of 10.
+        // As many failures in twice as many runs: 4 failed, and 6 succeeded in races and 10 in the proof. Of the
+        // finalist's runs, 4 of 10 failed.
         let present = Group { failed: 4, raced: 6, ..present };
         assert!(prove(&goal, &present, &finalists)[0].fails_more);
         let present = Group { failed: 10, raced: 0, ..present };

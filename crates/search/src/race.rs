@@ -1,7 +1,7 @@
 //! Racing: drops the candidates that others dominate. In: the figures of a few rows of each. Out: the survivors.
 //!
-//! A guard that is within its limit costs nothing, so that a race is about the objective, unless a limit is exceeded.
-//! Racing figures are few and biased by the selection itself. Nothing is reported from them.
+//! A guard within its limit costs nothing. So a race is about the objective, unless a limit is exceeded. Racing figures
+//! are few, and the selection itself biases them. They are never reported.
 
 use crate::goal::Goal;
 
@@ -9,7 +9,7 @@ use crate::goal::Goal;
 /// if all of its rows failed.
 pub type Figures = Option<Vec<f64>>;
 
-/// A candidate's cost in each dimension: the objective, and for each guard the share beyond its limit. Lower is better.
+/// A candidate's costs: the objective, and for each guard the share beyond its limit. Lower is better.
 pub fn costs(goal: &Goal, figures: &Figures, present: &Figures) -> Option<Vec<f64>> {
     let (figures, present) = (figures.as_ref()?, present.as_ref()?);
     let objective = *figures.first()?;
@@ -19,8 +19,8 @@ pub fn costs(goal: &Goal, figures: &Figures, present: &Figures) -> Option<Vec<f6
     costs.iter().all(|cost| cost.is_finite()).then_some(costs)
 }
 
-/// The nondominated rank of each: 0 for those that none dominates, 1 for those that only those of rank 0 dominate, and
-/// so on. What has no costs has no rank.
+/// The nondominated rank of each: 0 if no other dominates it, 1 if only those of rank 0 dominate it, and so on. A
+/// candidate without costs has no rank.
 pub fn ranks(costs: &[Option<Vec<f64>>]) -> Vec<Option<usize>> {
     let dominates = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b);
     let mut ranks = vec![None; costs.len()];
@@ -34,7 +34,7 @@ pub fn ranks(costs: &[Option<Vec<f64>>]) -> Vec<Option<usize>> {
     ranks
 }
 
-/// The indices of the best `keep`, best first: by rank, then by what exceeds limits, then by the objective.
+/// The indices of the best `keep`, best first: by rank, then by how far limits are exceeded, then by the objective.
 pub fn best(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
     let ranks = ranks(costs);
     let mut order: Vec<usize> = (0..costs.len()).filter(|at| ranks[*at].is_some()).collect();
@@ -48,8 +48,8 @@ pub fn best(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
     order
 }
 
-/// The indices of the best `keep` for a proof, best first: those within all limits, by the objective; then the others,
-/// by what exceeds the limits. A proof can recommend only the former.
+/// The indices of the best `keep` for a proof, best first. Those within all limits come first, by the objective. Then
+/// come the others, by how far they exceed limits. A proof can recommend only the former.
 pub fn promising(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
     let key = |at: usize| {
         let costs = costs[at].as_ref()?;

@@ -1,7 +1,7 @@
 //! The whole search. In: a plan and a source of rows. Out: the finalists' proof, and what was tried.
 //!
-//! The stages are named, and the source of rows keeps the rows of each stage apart: `race-1`, `race-2` and so on, and
-//! [`FINAL`]. A search that is run again with the same rows takes the same way, so that it can be resumed.
+//! The stages have names, `race-1`, `race-2` and so on, and [`FINAL`]. The source of rows keeps the rows of each stage
+//! separate. A search that is run again with the same rows makes the same decisions, so it can be resumed.
 
 #[cfg(test)]
 mod tests;
@@ -18,23 +18,23 @@ use crate::goal::Goal;
 use crate::proof::{self, Finalist};
 use crate::race::{self, Figures};
 
-/// The stage whose rows are reported.
+/// The stage with the rows that are reported.
 pub const FINAL: &str = "final";
 
 /// Repeats of each candidate in each race.
 pub const RACED: u32 = 2;
 
-/// Most finalists, without the present candidate.
+/// The maximum of finalists, without the present candidate.
 pub const FINALISTS: usize = 5;
 
-/// The survivors of the first stage, around which the second looks.
+/// The number of survivors of the first stage. The second stage tries values around them.
 const SURVIVORS: usize = 4;
 
 /// A source of rows: cells of a study, replays of a trace, runs of a program.
 pub trait Measure {
     /// The rows of these candidates in a stage, `repeats` of each. Rows of the same stage add up: a later call with more
-    /// repeats gives the earlier rows too. A candidate that failed has a group without values; a group counts its runs that
-    /// failed.
+    /// repeats returns the earlier rows too. The group of a candidate that failed has no values. A group counts its failed
+    /// runs.
     fn rows(&mut self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Rows>;
 
     /// Seconds that are left of the budget; `None` without a budget.
@@ -48,7 +48,7 @@ pub struct Rows {
     pub groups: BTreeMap<Candidate, Group>,
     /// The reason of a failure, by candidate.
     pub failures: BTreeMap<Candidate, String>,
-    /// Mean seconds that a row took, also those of an earlier session.
+    /// The mean of the seconds for a row, including the rows of an earlier session.
     pub seconds_each: Option<f64>,
 }
 
@@ -63,18 +63,18 @@ pub struct Plan<'a> {
     pub present: Candidate,
     /// The allocator that the candidate `own` is, if it is one of ours.
     pub own: Option<&'static str>,
-    /// The candidates of the first stage; the present one may be among them.
+    /// The candidates of the first stage. The present one may be among them.
     pub first: Vec<Candidate>,
     /// The candidates of the second stage.
     pub second: Around<'a>,
-    /// Fresh rows of each finalist.
+    /// The number of fresh rows of each finalist.
     pub repeats: u32,
 }
 
 /// What a search found.
 #[derive(Debug)]
 pub struct Searched {
-    /// The goal, without the default limits whose metrics the rows do not have.
+    /// The goal, without those default limits whose metrics the rows do not have.
     pub goal: Goal,
     /// The present candidate.
     pub present: Candidate,
@@ -82,25 +82,25 @@ pub struct Searched {
     pub own: Option<&'static str>,
     /// The finalists, compared with the present candidate on fresh rows.
     pub finalists: Vec<Finalist>,
-    /// The fresh rows, the present candidate's first.
+    /// The fresh rows. Those of the present candidate come first.
     pub fresh: Vec<(Candidate, Group)>,
-    /// Those of them on the Pareto front.
+    /// The candidates on the Pareto front.
     pub front: Vec<Candidate>,
     /// The number of candidates that were tried.
     pub tried: usize,
     /// The reasons of failures.
     pub failures: BTreeMap<Candidate, String>,
-    /// What the user must know about the way: stages that the budget left out.
+    /// Notes for the user about the search: stages that were left out because of the budget.
     pub notes: Vec<String>,
 }
 
 impl Searched {
-    /// The finalist to use instead of the present candidate; `None` is: keep what you have.
+    /// The finalist to use instead of the present candidate. `None` means: keep the present one.
     pub fn recommended(&self) -> Option<&Finalist> {
         proof::recommended(&self.finalists)
     }
 
-    /// The best of the present candidate's allocator, if the recommended one is of another.
+    /// The best finalist with the present candidate's allocator, if the recommended one has another allocator.
     pub fn without_another_allocator(&self) -> Option<&Finalist> {
         let best = self.recommended().filter(|best| !self.is_same_allocator(&best.candidate))?;
         let own = |finalist: &&Finalist| self.is_same_allocator(&finalist.candidate);
@@ -109,7 +109,7 @@ impl Searched {
         self.finalists.iter().find(|finalist| finalist.candidate == *name && *name != best.candidate)
     }
 
-    /// Whether a candidate is of the present candidate's allocator.
+    /// Whether a candidate has the present candidate's allocator.
     pub fn is_same_allocator(&self, candidate: &Candidate) -> bool {
         allocator(candidate, self.own) == allocator(&self.present, self.own)
     }
@@ -120,7 +120,7 @@ impl Searched {
     }
 }
 
-/// The name of a candidate's allocator; that of `own` is another's if that is known.
+/// The name of a candidate's allocator. For the candidate `own` it is the allocator that `own` is, if that is known.
 fn allocator<'a>(candidate: &'a Candidate, own: Option<&'a str>) -> &'a str {
     let name = candidate.spec.name.as_str();
     own.filter(|_| name == "own").unwrap_or(name)
@@ -131,7 +131,7 @@ struct Races<'a, 'b> {
     plan: &'a Plan<'b>,
     goal: Goal,
     measure: &'a mut dyn Measure,
-    /// The rows of each race are a stage of their own; figures are over all of them.
+    /// The rows of each race are a separate stage. Figures are computed over all stages.
     values: BTreeMap<Candidate, BTreeMap<Name, Vec<f64>>>,
     failures: BTreeMap<Candidate, String>,
     /// Runs that failed in the races.
@@ -176,7 +176,7 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
 }
 
 impl Races<'_, '_> {
-    /// Races candidates until at most `keep` are left, besides the present one.
+    /// Races candidates until at most `keep` are left, in addition to the present one.
     fn halve(&mut self, candidates: Vec<Candidate>, keep: usize) -> Result<Vec<Candidate>> {
         let mut left = candidates;
         loop {
@@ -212,8 +212,8 @@ impl Races<'_, '_> {
         self.check(candidates)
     }
 
-    /// Fails if the present candidate failed, or lacks what the user asked for, or all others of the first race failed. Leaves
-    /// out the default limits that it lacks.
+    /// Fails if the present candidate failed, if it lacks a metric that the user requested, or if all others of the first race
+    /// failed. Leaves out the default limits whose metrics it lacks.
     fn check(&mut self, candidates: &[Candidate]) -> Result<()> {
         let present = &self.plan.present;
         let any = |candidate: &Candidate| self.values.get(candidate).is_some_and(|values| !values.is_empty());
@@ -227,7 +227,7 @@ impl Races<'_, '_> {
             if self.number == 1 {
                 return Err(Error::Input(text));
             }
-            // Those of the second stage: the survivors of the first are still there.
+            // These are candidates of the second stage. The survivors of the first stage are still there.
             self.notes.push(text);
         }
         let values = &self.values[present];
@@ -249,14 +249,14 @@ impl Races<'_, '_> {
         race::best(&costs, keep).into_iter().map(|at| candidates[at].clone()).collect()
     }
 
-    /// Whether the budget pays for `rows` rows and then for the final.
+    /// Whether the budget is enough for `rows` rows and then for the final stage.
     fn can_pay(&self, rows: usize) -> bool {
         let last = (FINALISTS + 1) * self.plan.repeats as usize;
         self.measure.seconds_left().is_none_or(|left| (rows + last) as f64 * self.seconds_each <= left)
     }
 
-    /// The most promising of all that were raced more than once, and the most promising of the present candidate's
-    /// allocator, which costs the user least to adopt.
+    /// The most promising of all candidates that were raced more than once, and the most promising with the present
+    /// candidate's allocator, because a user can adopt it most easily.
     fn finalists(&self, survivors: &[Candidate]) -> Vec<Candidate> {
         let present = self.figures(&self.plan.present);
         let promising = |names: &[Candidate], keep: usize| -> Vec<Candidate> {
@@ -280,7 +280,7 @@ impl Races<'_, '_> {
         finalists
     }
 
-    /// Measures the finalists and the present candidate anew, and compares only these rows.
+    /// Measures the finalists and the present candidate again, and compares only these rows.
     fn prove(mut self, finalists: Vec<Candidate>) -> Result<Searched> {
         let all: Vec<Candidate> = std::iter::once(self.plan.present.clone()).chain(finalists.iter().cloned()).collect();
         let mut repeats = self.plan.repeats;
@@ -311,14 +311,14 @@ impl Races<'_, '_> {
             .seconds_left()
             .is_none_or(|left| (all.len() as f64 * f64::from(repeats)) * self.seconds_each <= left);
         if found.finalists.iter().any(in_doubt) && affordable {
-            // A limit was exceeded, perhaps by chance. What decides this is not the objective, so that its own error
-            // stays as it was.
+            // A limit was exceeded, perhaps by chance, so more rows are measured. The objective does not decide whether
+            // this is done, so its error probability does not change.
             found = self.compared(&all, repeats * 2)?;
         }
         Ok(found)
     }
 
-    /// The proof on `repeats` fresh rows each.
+    /// The proof with `repeats` fresh rows of each.
     fn compared(&mut self, all: &[Candidate], repeats: u32) -> Result<Searched> {
         let mut rows = self.measure.rows(FINAL, all, repeats)?;
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);

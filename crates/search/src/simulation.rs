@@ -1,5 +1,5 @@
-//! A simulation of whole searches: equal candidates under ten names, and one that is really better. In: seeds. Out: how
-//! often something is recommended.
+//! Simulates whole searches: equal candidates under ten names, or one that is really better. In: seeds. Out: how often
+//! a search recommends something.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::goal::{Goal, Source};
 use crate::proof::Finalist;
 use crate::search::{Measure, Plan, Rows, search};
 
-/// A source of rows whose memory and times spread as those of real cells: 8 %, with a heavy tail.
+/// A source of rows whose memory and times vary like those of real cells: by 8 %, with a heavy tail.
 struct Noise {
     rng: Rng,
-    /// The share of memory of some candidates.
+    /// The relative memory of some candidates.
     effects: BTreeMap<Candidate, f64>,
-    /// The rows of a stage so far: a later call with more repeats adds to them.
+    /// The rows of a stage so far. A later call with more repeats adds to them.
     so_far: BTreeMap<(String, Candidate), Group>,
 }
 
 impl Noise {
     fn draw(&mut self) -> f64 {
-        // The sum of twelve is nearly normal; one in twenty rows is half as much again.
+        // The sum of twelve is nearly normal. One row in twenty is half as large again.
         let sum: f64 = (0..12).map(|_| self.rng.below(1 << 20) as f64 / f64::from(1 << 20)).sum();
         let tail = if self.rng.below(20) == 0 { 1.5 } else { 1.0 };
         (1.0 + 0.08 * (sum - 6.0)) * tail
@@ -61,7 +61,7 @@ fn equals(count: usize) -> Vec<Candidate> {
     (0..count).map(|at| format!("same:name={at}").as_str().into()).collect()
 }
 
-/// What a search recommends.
+/// The recommendation of a search.
 fn recommended(seed: u64, effects: &[(Candidate, f64)]) -> Option<Finalist> {
     let effects = effects.iter().cloned().collect();
     let mut noise = Noise { rng: Rng::part(77, seed), effects, so_far: BTreeMap::new() };
@@ -88,7 +88,7 @@ fn a_real_effect_is_found() {
         let is_it = |seed: &u64| best(seed).is_some_and(|best| best.candidate == "same:name=7".into());
         (0..SEARCHES).filter(is_it).count()
     };
-    // Throughput spreads by 8 % too, so that its limit of 5 % is sometimes exceeded by chance.
+    // Throughput also varies by 8 %, so its limit of 5 % is sometimes exceeded by chance.
     let (half, third_less) = (found(0.5), found(0.67));
     assert!(half >= 90, "half the memory was found {half} times of {SEARCHES}");
     assert!(third_less >= 75, "a third less memory was found {third_less} times of {SEARCHES}");
@@ -97,7 +97,7 @@ fn a_real_effect_is_found() {
 #[test]
 fn the_interval_of_the_recommended_one_holds_what_it_saves() {
     const SEARCHES: u64 = 600;
-    // Nine are equally good: the one that chance makes look best is chosen.
+    // Nine are equally good. The one that looks best by chance is chosen.
     let all = equals(10);
     let effects: Vec<(Candidate, f64)> = all[1..].iter().map(|candidate| (candidate.clone(), 0.5)).collect();
     let found: Vec<Finalist> = (0..SEARCHES).filter_map(|seed| recommended(2000 + seed, &effects)).collect();

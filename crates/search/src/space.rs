@@ -24,14 +24,14 @@ use allocanary_spec::PROCESS_THP;
 use allocanary_spec::Spec;
 use allocanary_spec::perhaps;
 
-/// The setting that only a preload has. What it does is no part of what the other settings limit, and doubling all candidates for it
-/// would take twice as long.
+/// The setting that only preloads have. Its effect is independent of what the other settings limit. If it were combined with all
+/// candidates, the search would take twice as long.
 const IDLE_THREADS: Dimension = Dimension {
     acts_after: Duration::from_millis(200),
     ..Dimension::new(THREAD_IDLE, &["100ms"], Alone, "what idle threads keep")
 };
 
-/// The kernel does it, and not the allocator, so it is tried alone and around the survivors.
+/// The kernel applies it, and not the allocator. So it is tried alone and around the survivors.
 const HUGE_PAGES: Dimension = Dimension::new(PROCESS_THP, &["never"], Alone, "huge pages of the whole process");
 
 /// Every dimension, with the name of its allocator or runtime. Tests check each value against the allocator's own table of settings.
@@ -43,24 +43,24 @@ fn dimensions() -> impl Iterator<Item = (&'static str, &'static Dimension)> {
     allocators.chain([("own", &HUGE_PAGES)]).chain(of_runtimes::ALL.iter().flat_map(move |(name, rows)| of(name, rows)))
 }
 
-/// What a setting limits, for sentences.
+/// The words for what a setting limits.
 pub fn limits(allocator: &str, setting: &str) -> Option<&'static str> {
     let is_it = |(name, row): &(&str, &Dimension)| *name == allocator && row.setting == setting;
-    // The settings of a runtime have names that no allocator has.
+    // A runtime's settings have names that no allocator's setting has.
     let is_of_runtime = |(name, row): &(&str, &Dimension)| {
         allocator == "own" && row.setting == setting && runtimes::ALL.iter().any(|one| one.name == *name)
     };
     dimensions().find(is_it).or_else(|| dimensions().find(is_of_runtime)).map(|(_, row)| row.limits)
 }
 
-/// The time that a setting has to act before memory is read, and what would give it more.
+/// The time that a setting has to take effect before memory is read, and how a user can extend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// A workload's idle wait.
     Workload(Duration),
     /// The time for which a service settles.
     Service(Duration),
-    /// The time that a program runs: its peak is read, and there is no rest.
+    /// The time that a program runs. Its peak is read, and it has no idle phase.
     Program(Duration),
     /// A trace's idle wait, with the program's own times if it is paced.
     Trace(Duration),
@@ -72,7 +72,7 @@ impl Rest {
         time
     }
 
-    /// Why `wanted` is too long.
+    /// The sentence that says why `wanted` is too long.
     fn why(self, wanted: Duration) -> String {
         let (found, twice) = (self.time().as_millis(), 2 * wanted.as_millis());
         match self {
@@ -94,25 +94,25 @@ pub struct Space<'a> {
     cells: Vec<&'a Description>,
     /// The allocator that the candidate `own` is, if it is one of ours.
     own: Option<&'a str>,
-    /// The runtime of the program that `own` is.
+    /// The runtime of the program, for the candidate `own`.
     runtime: Option<&'a str>,
-    /// The most memory of the program's first run, in bytes.
+    /// The maximum of memory in the program's first run, in bytes.
     memory: Option<u64>,
     cores: u32,
     rest: Rest,
 }
 
-/// The candidates of a stage, and values that were left out, each with the reason.
+/// The candidates of a stage, and the values that were left out, each with the reason.
 #[derive(Debug, Default, PartialEq)]
 pub struct Candidates {
-    /// Each once.
+    /// Each candidate once.
     pub all: Vec<Candidate>,
-    /// Sentences.
+    /// One sentence for each reason.
     pub left_out: BTreeSet<String>,
 }
 
 impl<'a> Space<'a> {
-    /// The space of some allocators, or of all. `cores` is what `cores` in a value stands for.
+    /// The space of some allocators, or of all. `cores` is the number that `cores` in a value means.
     pub fn new(
         cells: &'a [Description],
         own: Option<&'a str>,
@@ -134,7 +134,7 @@ impl<'a> Space<'a> {
         Ok(Space { cells, own, runtime: None, memory: None, cores, rest })
     }
 
-    /// The same, with the settings of a runtime for `own`. `memory` is what the program had at its most, in bytes.
+    /// The same space, with the settings of a runtime for `own`. `memory` is the program's maximum of memory, in bytes.
     pub fn of_runtime(self, runtime: Option<&'a str>, memory: Option<u64>) -> Space<'a> {
         Space { runtime, memory, ..self }
     }
@@ -146,7 +146,7 @@ impl<'a> Space<'a> {
         tables.into_iter().flatten().flat_map(|table| rows(table, stage)).collect()
     }
 
-    /// Whether no value of these settings does harm alone.
+    /// Whether each setting has the other setting without which its value does harm.
     fn is_whole(&self, settings: &BTreeMap<String, String>) -> bool {
         dimensions().all(|(name, row)| match row.needs.filter(|_| Some(name) == self.runtime) {
             Some((value, needed)) => {
@@ -156,10 +156,10 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// The name under which an allocator's dimensions stand.
+    /// The name under which an allocator's dimensions are listed.
     fn table(&self, allocator: &'a str) -> &'a str {
         let named = self.own.filter(|_| allocator == "own").unwrap_or(allocator);
-        // Another version of it: `jemalloc@5.3.0`.
+        // Another version of an allocator: `jemalloc@5.3.0`.
         named.split('@').next().unwrap_or(named)
     }
 
@@ -194,7 +194,7 @@ impl<'a> Space<'a> {
         found
     }
 
-    /// The survivors, each with one value of the second stage more.
+    /// Each survivor with one further value of the second stage.
     pub fn around(&self, survivors: &[Candidate]) -> Candidates {
         let mut found = Candidates::default();
         for survivor in survivors {
@@ -213,14 +213,14 @@ impl<'a> Space<'a> {
         found
     }
 
-    /// The values of a dimension that this allocator takes and that can act here.
+    /// The values of a dimension that this allocator takes and that can have an effect here.
     fn values(&self, cell: &Description, row: &Dimension, left_out: &mut BTreeSet<String>) -> Vec<String> {
         let (allocator, setting) = (&cell.allocator, row.setting);
         let known = cell.settings.iter().find(|known| known.name == setting);
         if known.is_none() && setting == THREAD_IDLE {
             let values = row.values.join(" and ");
             left_out.insert(match allocator.as_str() {
-                // A program as it comes, beside preloads or alone.
+                // The unchanged program, with or without preloads among the candidates.
                 "own" => format!(
                     "own:{THREAD_IDLE}={values}: only preloads have it: name {} as --candidates",
                     our_names()
@@ -232,7 +232,7 @@ impl<'a> Space<'a> {
             return Vec::new();
         }
         if known.is_none() && setting == PROCESS_THP {
-            // Of a program only, and only where it has huge pages that it did not ask for.
+            // Only for a program, and only if it has huge pages that it did not request.
             if matches!(self.rest, Rest::Program(_) | Rest::Service(_)) {
                 left_out.insert(format!(
                     "{PROCESS_THP}={}: the program has no huge pages, or the kernel gives them only where they are advised",
@@ -257,13 +257,13 @@ impl<'a> Space<'a> {
         let value = |value: &&str| match (*value, value.strip_suffix('x').and_then(|share| share.parse::<f64>().ok())) {
             ("cores", _) => Some(self.cores.to_string()),
             ("half", _) => Some((self.cores / 2).to_string()),
-            // In whole MiB: two searches of one program try the same.
+            // Rounded to whole MiB, so that two searches of one program try the same value.
             (_, Some(share)) => self.memory.map(|bytes| (((bytes as f64 * share) as u64 >> 20) << 20).to_string()),
             (value, None) => Some(value.to_string()),
         };
         let values = row.values.iter().filter_map(value).filter(|value| known.kind.canonical(value).is_ok());
-        // A value that is the default already would be the same candidate under another name. The default of an emulated
-        // host is another than that of this one.
+        // A value that equals the default would be the same candidate under another name. The default of an emulated
+        // host differs from that of this host.
         let per_core = cell.per_core.as_ref().filter(|per_core| per_core.setting == setting);
         let default = match per_core.filter(|_| self.cores != sys::affinity()) {
             Some(per_core) => Some(per_core.on(self.cores).to_string()),
@@ -277,7 +277,7 @@ fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimensio
     dimensions().filter(move |(name, row)| *name == allocator && row.stage == stage).map(|(_, row)| row)
 }
 
-/// Settings with one value more, or another one; `None` where the value would have no effect.
+/// The settings with one further or another value; `None` if the value would have no effect.
 fn with(settings: &BTreeMap<String, String>, row: &Dimension, value: &str) -> Option<BTreeMap<String, String>> {
     let has = |(name, value): &(&str, &str)| settings.get(*name).is_some_and(|found| found == value);
     if row.without.iter().any(has) {
@@ -455,7 +455,7 @@ mod tests {
         let space = Space::new(&own, None, None, 4, SHORT).unwrap().of_runtime(Some("Go"), memory);
         let found = space.first();
         let of_own: Vec<String> = names(&found).into_iter().filter(|name| name.starts_with("own")).collect();
-        // gogc without off, and with each of three limits all five; maxprocs alone.
+        // gogc without off; with each of three limits, all five values; maxprocs alone.
         assert_eq!(of_own.len(), 4 + 3 * 5 + 1, "{of_own:?}");
         for name in
             ["own", "own:gogc=400", "own:gogc=off,memlimit=52428800", "own:memlimit=104857600", "own:maxprocs=2"]
@@ -502,7 +502,7 @@ mod tests {
         assert!(around.all.contains(&"own:arena_max=1,tcache_count=0".into()), "{:?}", around.all);
         let unknown = Space::new(&all, None, None, 4, SHORT).unwrap().first();
         assert_eq!(names(&unknown), ["own"], "nothing is known of its settings");
-        // Beside a preload, which has what the program as it comes does not have.
+        // With a preload as a candidate. The preload has a setting that the unchanged program lacks.
         let both = [all[0].clone(), description("jemalloc", &["narenas", THREAD_IDLE])];
         let rest = Rest::Service(Duration::from_millis(500));
         let found = Space::new(&both, Some("system"), None, 4, rest).unwrap().first();

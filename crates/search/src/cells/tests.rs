@@ -1,4 +1,4 @@
-//! Stages by scripts: what is run, kept, resumed and refused. No process is started.
+//! Stages with a scripted executor: what is run, kept, resumed and refused. No process is started.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ fn described() -> Vec<Description> {
     Scripted::described(&["jemalloc", "system"])
 }
 
-/// An answer after two seconds, with so many resident bytes.
+/// An answer after two seconds, with this many resident bytes.
 fn resident(bytes: u64) -> Line {
     let readings = [("rss_bytes".to_string(), vec![Some(bytes)])].into();
     let answer = Answer {
@@ -41,7 +41,7 @@ fn by_name(cell: &Cell) -> Line {
     resident(if cell.candidate == "system".into() { 100 } else { 300 } + u64::from(cell.repeat))
 }
 
-/// Nothing is shown.
+/// Shows nothing.
 pub(super) struct Silent;
 
 impl Watch for Silent {
@@ -50,7 +50,7 @@ impl Watch for Silent {
     fn ends(&mut self) {}
 }
 
-/// Calls `with` with a source of rows in a folder, which may have some already. The cells that were run.
+/// Calls `with` with a source of rows in a folder, which may already have rows. Returns the cells that were run.
 fn source<R>(
     folder: &Path,
     line: impl FnMut(&Cell) -> Line,

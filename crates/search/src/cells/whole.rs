@@ -1,4 +1,5 @@
-//! Whole searches by scripts: the space, the races, the proof and the answer, over cells whose figures are known.
+//! Whole searches with a scripted executor: the space, the races, the proof and the answer, over cells with known
+//! figures.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -22,10 +23,10 @@ use allocanary_session::{Line, Scripted};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a candidate costs: resident MiB, and milliseconds for a thousand operations; `None` if it crashes.
+/// The cost of a candidate: resident MiB, and milliseconds for a thousand operations; `None` if it crashes.
 type Cost = Option<(u64, u64)>;
 
-/// What a system's malloc costs by default.
+/// The cost of the system's malloc by default.
 const USUAL: Cost = Some((80, 500));
 
 /// A `system` with the settings that are searched.
@@ -37,7 +38,7 @@ fn described() -> Vec<Description> {
     cells
 }
 
-/// An answer that differs a little by repeat, after ten seconds.
+/// An answer after ten seconds that differs a little from repeat to repeat.
 fn line(cell: &Cell, cost: Cost) -> Line {
     let Some((rss, millis)) = cost else {
         let text = "ended with exit code 4: no luck today".into();
@@ -63,10 +64,10 @@ fn of<'a>(cell: &'a Cell, setting: &str) -> Option<&'a str> {
     cell.settings.get(setting).map(String::as_str)
 }
 
-/// What a search found.
+/// The result of a search.
 struct Found {
     searched: Searched,
-    /// What is said of all rows of the proof.
+    /// The notes about all rows of the proof.
     notes: Vec<String>,
     /// The number of cells that were run.
     ran: usize,
@@ -80,12 +81,12 @@ impl Found {
     }
 }
 
-/// Searches in a folder, which may have rows.
+/// Searches in a folder, which may already have rows.
 fn found_in(folder: &Path, budget: Option<Duration>, objective: &str, cost: impl Fn(&Cell) -> Cost) -> Result<Found> {
     found_among(described(), None, folder, budget, objective, cost)
 }
 
-/// Searches the settings of these, the first of which is what the user has, and of this runtime.
+/// Searches the settings of these candidates and of this runtime. The first candidate is what the user has.
 fn found_among(
     cells: Vec<Description>,
     runtime: Option<&str>,
@@ -118,7 +119,7 @@ fn found_among(
     Ok(Found { searched, notes, ran: scripted.ran().len() })
 }
 
-/// Searches in a folder of its own.
+/// Searches in a new folder.
 fn found(cost: impl Fn(&Cell) -> Cost) -> (TempDir, Result<Found>) {
     let folder = tempdir().unwrap();
     let found = found_in(folder.path(), None, "memory", cost);
@@ -135,7 +136,7 @@ fn samples(folder: &Path) -> Vec<Sample> {
     all
 }
 
-/// Changes the rows of a search; those that `change` refuses are left out.
+/// Changes the rows of a search. Rows for which `change` returns false are left out.
 fn change(folder: &Path, change: impl FnMut(&mut Sample) -> bool) {
     let mut all = samples(folder);
     all.retain_mut(change);
@@ -168,7 +169,7 @@ fn keep_what_you_have_is_an_answer() {
     let equal = found(|_| USUAL).1.unwrap();
     assert!(equal.searched.recommended().is_none());
     assert!(equal.answer().contains("Keep what you have, system: of "), "{}", equal.answer());
-    // Neither is what costs more than its limit.
+    // A candidate that exceeds its limit is not recommended either.
     let slow = |cell: &Cell| {
         let changed = of(cell, "arena_max").or(of(cell, "trim_threshold")).is_some();
         if changed { Some((20, 900)) } else { USUAL }
@@ -184,7 +185,7 @@ fn failures_and_missing_figures_end_the_search_with_the_reason() {
     let folder = tempdir().unwrap();
     let silent = refused(found_in(folder.path(), None, "cpu", |_| USUAL));
     assert!(silent.contains("the rows have no cpu"), "{silent}");
-    // One candidate that fails is named, and the others are searched.
+    // A candidate that fails is named, and the search continues with the others.
     let two_fail = |cell: &Cell| if of(cell, "arena_max") == Some("2") { None } else { one_arena_is_small(cell) };
     let found = found(two_fail).1.unwrap().searched;
     let failed: Vec<String> = found.failures.keys().map(Candidate::to_string).collect();
@@ -204,7 +205,7 @@ fn what_crashes_is_not_recommended_however_little_the_other_runs_need() {
     assert!(first.answer().contains("Keep what you have, system"), "{}", first.answer());
     assert!(first.answer().contains("runs failed"), "{}", first.answer());
     assert!(first.searched.failures.contains_key(&"system:arena_max=1".into()));
-    // Neither is what crashed before an interruption and does not crash after it.
+    // A candidate that crashed before an interruption, but not after it, is not recommended either.
     let failed = samples(folder.path()).iter().filter(|row| row.error.is_some()).count();
     let resumed = found_in(folder.path(), None, "memory", one_arena_is_small).unwrap();
     assert!(resumed.answer().contains("Keep what you have, system"), "{}", resumed.answer());
@@ -217,7 +218,7 @@ fn where_all_others_fail_there_is_no_answer() {
     let others = |cell: &Cell| if cell.settings.is_empty() { USUAL } else { None };
     let none = refused(found(others).1);
     assert!(none.contains("all 5 other candidates failed; the first, system:"), "{none}");
-    // The candidates of the second stage are another matter.
+    // If all candidates of the second stage fail, the search still has an answer.
     let second = |cell: &Cell| {
         let is_second = |name: &&str| of(cell, name).is_some();
         if ["mmap_threshold", "tcache_count", "top_pad"].iter().any(is_second) {
@@ -272,8 +273,8 @@ fn a_machine_that_was_too_busy_is_told() {
     assert!(busy.iter().any(|note| note.starts_with(said)), "{busy:?}");
 }
 
-/// What a ballast did in 2019: fewer collections, for memory that the user allows. Half the memory costs a tenth of the throughput here,
-/// and three quarters of it nothing.
+/// The effect of a ballast in 2019: fewer collections, for memory that the user allows. Here half of the memory costs a tenth of the
+/// throughput, and three quarters of it cost nothing.
 #[test]
 fn a_go_program_gets_the_least_limit_that_its_throughput_allows() {
     let mut cells = Scripted::described(&["own"]);

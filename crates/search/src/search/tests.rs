@@ -3,7 +3,7 @@ use crate::goal::Source;
 use crate::proof::tests::group;
 use allocanary_measure::metrics::Metrics;
 
-/// Answers with a memory for each candidate; others fail.
+/// Has a memory figure for each candidate. Candidates without one fail.
 struct Table {
     memory: BTreeMap<&'static str, f64>,
     left: Option<f64>,

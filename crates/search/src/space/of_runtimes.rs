@@ -10,7 +10,7 @@ pub const ALL: &[(&str, &[Dimension])] =
     &[("Go", GO), ("Java", JAVA), ("CPython", PYTHON), ("Node", NODE), ("Ruby", RUBY)];
 
 const GO: &[Dimension] = &[
-    // Without collections a heap grows until it meets a limit.
+    // Without collections a heap grows until it reaches a limit.
     Dimension {
         needs: Some(("off", "memlimit")),
         ..Dimension::new("gogc", &["50", "200", "400", "off"], First, "garbage until the next collection")
@@ -20,7 +20,7 @@ const GO: &[Dimension] = &[
 ];
 
 const JAVA: &[Dimension] = &[
-    // The collector counts processors, too: on one it takes the serial collector.
+    // The JVM also chooses its collector by this number: on one processor it takes the serial collector.
     Dimension::new("cpus", &["1", "half"], First, "threads of the collector and the compiler"),
     Dimension {
         acts_after: Duration::from_millis(500),
