@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Checks that a canary does not take a wall clock that is set, forwards and back, for latency or loss. In: a static binary.
+# Checks that a canary reports neither latency nor loss when somebody sets the wall clock, forwards and back. In: a static
+# binary.
 # Out: what the canary counted; exit code 1 if it counted latency or loss.
 #
 #   KERNEL=path examples/kube_canary/tests/clock.sh BINARY
 #
-# It sets the clock of a virtual machine, not that of this host. examples/vm/boot.sh says what it needs, and what TIMEOUT and
-# ACCEL are; exit code 77 if that is missing.
+# It sets the clock of a virtual machine, not that of this host. examples/vm/boot.sh describes what it needs, TIMEOUT and
+# ACCEL.
+# Exit code 77 if something is missing.
 set -euo pipefail
 
 [ $# -eq 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }

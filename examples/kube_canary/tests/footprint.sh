@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# What a canary costs. In: a binary, and perhaps for how long and with how many peers. Out: a table in Markdown, a line for
-# each source of peers and number of peers.
+# What a canary costs. In: a binary; perhaps a time and numbers of peers. Out: a table in Markdown with a line for each source
+# and number of peers.
 #
 #   examples/kube_canary/tests/footprint.sh BINARY [SECONDS] [PEERS...]     60 seconds, and 8, 100 and 1000 peers
 #
-# FLAGS are given to the canary [default: --protocol=icmp; the manifests' are "--protocol=icmp,udp --peers-max=32"]. SOURCE is
+# FLAGS are the canary's flags [default: --protocol=icmp; the manifests' are "--protocol=icmp,udp --peers-max=32"]. SOURCE says
 # where peers come from [default: "file dns kubernetes"]: a file; a name server as in deploy/base (root, dnsmasq); an API server by
-# TLS (python3, openssl). BY is how the scrapes come, as "CONNECTIONS of them at a time" [default: 1; 8 and 40 are worth a look].
+# TLS (python3, openssl). BY is the number of connections that scrape at the same time [default: 1; 8 and 40 are worth a look].
 #
-# The peers are addresses of the loopback interface, probed each second, so that network, kernel and answers are real and all
-# loss is the canary's own or this host's. Needs bash, awk, curl; as root also the control group's memory.
+# The peers are addresses of the loopback interface, probed each second. So network, kernel and answers are real, and the canary
+# or this host causes all loss. Needs bash, awk, curl; as root it also shows the control group's memory.
 #
-#   anon, RSS       kB after SECONDS, before the first scrape: anonymous memory is what cannot be read again from a file
-#   working set     of a control group that has nothing else in it, its file read by nobody before: what is charged without
-#                   inactive file pages, as `kubectl top` and evictions count. The kernel's memory for sockets is in it
+#   anon, RSS       kB after SECONDS, before the first scrape. Anonymous memory cannot be read again from a file
+#   working set     of a control group with nothing else in it, and with a binary that nobody has read before: the charged memory
+#                   without inactive file pages, as `kubectl top` and evictions count it, with the kernel's memory for sockets
 #   CPU             of one core, without the first 10 s, as the scheduler counted it (/proc/PID/schedstat)
-#   wakes           a second: how often it went to sleep of its own will
-#   scrape          median of 400 with gzip over one connection, ms, and what one costs in CPU; then memory again
-#   lost, drops     of the probes that were decided; packets that the kernel dropped at the canary's sockets
+#   wakes           per second: how often it went to sleep by itself
+#   scrape          median of 400 with gzip over one connection, ms, and the CPU time of one; then memory again
+#   lost, drops     lost probes among those that were decided; packets that the kernel dropped at the canary's sockets
 set -euo pipefail
 
 [ $# -ge 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -25,12 +25,12 @@ binary=$1 seconds=${2:-60}
 shift $(($# > 1 ? 2 : 1))
 [ $# -gt 0 ] || set -- 8 100 1000
 read -ra flags <<<"${FLAGS:---protocol=icmp}"
-# A tenth as long for whoever is in a hurry; what happens at the start is never counted.
+# In a short run a tenth of the time. The time of the start is never counted.
 settle=$((seconds > 20 ? 10 : seconds / 2))
 scrapes=400
 by=${BY:-1}
 
-# As the image sets it.
+# The value that the image sets.
 export GLIBC_TUNABLES=${GLIBC_TUNABLES-glibc.malloc.tcache_count=0}
 work=$(mktemp -d)
 canary= server= group=
@@ -43,7 +43,7 @@ end() {
 }
 trap end EXIT
 
-# A control group of either version, where this user may have one.
+# A control group of either version, if this user may make one.
 for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     mkdir "$root/kube_canary_$$" 2>/dev/null || continue
     group=$root/kube_canary_$$
@@ -60,7 +60,7 @@ working_set() {
 }
 
 status() { awk -v key="$1:" '$1 == key { print $2 }' "/proc/$canary/status"; }
-# Exact, which VmRSS of status is not.
+# smaps_rollup is exact; VmRSS of status is not.
 memory() { awk -v key="$1:" '$1 == key { print $2 }' "/proc/$canary/smaps_rollup"; }
 ran() { awk '{ print $1 }' "/proc/$canary/schedstat"; }
 median() { sort -n | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] * 1000 : "none" }'; }
@@ -72,9 +72,9 @@ echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 for source in ${SOURCE:-file dns kubernetes}; do
 for peers; do
     awk -v n="$peers" 'BEGIN { for (i = 1; i <= n; i++) printf "127.0.%d.%d node-%d\n", 1 + i / 250, 1 + i % 250, i }' >"$work/peers"
-    # A port that is free now: one of those that the kernel gives to nobody by itself.
+    # A port that is free now, below the range from which the kernel chooses ports.
     port=$((20000 + RANDOM % 10000))
-    # A page of a file is charged to whom it was read for first: to this one, from a copy that nobody has read.
+    # A page of a file is charged to the group that reads it first. So this group gets a copy that nobody has read.
     cp "$binary" "$work/kube_canary"
     sync "$work/kube_canary"
     dd of="$work/kube_canary" oflag=nocache conv=notrunc,fdatasync count=0 status=none
@@ -97,7 +97,8 @@ for peers; do
             --bind-interfaces --addn-hosts="$work/hosts" >"$work/dnsmasq" 2>&1 &
         server=$!
         echo "nameserver 127.0.0.153" >"$work/resolv.conf"
-        # Its own /etc/resolv.conf; own addresses are peers, since those of loopback are this host's.
+        # The canary gets a separate /etc/resolv.conf. Own addresses are peers too, because the addresses of loopback
+        # are this host's.
         before=(unshare --mount sh -c "mount --bind $work/resolv.conf /etc/resolv.conf && exec \"\$@\"" sh)
         from=(--peers-dns=canaries.test. --probe-self)
     fi
@@ -115,7 +116,7 @@ for peers; do
     cpu=$(awk -v ran="$ran" -v took="$took" 'BEGIN { printf "%.3f", 100 * ran / took }')
     wakes=$(awk -v slept="$slept" -v took="$took" 'BEGIN { printf "%.1f", slept * 1e9 / took }')
     ran_before=$(ran)
-    # What follows `#` is not sent: it makes curl ask so many times, over one connection.
+    # curl does not send what follows `#`. It makes curl send this many requests over one connection.
     scrape=$(for _ in $(seq "$by"); do
         curl -sSf --compressed -o /dev/null -w '%{time_total}\n' "http://127.0.0.1:$port/metrics#[1-$((scrapes / by))]" &
     done | median)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The image, run as the manifests have it run: as nobody, without rights, read-only, under limits of CPU and memory. In: a
-# static binary. Out: a line for each thing that was looked at; exit code 1 where one is wrong, 77 where nothing can be run.
+# Runs the image as the manifests run it: as nobody, without rights, read-only, under limits of CPU and memory. In: a
+# static binary. Out: a line for each check; exit code 1 if a check fails, 77 if nothing can be run.
 #
 #   examples/kube_canary/tests/image.sh BINARY
 #
-# The binary stands for the Dockerfile's first stage, which needs a registry to begin from; the README says how to make one.
-# It takes root, podman with an OCI runtime (runc, or crun), curl and nsenter. Images and containers live in a folder that
-# goes with the test. Containers have a network namespace of their own with nothing but a loopback interface.
+# The binary replaces the Dockerfile's first stage, which needs a registry. The README says how to make the binary.
+# It needs root, podman with an OCI runtime (runc, or crun), curl and nsenter. Images and containers are in a folder that is
+# removed with the test. Containers have a separate network namespace with only a loopback interface.
 set -euo pipefail
 
 [ $# -eq 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -30,16 +30,16 @@ runtime=runc
 trap 'podman rm --all --force --time 0 >/dev/null 2>&1 || true; umount "$work"/store/vfs 2>/dev/null || true; rm -rf "$work"' EXIT
 
 wrong=0
-# In: what was looked at, the value found, and the value wanted.
+# In: the name of the check, the value found, and the value wanted.
 same() {
     if [ "$2" = "$3" ]; then echo "  $1: $2"; else echo "  WRONG: $1: wanted $3, found $2"; wrong=1; fi
 }
-# In: what was looked at, the minimum, the value found, and the maximum.
+# In: the name of the check, the minimum, the value found, and the maximum.
 between() {
     if [ "$2" -le "$3" ] && [ "$3" -le "$4" ]; then echo "  $1: $3"; else echo "  WRONG: $1: wanted $2 to $4, found $3"; wrong=1; fi
 }
 
-# The Dockerfile itself, with its first stage replaced by a folder that has the binary.
+# The Dockerfile itself. Its first stage is replaced by a folder with the binary.
 mkdir "$work/built"
 cp "$binary" "$work/built/kube_canary"
 podman build --quiet --file "$deploy/Dockerfile" --build-context build="$work/built" --tag kube_canary "$work/built" >/dev/null
@@ -48,7 +48,8 @@ echo "image: $(field Size) bytes"
 same "user" "$(field Config.User)" 65532:65532
 same "entry point" "$(field Config.Entrypoint)" "[/kube_canary]"
 
-# What the DaemonSet asks for, as podman's flags. (Without the last two it asks for more than a root without CAP_SYS_RESOURCE may.)
+# What the DaemonSet requests, as podman's flags. (Without the last two, podman requests more than a root without CAP_SYS_RESOURCE
+# may have.)
 memory=$(sed -n 's/.*limits: {memory: \([0-9]*\)Mi}.*/\1/p' "$deploy/base/daemonset.yaml")
 [ -n "$memory" ] || { echo "image.sh: $deploy/base/daemonset.yaml: wanted limits: {memory: NMi}, found none" >&2; exit 2; }
 flags=(--detach --network none --read-only --cap-drop ALL --security-opt no-new-privileges --user 65532:65532
@@ -66,7 +67,7 @@ done
 
 # The sum of a metric over its series.
 sum() { awk -v name="$1" '$1 == name || index($1, name "{") == 1 { all += $NF } END { print all + 0 }' "$work/page"; }
-# A file of the container's control group: its name under version 2, the controller and its name under version 1.
+# A file of the container's control group. In: its name under version 2, the controller, and its name under version 1.
 group() {
     local path
     path=$(sed -n 's/^0:://p' "/proc/$pid/cgroup")
@@ -76,7 +77,7 @@ group() {
 }
 status() { awk -v key="$1:" '$1 == key { print $2 }' "/proc/$pid/status"; }
 
-# In: the arenas that a process under this limit of CPU should spread its threads over. Looks at $canary.
+# In: the number of arenas over which a process under this limit of CPU should spread its threads. Examines $canary.
 look() {
     local allocator limit arenas=$1
     pid=$(podman inspect --format '{{.State.Pid}}' "$canary")
@@ -84,7 +85,7 @@ look() {
         nsenter --target "$pid" --net curl -sf http://127.0.0.1:9427/readyz >/dev/null && break
         sleep 0.2
     done
-    # A crowd of scrapes, each over a connection of its own: memory at its highest.
+    # Many scrapes at once, each over a separate connection: memory is highest then.
     same "scrapes of a crowd that were answered" "$(nsenter --target "$pid" --net curl -sS --compressed --parallel \
         --parallel-max 40 --no-keepalive -o /dev/null --write-out '%{http_code}\n' \
         "http://127.0.0.1:9427/metrics#[1-400]" 2>/dev/null | grep -c '^200$')" 400

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Whether a canary's memory stays where it is. In: minutes, and perhaps a binary. Out: a table of its resident memory, the median
-# of each minute; exit code 1 where it grew.
+# Checks that a canary's memory does not grow. In: minutes, and perhaps a binary. Out: a table of its resident memory, the median
+# of each minute; exit code 1 if it grew.
 #
 #   examples/kube_canary/tests/soak.sh [MINUTES] [BINARY]     60 minutes, target/release/kube_canary
 #
-# Peers come and go all the time: 75 on the loopback interface, in a file that is written anew every five seconds, most of them
-# gone for good two seconds later. They are probed in all ways, and the canary is scraped every second, plain and with gzip by
-# turns, with a look at /peers and /mesh now and then. Memory is read after each gzipped page: a plain one leaves some 100 kB more
-# for a moment, and a median of both kinds is now that of the one, now of the other. Of the readings after the first minute the
-# median of the last two minutes may be at most 2 % above that of the first two; in a run of less than ten minutes 10 %, since a
-# page of the program that is needed for the first time is no leak, and of 2.4 MiB a dozen of those are 2 %: the short run shows
-# that all this works, the hour that nothing grows. Every probe must be accounted for, and each protocol be answered (ICMP and UDP
-# both must be permitted). Needs bash, awk, curl; exit code 77 where there is no curl.
+# Peers come and go all the time: 75 on the loopback interface, in a file that is rewritten every five seconds. Most of them are
+# removed for good two seconds later. They are probed by all protocols. The canary is scraped every second, plain and with gzip by
+# turns, and /peers and /mesh are read now and then. Memory is read after each gzipped page. A plain page adds some 100 kB for a
+# moment, so a median of both kinds would jump between the two. The readings after the first minute count: the median of the last
+# two
+# minutes may be at most 2 % above that of the first two. In a run of less than ten minutes it may be 10 % above. A page of the
+# program
+# that is needed for the first time is not a leak, and a dozen pages are 2 % of 2.4 MiB. So the short run shows that the test
+# works,
+# and the hour shows that nothing grows. Every probe must be accounted for, and each protocol must be answered (ICMP and UDP
+# must both be permitted). Needs bash, awk, curl; exit code 77 if curl is missing.
 set -euo pipefail
 
 case ${1:-60} in '' | *[!0-9]* | 0 | 1) sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
@@ -21,13 +24,14 @@ most=2
 [ "$minutes" -ge 10 ] || most=10
 here=$(cd "$(dirname "$0")" && pwd)
 binary=${2:-$here/../../../target/release/kube_canary}
-# As the image sets it. Without it glibc's thread cache grows by some 2 % in the first ten minutes, and stands then.
+# The value that the image sets. Without it glibc's thread cache grows by some 2 % in the first ten minutes, and then no
+# more.
 export GLIBC_TUNABLES=${GLIBC_TUNABLES-glibc.malloc.tcache_count=0}
 work=$(mktemp -d)
 canary=
 trap '[ -z "$canary" ] || kill "$canary" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# A window of addresses that moves on: whoever falls out of it never comes back as the same peer.
+# A window of addresses that moves on. An address that leaves it never comes back as the same peer.
 peers() {
     awk -v at="$1" 'BEGIN {
         for (i = 0; i < 75; i++) { host = (at * 13 + i) % 2000; printf "127.0.%d.%d node-%d\n", 1 + host / 250, 1 + host % 250, host }
@@ -36,16 +40,16 @@ peers() {
 }
 resident() { awk '$1 == "Rss:" { print $2 }' "/proc/$canary/smaps_rollup"; }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-# Asked again once: of more than 64 connections the canary cuts the oldest, and after a stop of the machine 150 probes come to it
-# at once, its own.
+# The page is requested a second time if the first request fails. With more than 64 connections the canary closes the oldest, and
+# after a stop of the machine it gets 150 of its own probes at once.
 page() { curl -sSf -m 30 -o "$work/page" "$@"; }
 ask() { page "$@" || { sleep 1; page "$@"; } || failed=$((failed + 1)); }
 
 failed=0 at=0
 : >"$work/minute"
 peers 0
-# Of the ports that the kernel gives to nobody by itself, one that is free: where it is taken, the canary ends and another is
-# tried. On all addresses, since the peers are addresses of this host.
+# A free port below the range from which the kernel chooses ports. If it is in use, the canary ends and another port is
+# tried. The canary listens on all addresses, because the peers are addresses of this host.
 serves() { curl -s -m 2 -o /dev/null "$url/healthz"; }
 for try in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 10000))
@@ -82,7 +86,7 @@ while now=$(($(date +%s) - begun)) && [ $now -lt $((minutes * 60)) ]; do
     if [ $((now / 60)) -gt $shown ]; then
         shown=$((now / 60))
         echo "| $shown | $(median <"$work/minute") | $(ls "/proc/$canary/fd" | wc -l) |"
-        # The first minute is the start.
+        # The first minute belongs to the start.
         [ $shown -eq 1 ] || cat "$work/minute" >>"$work/resident"
         : >"$work/minute"
     fi
@@ -90,7 +94,7 @@ while now=$(($(date +%s) - begun)) && [ $now -lt $((minutes * 60)) ]; do
 done
 
 cat "$work/minute" >>"$work/resident"
-# Two minutes at each end, or half of a short run.
+# Two minutes at each end, or half of a short run each.
 window=$(($(wc -l <"$work/resident") / 2))
 [ $window -le 60 ] || window=60
 first=$(head -n $window "$work/resident" | median) last=$(tail -n $window "$work/resident" | median)

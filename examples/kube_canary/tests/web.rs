@@ -1,4 +1,4 @@
-//! The web server as its clients meet it. In: a mesh filled by hand. Out: what comes over the socket.
+//! The web server as clients see it. In: a mesh filled by hand. Out: the bytes from the socket.
 
 #[path = "web/client.rs"]
 mod client;

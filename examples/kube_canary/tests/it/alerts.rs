@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring/rules.yaml");
-/// The number of scrapes, a minute apart. The alerts are read at the last one.
+/// The number of scrapes, one minute apart. The alerts are read at the last one.
 const MINUTES: u32 = 25;
 
 /// One generated cluster.
@@ -36,7 +36,7 @@ impl Cluster {
         for this in 0..nodes {
             let (node, constant) = (node(this), format!("1x{MINUTES}"));
             cluster.add(&format!("up{{job=\"monitoring/kube-canary\",node=\"{node}\"}}"), &constant);
-            // In the order of numbers: the first of two is the one with the smaller.
+            // Sorted by number: of two nodes, the one with the smaller number is first.
             cluster.add(&format!("kube_canary_node_order{{node=\"{node}\"}}"), &format!("{this}x{MINUTES}"));
             cluster.add(&format!("kube_canary_build_info{{node=\"{node}\"}}"), &constant);
         }
@@ -88,7 +88,7 @@ impl Cluster {
         self
     }
 
-    /// Exactly these alerts fire at the end.
+    /// Checks that exactly these alerts fire at the end.
     fn tells(self, what: &str, wanted: &[Alert]) {
         let text = fs::read_to_string(RULES).unwrap();
         let names: BTreeSet<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
@@ -128,7 +128,7 @@ fn all(_: usize, _: usize) -> bool {
     true
 }
 
-/// The alert for a node that nobody reaches.
+/// The expected alert for a node that no other node reaches.
 fn unreached(number: usize, by: usize) -> Alert {
     Alert {
         name: "KubeCanaryNobodyReaches",
@@ -163,8 +163,8 @@ fn pair(one: usize, other: usize, summary: &str, ways: &str) -> Alert {
 
 const ONE_WAY: &str = "One way; the other way has answers, or is not probed.";
 
-/// A cluster whose faults are where `cut` says. promtool takes 10,000 samples at a time: of 200 nodes each probes 10, as with
-/// the manifests' `--peers-max`, and by one protocol.
+/// A cluster with faults where `cut` says so. promtool takes 10,000 samples at a time. So of 200 nodes each probes 10, as
+/// with the manifests' `--peers-max`, and by one protocol.
 fn faulty(nodes: usize, cut: impl Fn(usize, usize) -> bool) -> Cluster {
     let (protocols, few) = if nodes > 50 { (&["icmp"][..], 10) } else { (&["icmp", "udp"][..], nodes) };
     Cluster::new(nodes).reach(protocols, |from, to| (to + nodes - from) % nodes <= few, cut)
@@ -218,7 +218,7 @@ fn what_no_single_node_explains_is_one_alert() {
     let pairs = [(0, 1), (0, 2), (1, 2)];
     let pairs = pairs.map(|(a, b)| pair(a, b, &format!("n{a} and n{b} do not reach each other"), "Both ways."));
     faulty(3, all).tells("three nodes, nothing works", &pairs);
-    // Five nodes and six others of 40 do not reach each other: none has lost more than six of 39.
+    // Five nodes and six others of 40 do not reach each other. No node has lost more than six of 39.
     let side = |node: usize| {
         if node < 5 {
             1
@@ -296,7 +296,7 @@ fn a_canary_that_is_not_there_is_named_and_the_network_is_not_blamed() {
             ),
         ],
     };
-    // The kernel answers ICMP for it; by UDP all is lost.
+    // The kernel answers ICMP for it. All probes by UDP are lost.
     let dead = || {
         let mut cluster = Cluster::new(4);
         cluster.series.retain(|series| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use allocanary_testing::ports::free_port;
 use serde_json::Value;
 
-/// A canary that serves its pages; it ends with its test.
+/// A canary that serves its pages. It is ended with its test.
 pub struct Canary {
     pub child: Child,
     pub server: SocketAddr,
@@ -22,14 +22,14 @@ impl Drop for Canary {
 }
 
 impl Canary {
-    /// The command, with a place of its own to listen at.
+    /// Starts the command, with a separate address to listen at.
     pub fn start(command: &mut Command) -> Canary {
         let port = free_port();
         let child = command.arg(format!("--listen=127.0.0.1:{port}")).arg("--series=all").spawn().unwrap();
         Canary::serving(child, ([127, 0, 0, 1], port).into())
     }
 
-    /// A process that will serve its pages there.
+    /// A process that will serve its pages at this address.
     pub fn serving(child: Child, server: SocketAddr) -> Canary {
         let canary = Canary { child, server };
         until("it serves its page", || canary.get("/metrics").is_some());
@@ -38,12 +38,13 @@ impl Canary {
 
     pub fn connect(&self) -> std::io::Result<TcpStream> {
         let stream = TcpStream::connect(self.server)?;
-        // If descriptors are scarce, a client that asks waits for several that do not. No test measures this time.
+        // If descriptors are scarce, a client that asks has to wait for several that do not. No test measures this
+        // time.
         stream.set_read_timeout(Some(Duration::from_secs(120)))?;
         Ok(stream)
     }
 
-    /// A page, where it is answered with 200.
+    /// The page, if it is answered with 200.
     pub fn get(&self, path: &str) -> Option<String> {
         let mut stream = self.connect().ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
@@ -52,8 +53,8 @@ impl Canary {
         answer.starts_with("HTTP/1.1 200").then_some(answer)
     }
 
-    /// A page that must be there. On a busy machine the canary may find a request too late and close its connection, so it is
-    /// asked again.
+    /// A page that must exist. On a busy machine the canary may read a request too late and close its connection. Then the
+    /// page is requested again.
     fn page(&self, path: &str) -> String {
         let answer = std::cell::OnceCell::new();
         until(&format!("{path} is answered"), || self.get(path).is_some_and(|page| answer.set(page).is_ok()));
@@ -88,14 +89,14 @@ impl Canary {
         self.json("/peers")["sources"]["file"]["failed"].as_u64().unwrap()
     }
 
-    /// Sets how many files it may have open from now on, and returns the limit before.
+    /// Sets the maximum of its open files, and returns the limit before.
     pub fn limit_files(&self, most: u64) -> u64 {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         let id = self.child.id() as i32;
-        // SAFETY: one limit is read into a value of ours.
+        // SAFETY: one limit is read into a value of this test.
         assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }, 0);
         let before = std::mem::replace(&mut limit.rlim_cur, most);
-        // SAFETY: and set from it.
+        // SAFETY: the limit is set from that value.
         assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) }, 0);
         before
     }
@@ -106,14 +107,14 @@ impl Canary {
     }
 }
 
-/// The command, to give flags to.
+/// The command with these flags.
 pub fn command(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube_canary"));
     command.args(flags);
     command
 }
 
-/// How a process ended, where it did in time.
+/// How a process ended, if it ended in time.
 pub fn ended_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let begun = Instant::now();
     loop {

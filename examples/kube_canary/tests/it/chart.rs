@@ -1,5 +1,5 @@
-//! The Helm chart, linted and rendered by the real helm. In: `deploy/helm` with values. Out: whether each renders, gives the canary
-//! only flags that it knows, and equals the manifests.
+//! The Helm chart, linted and rendered by the real helm. In: `deploy/helm` with values. Out: whether each set of values renders,
+//! gives the canary only flags that it knows, and equals the manifests.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::manifests::flags;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm");
 
-/// A kind of object, and how many there are of it.
+/// A kind of object, and the number of such objects.
 type Kind = (&'static str, usize);
 
 /// Runs helm. Returns whether it succeeded, and its output; `None`, with a message, if helm is not installed.
@@ -37,7 +37,7 @@ fn rendered(values: &[&str]) -> Option<String> {
     Some(said)
 }
 
-/// How many objects of a kind there are.
+/// The number of objects of a kind.
 fn count(manifests: &str, kind: &str) -> usize {
     manifests.lines().filter(|line| *line == format!("kind: {kind}")).count()
 }

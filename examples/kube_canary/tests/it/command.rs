@@ -32,8 +32,8 @@ fn ends_in_time(number: i32) -> Option<Output> {
 #[test]
 fn a_signal_ends_it_within_two_seconds_with_code_0() {
     for number in [libc::SIGTERM, libc::SIGINT] {
-        // The canary must end within two seconds. If only the machine stood still, another try succeeds; if the canary waits,
-        // all three fail.
+        // The canary must end within two seconds. If the machine stood still, another try succeeds. If the canary itself
+        // waits, all three fail.
         let output = (0..3).find_map(|_| ends_in_time(number)).expect("killed after two seconds, three times");
         assert_eq!((output.status.code(), &*text(&output)), (Some(0), ""));
     }

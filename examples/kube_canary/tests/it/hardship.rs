@@ -1,4 +1,4 @@
-//! The command in bad times: stopped, out of descriptors, read slowly by a crowd.
+//! The command under difficult conditions: stopped, without free descriptors, read slowly by many clients.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,8 @@ use crate::canary::{Canary, command, until};
 use crate::support::{loopback, server};
 use allocanary_testing::ports::free_port;
 
-/// A canary of so many peers on loopback; `most_files` is what it may have open, 0 for what this process may.
+/// A canary of this many peers on loopback. `most_files` is the maximum of its open files; 0 leaves this process's
+/// limit.
 fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
     let file = tempfile::NamedTempFile::new().unwrap();
     let lines: String = loopback(peers).iter().map(|peer| format!("{} node\n", peer.address)).collect();
@@ -19,7 +20,7 @@ fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
     command.stderr(Stdio::null());
     let limit = libc::rlimit { rlim_cur: most_files, rlim_max: most_files };
     if most_files > 0 {
-        // SAFETY: between fork and exec one system call, of a value that the closure owns.
+        // SAFETY: between fork and exec it makes one system call, with a value that the closure owns.
         unsafe {
             command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
                 0 => Ok(()),
@@ -32,8 +33,8 @@ fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
 
 #[test]
 fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
-    // The kernel and a server in this process answer, and are not stopped. The server takes so long that some answers always
-    // come while the canary is stopped.
+    // The kernel and a server in this process answer. They are not stopped. The server takes so long that some answers
+    // always arrive while the canary is stopped.
     let port = format!("--peer-port={}", server(Duration::from_millis(150)));
     let icmp = if kube_canary::prober::icmp::open(false, 1).is_ok() { "icmp," } else { "" };
     let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=2400ms"];
@@ -54,11 +55,12 @@ fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
 
 #[test]
 fn without_descriptors_it_serves_again_as_soon_as_it_can() {
-    // Some twelve are its own.
+    // The canary itself needs some twelve.
     let canary = start(2, 24, &["--protocol=udp", "--timeout=8s"]);
     let crowd: Vec<_> = (0..60).filter_map(|_| canary.connect().ok()).collect();
     assert_eq!(crowd.len(), 60, "the kernel completes connections that nobody accepts");
-    // These clients ask nothing and stay. When another client asks, the canary closes the oldest of them to serve it.
+    // These clients ask nothing and stay connected. When another client asks, the canary closes the oldest of them to
+    // serve it.
     assert!(canary.get("/healthz").is_some());
     assert!(canary.sum("http_connections_refused_total", "") > 0.0);
     assert_eq!(canary.sum("lost_total", ""), 0.0);
@@ -68,9 +70,9 @@ fn without_descriptors_it_serves_again_as_soon_as_it_can() {
 fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
     let canary = start(2, 0, &["--protocol=udp"]);
     let crowd: Vec<_> = (0..10).filter_map(|_| canary.connect().ok()).collect();
-    // Each has had its share of the time.
+    // After this each has had its share of the time.
     std::thread::sleep(Duration::from_secs(3));
-    // A limit below what it has open: it gets no descriptor, as when the whole system has none left.
+    // The limit is below the number of its open files. So it gets no descriptor, as if the whole system had none left.
     let before = canary.limit_files(3);
     let _next = canary.connect().unwrap();
     std::thread::sleep(Duration::from_secs(5));
@@ -84,7 +86,7 @@ fn a_probe_without_a_descriptor_is_no_loss_of_the_network() {
     let _crowd: Vec<_> = (0..20).filter_map(|_| canary.connect().ok()).collect();
     until("a probe could not be sent", || canary.sum("lost_total", "reason=\"send_error\"") > 0.0);
     assert_eq!(canary.sum("lost_total", "reason=\"timeout\""), 0.0);
-    // UDP has its socket.
+    // The socket for UDP is open.
     until("UDP is answered", || canary.sum("replies_total", "proto=\"udp\"") > 0.0);
 }
 
@@ -96,16 +98,17 @@ fn a_name_that_can_never_be_resolved_is_code_2_at_once() {
     assert!(text.contains("bad..name") && text.contains("--peers-dns"), "{text}");
 }
 
-/// Whether its memory stays within the manifest's limit meanwhile is a measured check.
+/// Another check measures whether its memory stays within the manifest's limit meanwhile.
 #[test]
 fn a_crowd_of_slow_readers_is_refused_in_part_and_it_serves_again() {
-    // 79 lines of a peer, with 64 buckets in place of 11: three quarters of the 108 that it has by all four protocols.
+    // A peer has 79 lines, with 64 buckets instead of 11. That is three quarters of the 108 lines that it has with all
+    // four protocols.
     let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
     let buckets = format!("--buckets={}", buckets.join(","));
     for threads in [0, 16] {
         let canary =
             start(1000, 0, &["--protocol=udp", "--label-peer-ip", &buckets, &format!("--http-threads={threads}")]);
-        // Not the sum of the counts: some peers have answered twice before others do.
+        // The sum of the counts would be wrong: some peers have answered twice before others answer once.
         let series = || canary.get("/metrics").map_or(0, |page| page.matches("rtt_seconds_count{").count());
         until("every peer has its series", || series() >= 1000);
         let page = canary.get("/metrics").unwrap().len();
@@ -117,7 +120,7 @@ fn a_crowd_of_slow_readers_is_refused_in_part_and_it_serves_again() {
         for at in 0..500 {
             let Ok(mut stream) = canary.connect() else { continue };
             let (path, headers) = asked[at % asked.len()];
-            // Two requests, so that the client asks for the next page after the first. It never reads the second.
+            // The client sends two requests, and never reads the second page.
             let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
             let _ = stream.write_all(request.repeat(2).as_bytes());
             crowd.push(stream);

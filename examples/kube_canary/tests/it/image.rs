@@ -1,4 +1,4 @@
-//! What the image is made of. In: the repository's files. Out: whether they agree.
+//! The parts of the image. In: the repository's files. Out: whether they agree.
 
 use std::fs;
 use std::path::Path;

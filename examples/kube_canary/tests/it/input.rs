@@ -1,5 +1,5 @@
-//! Odd input for a canary: peers that are itself, ports that the kernel chooses, peers files that are not regular files, a
-//! standard error that cannot be written to, and missing rights.
+//! Unusual input for a canary: its own address as a peer, ports that the kernel chooses, peers files that are not regular
+//! files, a standard error that cannot be written to, and missing rights.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -24,12 +24,12 @@ fn peers_file(text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The flags of a canary that probes by UDP and disturbs no other.
+/// The flags of a canary that probes by UDP and disturbs no other canary.
 fn by_udp(path: &Path) -> [String; 3] {
     [format!("--peers-file={}", path.display()), "--protocol=udp".into(), format!("--udp-port={}", free_port())]
 }
 
-/// The first line of a process on its standard error; empty if it writes none for a minute.
+/// The first line of a process on its standard error; empty if it writes none within a minute.
 fn first_line(child: &mut Child) -> String {
     let stderr = child.stderr.take().unwrap();
     let (line_of, line) = mpsc::channel();
@@ -39,7 +39,7 @@ fn first_line(child: &mut Child) -> String {
 
 fn make_fifo(path: &Path) {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a path that ends with a zero byte.
+    // SAFETY: the path ends with a zero byte.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
 }
 
@@ -71,7 +71,7 @@ fn one_file_for_all_nodes_makes_no_canary_probe_itself() {
     assert!(probed.len() == 3 && !probed.iter().any(|peer| peer == "127.0.1.1"), "{probed:?}");
     fs::write(&path, "127.0.1.1 a\n127.0.1.2 b\n").unwrap();
     until("the file is read again", || canary.probed() == ["127.0.1.2"]);
-    // By flags, too.
+    // The same with flags.
     let port = format!("--udp-port={}", free_port());
     let flags = ["--peer=127.0.1.1", "--peer=127.0.1.2", "--pod-ip=127.0.1.1", "--protocol=udp", &port];
     assert_eq!(Canary::start(&mut command(&flags)).probed(), ["127.0.1.2"]);
@@ -139,10 +139,10 @@ fn what_is_no_file_is_refused_at_the_start() {
     for (path, found) in [(&*fifo, "a FIFO"), (Path::new("/dev/zero"), "a device"), (folder.path(), "a folder")] {
         let mut command = command(&["--listen=127.0.0.1:0"]);
         command.args(by_udp(path)).stderr(Stdio::piped());
-        // A limit of memory, for a canary that would read the file without end.
+        // A limit of memory, in case the canary reads the file without end.
         let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
         before_exec(&mut command, move || {
-            // SAFETY: one system call, of a value that the closure owns.
+            // SAFETY: one system call, with a value that the closure owns.
             done(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) })
         });
         let mut child = command.spawn().unwrap();
@@ -177,7 +177,7 @@ fn a_host_without_resolv_conf_is_no_mistake_of_the_command_line() {
     let root = c"/".as_ptr() as usize;
     before_exec(&mut command, move || {
         let (at, null) = (|text: usize| text as *const libc::c_char, std::ptr::null());
-        // SAFETY: system calls of this process alone, whose texts are constants.
+        // SAFETY: system calls that change only this process, with constant texts.
         unsafe {
             done(libc::unshare(libc::CLONE_NEWNS))?;
             done(libc::mount(at(none), at(root), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()))?;
@@ -196,24 +196,24 @@ fn a_host_without_resolv_conf_is_no_mistake_of_the_command_line() {
     assert!(text.contains("/etc/resolv.conf") && text.contains("--peers-dns"), "{text}");
 }
 
-/// Takes away from the command all that permits ICMP: the capability, and every group that a range of groups can name.
-/// Returns false if that is not possible.
+/// Takes away from the command everything that permits ICMP: the capability, and every group that a range of groups can
+/// name. Returns false if that is not possible.
 fn without_icmp(command: &mut Command) -> bool {
     if kube_canary::prober::icmp::open(false, 1).is_err() && kube_canary::prober::icmp::open(true, 1).is_err() {
         return true;
     }
     const CAP_NET_RAW: libc::c_ulong = 13;
-    /// Beyond what net.ipv4.ping_group_range takes.
+    /// Above the maximum of net.ipv4.ping_group_range.
     const GROUP: libc::gid_t = 3_000_000_000;
     before_exec(command, || {
-        // SAFETY: system calls of this process alone, without a pointer that is followed.
+        // SAFETY: system calls that change only this process, without a pointer that is followed.
         unsafe {
             done(libc::prctl(libc::PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0))?;
             done(libc::setgroups(0, std::ptr::null()))?;
             done(libc::setresgid(GROUP, GROUP, GROUP))
         }
     });
-    // SAFETY: asks who runs this.
+    // SAFETY: it only returns the user's number.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -249,7 +249,7 @@ fn who_asks_for_icmp_without_a_right_to_it_is_told_of_both_ways() {
 
 /// Runs between fork and exec, where nothing may be allocated.
 fn before_exec(command: &mut Command, what: impl FnMut() -> io::Result<()> + Send + Sync + 'static) {
-    // SAFETY: all that is given here makes system calls and nothing else.
+    // SAFETY: every closure that is passed here only makes system calls.
     unsafe { command.pre_exec(what) };
 }
 

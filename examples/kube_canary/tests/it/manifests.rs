@@ -35,11 +35,12 @@ fn every_overlay_bounds_its_peers_probes_by_udp_and_has_flags_that_the_canary_ta
         let flags = flags(&manifests);
         assert!(flags.iter().any(|flag| flag == "--peers-max=32"), "{folder}: {flags:?}");
         let protocols = flags.iter().find_map(|flag| flag.strip_prefix("--protocol=")).unwrap();
-        // The kernel answers ICMP for a canary that is dead.
+        // A dead canary's kernel still answers ICMP, so another protocol is needed.
         assert!(protocols.split(',').any(|protocol| protocol == "udp"), "{folder}: {protocols}");
         let in_host = manifests.contains("hostNetwork: true");
         assert_eq!(in_host, folder.ends_with("hostnetwork"));
-        // Kubernetes refuses a pod that sets sysctls of the node's network; without them ICMP may not be permitted.
+        // Kubernetes refuses a pod that sets sysctls of the node's network. Without these sysctls ICMP may not be
+        // permitted.
         assert_eq!(in_host, !manifests.contains("ping_group_range"), "{folder}");
         assert_eq!(in_host, protocols == "udp", "{folder}");
         assert_eq!(manifests.contains("priorityClassName: kube-canary"), folder.ends_with("full"));

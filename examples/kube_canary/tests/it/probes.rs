@@ -1,4 +1,4 @@
-//! Probers on loopback: what is sent comes back, none is lost, and forged packets change nothing.
+//! Probers on loopback: each probe is answered, none is lost, and forged packets change nothing.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -26,8 +26,8 @@ fn run(options: &Options) -> Option<(Sum, Shared)> {
 fn none_is_lost(protocol: Protocol, peers: u32, interval: Duration) {
     let Some((sum, shared)) = run(&options(loopback(peers), protocol, interval)) else { return };
     assert_eq!((sum.lost, sum.late, sum.duplicates), (0, 0, 0), "{sum:?}");
-    // On a busy machine the prober skips rounds, so this checks only that no peer is probed more than once an interval. The
-    // tests of the schedule, which have their own clock, check that none is probed less.
+    // On a busy machine the prober skips rounds. So this only checks that no peer is probed more than once an interval. The
+    // tests of the schedule have their own clock, and check that no peer is probed less.
     assert!(sum.most <= SPAN.as_nanos().div_ceil(interval.as_nanos()) as u64 + 1, "{sum:?}");
     assert!(sum.replies > 0);
     assert_eq!(shared.lock().tallies.socket_drops, 0);
@@ -82,7 +82,7 @@ fn a_closed_port_is_unreachable_at_once() {
 
 #[test]
 fn an_address_without_a_route_is_no_answer_and_harms_no_other_peer() {
-    // Class E: no host routes it, and many kernels refuse to send.
+    // An address of class E: no host routes it, and many kernels refuse to send to it.
     let peers = vec![Peer::at(address("240.0.0.1")), Peer::at(address("127.0.0.1"))];
     let options = options(peers, Protocol::Udp, Duration::from_millis(200));
     let (_, shared) = run(&options).unwrap();
@@ -123,7 +123,8 @@ fn a_stop_of_the_process_loses_nothing() {
         let shared = mesh(&options);
         let stopped = probe(&options, &shared, async || {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // As SIGSTOP would: the only thread does nothing for longer than the timeout, while answers come.
+            // The same effect as SIGSTOP: the only thread does nothing for longer than the timeout, while answers
+            // arrive.
             std::thread::sleep(Duration::from_secs(3));
             let before = sum(&shared, protocol);
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -136,14 +137,15 @@ fn a_stop_of_the_process_loses_nothing() {
     }
 }
 
-/// A socket that sees all packets of a protocol on this host; only root may.
+/// A socket that receives all packets of a protocol on this host. Only root may open it.
 fn raw(number: socket2::Protocol) -> Option<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(number)).ok()?;
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     Some(socket)
 }
 
-/// The next packet from `source`, without its IPv4 header, that `wanted` takes. Other tests probe beside this one.
+/// The next packet from `source` for which `wanted` returns true, without its IPv4 header. Other tests probe at the
+/// same time.
 fn sniff(socket: &Socket, source: Ipv4Addr, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let mut bytes = [0; 256];
     (0..50_000).find_map(|_| {
@@ -152,7 +154,8 @@ fn sniff(socket: &Socket, source: Ipv4Addr, wanted: impl Fn(&[u8]) -> bool) -> O
     })
 }
 
-/// An address of this host that no other process of these tests probes, because its packets would be sniffed too.
+/// An address of this host that no other process of these tests probes, because the socket would receive its packets
+/// too.
 fn own(last: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high | 64, low, last)
@@ -162,7 +165,7 @@ fn has_probe(packet: &[u8]) -> bool {
     packet.len() == 40 && packet[8..12] == *b"kcan"
 }
 
-/// Which byte of a true answer is changed to forge one: of its magic, nonce, slot and generation.
+/// The byte of a true answer that is changed to forge one: in its magic, nonce, slot and generation.
 const FORGERIES: [usize; 4] = [8, 8 + 8, 8 + 19, 8 + 23];
 
 #[test]
@@ -176,18 +179,18 @@ fn forged_udp_answers_are_refused_and_counted() {
     let port = options.udp_port;
     let shared = mesh(&options);
     let forger = std::thread::spawn(move || {
-        // A reply on its way back: from the echo's port to the prober's.
+        // A reply on its way back, from the echo's port to the prober's.
         let back = |packet: &[u8]| has_probe(packet) && packet[..2] == port.to_be_bytes() && packet[13] == 2;
         let reply = (0..20).find_map(|_| sniff(&sniffer, peer, back)).unwrap();
         let to = u16::from_be_bytes([reply[2], reply[3]]);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let send = |bytes: &[u8]| socket.send_to(bytes, ("127.0.0.1", to)).unwrap();
         send(&reply[8..]); // a true answer from another port
-        send(&reply[8..20]); // a short one
-        send(&[0; 1000]); // a long one
+        send(&reply[8..20]); // too short
+        send(&[0; 1000]); // too long
         let mut forged = reply;
         forged[8] ^= 0x40;
-        send(&forged[8..]); // one of another form
+        send(&forged[8..]); // of another form
     });
     probe(&options, &shared, async || tokio::time::sleep(SPAN).await);
     forger.join().unwrap();
@@ -221,7 +224,7 @@ fn forged_icmp_answers_are_refused_and_counted() {
             send(peer, &forged);
         }
         send(stranger, &reply);
-        // The answer itself, again.
+        // The true answer itself, a second time.
         send(peer, &reply);
     });
     if probe(&options, &shared, async || tokio::time::sleep(SPAN).await).is_none() {
@@ -231,11 +234,11 @@ fn forged_icmp_answers_are_refused_and_counted() {
     let sum = sum(&shared, Protocol::Icmp);
     assert_eq!((sum.lost, sum.duplicates), (0, 1), "{sum:?}");
     let refused = shared.lock().tallies.refused;
-    // By number: malformed, foreign, of a wrong source, of no probe that was sent, of a flood.
+    // In this order: malformed, foreign, from a wrong source, for a probe that was never sent, part of a flood.
     assert_eq!(refused, [1, 1, 1, 2, 0]);
 }
 
-/// Puts the checksum in, so that the kernel takes the packet.
+/// Writes the checksum, so that the kernel accepts the packet.
 fn fix(packet: &mut [u8]) {
     packet[2..4].copy_from_slice(&[0, 0]);
     let sum: u32 = packet.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();

@@ -1,4 +1,5 @@
-//! What the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its books.
+//! Code that the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its
+//! books.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use kube_canary::peer::Peer;
 use kube_canary::prober::Prober;
 use kube_canary::protocol::Protocol;
 
-/// That many addresses of the loopback network.
+/// This many addresses of the loopback network.
 pub fn loopback(peers: u32) -> Vec<Peer> {
     (0..peers).map(|number| Peer::at(Ipv4Addr::from(0x7f00_0101 + number).into())).collect()
 }
@@ -39,7 +40,7 @@ pub fn mesh(options: &Options) -> Shared {
     Shared::new(mesh)
 }
 
-/// Runs a prober beside `during`, and ends it with it. `None` where ICMP is not permitted here, which is said.
+/// Runs a prober during `during`, and ends it afterwards. `None`, with a message, if ICMP is not permitted here.
 pub fn probe<T>(options: &Options, shared: &Shared, during: impl AsyncFnOnce() -> T) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -62,7 +63,7 @@ fn opened(options: &Options, shared: &Shared) -> Result<Prober> {
     Prober::open(options, shared.clone())
 }
 
-/// All books together.
+/// The sum of all books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub books: u64,
@@ -76,7 +77,7 @@ pub struct Sum {
     pub most: u64,
 }
 
-/// Adds up the books of a protocol, and checks that each adds up in itself.
+/// Adds up the books of a protocol, and checks that the numbers of each book add up.
 pub fn sum(shared: &Shared, protocol: Protocol) -> Sum {
     let mesh = shared.lock();
     let mut sum = Sum { fewest: u64::MAX, ..Sum::default() };
@@ -100,12 +101,12 @@ pub fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A web server that answers as a canary does, so much later; gives its port.
+/// A web server that answers like a canary, after a delay; returns its port.
 pub fn server(after: Duration) -> u16 {
     server_that_says("200 OK", after)
 }
 
-/// The same with another status.
+/// The same, with another status.
 pub fn server_that_says(status: &'static str, after: Duration) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -15,7 +15,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::canary::{Canary, command, until};
 use allocanary_testing::ports::free_port;
 
-/// A certificate for 127.0.0.1 that nobody else has signed, and its key. None where there is no openssl.
+/// A self-signed certificate for 127.0.0.1, and its key. `None` if openssl is not installed.
 fn certificate(folder: &Path, name: &str) -> Option<(PathBuf, PathBuf)> {
     let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
     let made = Command::new("openssl")
@@ -35,7 +35,7 @@ fn certificate(folder: &Path, name: &str) -> Option<(PathBuf, PathBuf)> {
     }
 }
 
-/// A server that answers each request by TLS, at all addresses of this host; gives its port.
+/// A server that answers each request by TLS, at all addresses of this host; returns its port.
 fn server(certificate: &Path, key: &Path) -> u16 {
     let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -50,7 +50,7 @@ fn server(certificate: &Path, key: &Path) -> u16 {
         for stream in listener.incoming().flatten() {
             let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
             let mut request = [0; 1024];
-            // A client that does not trust the certificate ends before it asks.
+            // A client that does not trust the certificate ends the connection before it sends a request.
             if let Ok(length) = stream.read(&mut request) {
                 let found = request[..length].starts_with(b"GET /readyz HTTP/1.1\r\n");
                 let status = if found { "200 OK" } else { "500 Internal Server Error" };
@@ -68,7 +68,7 @@ fn a_target_by_tls_answers_where_its_certificate_is_trusted() {
     let Some((others, _)) = certificate(folder.path(), "others") else { return };
     let port = server(&ours, &key);
     let own = format!("https://127.0.0.1:{port}/readyz");
-    // Not one of the addresses that the certificate names.
+    // The certificate does not name this address.
     let other_name = format!("https://127.0.0.2:{port}/readyz");
     let start = |trusted: &Path| {
         let flags = ["--peer=127.0.0.1", "--protocol=udp", "--interval=100ms", "--target-interval=100ms"];
@@ -92,7 +92,7 @@ fn a_target_by_tls_answers_where_its_certificate_is_trusted() {
     assert!(says(&canary, "not valid for name"), "{}", canary.json("/peers")["checks"]);
     drop(canary);
 
-    // A list with other certificates does not make this one trusted, and with an empty list none is.
+    // A list with other certificates does not make this one trusted. With an empty list no certificate is trusted.
     let nobody = folder.path().join("nobody.pem");
     fs::write(&nobody, "").unwrap();
     for (trusted, why) in [(&others, "certificate"), (&nobody, "nobody is trusted: wanted certificates in")] {

@@ -1,4 +1,4 @@
-//! A real canary in a namespace, and its metrics. In: a node and flags. Out: pages that can be added up.
+//! A real canary in a namespace, and its metrics. In: a node and flags. Out: pages whose metrics can be added up.
 
 use std::net::IpAddr;
 use std::process::Stdio;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::net::{Net, Running};
 
-/// A canary that ends with its test.
+/// A canary that is ended with its test.
 pub struct Canary<'a> {
     net: &'a Net,
     node: usize,
-    /// The peers file, where peers come from one.
+    /// The peers file, if the peers come from one.
     peers: Option<tempfile::NamedTempFile>,
     _process: Running,
 }
@@ -25,8 +25,8 @@ pub fn until(is: impl Fn() -> bool, what: &str) {
     assert!(in_time(is), "waited three minutes until {what}");
 }
 
-/// Waits until `is` returns true, but not for ever. A wait that usually takes 38 seconds took more than a minute on a
-/// busy machine.
+/// Waits until `is` returns true, but not for ever. A wait that usually takes 38 seconds has taken more than a minute
+/// on a busy machine.
 pub fn in_time(is: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is() {
@@ -39,7 +39,7 @@ pub fn in_time(is: impl Fn() -> bool) -> bool {
 }
 
 impl<'a> Canary<'a> {
-    /// On a node; its peers are all others, by both of their addresses.
+    /// Starts it on a node. Its peers are all other nodes, by both of their addresses.
     pub fn start(net: &'a Net, node: usize, flags: &[&str]) -> Canary<'a> {
         let peers = tempfile::NamedTempFile::new().unwrap();
         let others = (0..net.nodes()).filter(|other| *other != node);
@@ -51,7 +51,7 @@ impl<'a> Canary<'a> {
         Canary { peers: Some(peers), ..canary }
     }
 
-    /// On a node; its peers are those that the flags say.
+    /// Starts it on a node. Its flags name the peers.
     pub fn looking(net: &'a Net, node: usize, flags: &[&str]) -> Canary<'a> {
         let process = net
             .command(node, env!("CARGO_BIN_EXE_kube_canary"))
@@ -71,8 +71,8 @@ impl<'a> Canary<'a> {
         Page { text: self.net.get(self.node, "127.0.0.1:9427", "/metrics") }
     }
 
-    /// Takes a peer out of the peers file, waits until the last probe is decided, and gives its metrics, which stay for
-    /// the grace period.
+    /// Removes a peer from the peers file, waits until its last probe is decided, and returns its metrics, which stay
+    /// for the grace period.
     pub fn stop_probing(&self, peer: IpAddr) -> Page {
         let peers = self.peers.as_ref().expect("peers come from a file");
         std::fs::write(peers.path(), "10.77.0.250 nobody\n").unwrap();

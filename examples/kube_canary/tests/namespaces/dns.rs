@@ -1,5 +1,5 @@
-//! Peers from a real dnsmasq that stands for a headless service. In: canaries on a net that ask it. Out: whom they probe as
-//! records come, change and cannot be had.
+//! Peers from a real dnsmasq that plays the name server of a headless service. In: canaries on a net that ask it. Out:
+//! which peers they probe when records come, change and are unavailable.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -19,13 +19,13 @@ struct Server<'a> {
 impl Server<'_> {
     fn new(net: &Net) -> Server<'_> {
         let hosts = tempfile::NamedTempFile::new().unwrap();
-        // dnsmasq drops its rights before it reads the file.
+        // dnsmasq drops its rights before it reads the file, so every user may read it.
         std::fs::set_permissions(hosts.path(), PermissionsExt::from_mode(0o644)).unwrap();
         Server { net, hosts, process: None }
     }
 
     fn start(&mut self) {
-        // Not `--no-daemon`: then it serves one TCP connection at a time, for as long as a client keeps it.
+        // Not `--no-daemon`: with it dnsmasq serves one TCP connection at a time, for as long as the client keeps it.
         let line = format!(
             "dnsmasq --keep-in-foreground --pid-file= --no-resolv --no-hosts --bind-interfaces --listen-address={SERVER} --local=/test/ \
              --local-ttl=1 --conf-file=/dev/null --addn-hosts={}",
@@ -34,12 +34,12 @@ impl Server<'_> {
         self.process = Some(self.net.spawn("b", &line));
     }
 
-    /// As a service's endpoints change.
+    /// Changes the addresses, as the endpoints of a service change.
     fn names(&self, addresses: impl IntoIterator<Item = std::net::IpAddr>) {
         let lines = addresses.into_iter().map(|address| format!("{address} {NAME}\n"));
         std::fs::write(self.hosts.path(), lines.collect::<String>()).unwrap();
         if let Some(process) = &self.process {
-            // SAFETY: a signal to a child that is not waited for yet; `ip` became dnsmasq.
+            // SAFETY: a signal to a child that was not waited for yet. `ip` has become dnsmasq.
             unsafe { libc::kill(process.0.id() as i32, libc::SIGHUP) };
         }
     }
@@ -69,14 +69,14 @@ fn peers_follow_a_real_dns_of_either_family_through_its_outages() {
     let known = || canary.page().sum("peers", &[("state", "known")]);
     let up = |node: &str| canary.page().sum("peer_up", &[("peer_node", node)]);
 
-    // Its own addresses are no peers; the names come from the others themselves.
+    // The canary's own addresses are not peers. The others themselves report their names.
     until(|| known() == 4.0, "two others by two families");
     until(|| up("node-1") == 2.0 && up("node-2") == 2.0, "both are up under their names");
     assert_eq!(net.counted("b"), 0, "so few fit a datagram");
     server.names(all().filter(|address| *address != net.address(2) && *address != net.address6(2)));
     until(|| known() == 2.0 && canary.page().of(net.address6(2)).text.is_empty(), "node-2 is gone");
 
-    // More than a datagram holds: the answer says so, and is asked for again by TCP.
+    // The answer does not fit into a datagram. It says so, and the canary asks again by TCP.
     let strangers = || (0..100).map(|last| std::net::IpAddr::from([10, 77, 1, last]));
     server.names(all().chain(strangers()));
     until(|| known() == 104.0, "a hundred more");
@@ -84,7 +84,7 @@ fn peers_follow_a_real_dns_of_either_family_through_its_outages() {
     server.names(all());
     until(|| known() == 4.0, "the hundred are gone");
 
-    // Neither a service without endpoints nor a server that is gone takes the peers away.
+    // The peers stay if the service has no endpoints, and if the server is gone.
     let failures = || canary.page().sum("discovery_refreshes_total", &[("result", "failure")]);
     let replies = || canary.page().of(net.address6(1)).sum("replies_total", &[]);
     server.names([]);
@@ -100,7 +100,8 @@ fn peers_follow_a_real_dns_of_either_family_through_its_outages() {
     until(|| known() == 5.0, "the server is back, and names one more");
 }
 
-/// A peer by its host's name, and targets outside of the mesh: what answers, what does not, and at which step.
+/// A peer by its host's name, and targets outside of the mesh: which of them answer, which do not, and which step
+/// fails.
 #[test]
 fn hosts_by_name_are_peers_and_targets_are_told_apart_by_the_step_that_fails() {
     need!("ip", "dnsmasq");
@@ -133,14 +134,14 @@ fn hosts_by_name_are_peers_and_targets_are_told_apart_by_the_step_that_fails() {
         ("tcp:canaries.test.:9427", "ok"),
         ("tcp:canaries.test.:1", "connect"),
         ("http://canaries.test.:9427/healthz", "ok"),
-        // It waits for the end of a head, which never comes.
+        // The canary waits for the end of a head, which never comes.
         ("https://canaries.test.:9427/healthz", "timeout"),
     ] {
         until(|| checks(target, outcome) >= 2.0, &format!("{target} ends with {outcome}"));
         let wanted = f64::from(u8::from(outcome == "ok"));
         until(|| canary.page().sum("target_up", &[("target", target)]) == wanted, &format!("{target}: up is {wanted}"));
     }
-    // Without its name server every name is at that step, and the peer stays.
+    // Without the name server every name fails at that step, and the peer stays.
     server.process = None;
     let failed = checks("tcp:canaries.test.:9427", "dns") + checks("tcp:canaries.test.:9427", "timeout");
     until(

@@ -1,6 +1,6 @@
-//! Canaries in network namespaces of their own, by IPv4 and IPv6, on a wire that loses, delays, doubles and reorders packets,
-//! that is cut and mended; and real servers about them: Prometheus, dnsmasq, Kubernetes' API server. Needs root, `ip`, `nft`
-//! and what each of them needs; says so and is skipped elsewhere.
+//! Canaries in separate network namespaces, by IPv4 and IPv6. Their wire loses, delays, duplicates and reorders packets, and
+//! is cut and mended. Other tests run real servers: Prometheus, dnsmasq, Kubernetes' API server. Needs root, `ip`, `nft` and
+//! what each server needs. A test that cannot run prints a message and is skipped.
 
 mod apiserver;
 mod canary;
@@ -19,7 +19,7 @@ use relay::{Relay, Treatment};
 #[macro_export]
 macro_rules! need {
     ($($tool:literal),*) => {
-        // SAFETY: asks for a number.
+        // SAFETY: it only returns a number.
         if unsafe { libc::geteuid() } != 0 {
             return allocanary_testing::skipped::skipped("needs root");
         }
@@ -29,7 +29,7 @@ macro_rules! need {
     };
 }
 
-/// Six standard errors about a binomial count: a sound canary is outside of it once in a thousand million runs.
+/// Six standard errors around a binomial count. A correct canary is outside of it once in a thousand million runs.
 fn binomial(trials: f64, share: f64) -> std::ops::RangeInclusive<f64> {
     let spread = 6.0 * (trials * share * (1.0 - share)).sqrt() + 1.0;
     trials * share - spread..=trials * share + spread
@@ -45,7 +45,7 @@ fn the_loss_on_the_wire_is_the_loss_that_is_measured() {
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
     let sent = |canary: &Canary| canary.page().of(net.address(2)).sum("probes_sent_total", &[]);
     canary::until(|| canaries[..2].iter().map(sent).sum::<f64>() > 1500.0, "enough probes were sent");
-    // Nobody probes node 2 any more, so the probes in flight are decided and its books are complete.
+    // No canary probes node 2 any more. So the probes in flight are decided and its books are complete.
     let asked: Vec<_> = canaries[..2].iter().map(|canary| canary.stop_probing(net.address(2))).collect();
     let dropped = net.counted(2) as f64;
     let lost: f64 = asked.iter().map(|page| page.sum("lost_total", &[("reason", "timeout")])).sum();
@@ -57,7 +57,7 @@ fn the_loss_on_the_wire_is_the_loss_that_is_measured() {
         let decided = page.sum("replies_total", &[]) + page.sum("lost_total", &[]);
         assert_eq!(page.sum("probes_sent_total", &[]), decided + page.sum("in_flight", &[]));
     }
-    // Nodes 0 and 1 have nothing lost between them.
+    // Between nodes 0 and 1 nothing is lost.
     let between = canaries[0].page().of(net.address(1));
     assert_eq!((between.sum("lost_total", &[]), between.sum("replies_total", &[]) > 500.0), (0.0, true));
 }
@@ -69,8 +69,9 @@ fn what_is_late_or_doubled_is_told_apart() {
     let relay = Relay::new(&net);
     let flags = ["--interval=400ms", "--timeout=3200ms", "--protocol=icmp"];
     let (one, _other) = (Canary::start(&net, 0, &flags), Canary::start(&net, 1, &flags));
-    // Ten milliseconds each way; of the answers to node 0 every tenth comes twice, every fifteenth 600 ms late (after the
-    // next one), every twentieth 4.8 s late (after its deadline, and before it is forgotten), every thirtieth never.
+    // A delay of ten milliseconds each way. Of the answers to node 0 every tenth is doubled. Every fifteenth is 600 ms
+    // late (after the next one). Every twentieth is 4.8 s late (after its deadline, and before it is forgotten). Every
+    // thirtieth is lost.
     let run = relay.treat(Treatment { delay: Duration::from_millis(10), twice: 10, swap: 15, late: 20, lose: 30 });
     std::thread::sleep(Duration::from_secs(50));
     let did = run.stop();
@@ -92,7 +93,7 @@ fn a_link_that_is_cut_shows_and_one_that_is_mended_too() {
     let net = Net::new(3);
     let flags = ["--interval=100ms", "--timeout=200ms", "--protocol=icmp,udp,tcp,http"];
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
-    // Four protocols over two families.
+    // Four protocols by two address families.
     let up = |node: usize| canaries[0].page().sum("peer_up", &[("peer_node", &format!("node-{node}"))]);
     canary::until(|| up(1) == 8.0 && up(2) == 8.0, "all protocols reach all peers");
     net.link(2, "down");

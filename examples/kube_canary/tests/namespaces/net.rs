@@ -1,5 +1,5 @@
-//! Network namespaces. In: how many nodes. Out: namespaces with an address of each family, joined by a bridge in one more that
-//! has an address too, and all gone when the test is.
+//! Network namespaces. In: how many nodes. Out: one namespace for each node with an address of each family, and one more with
+//! a bridge that joins them and has an address too. All are removed with the test.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,24 +10,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Where the bridge's namespace can be reached by all nodes: the place for servers.
+/// The address of the bridge's namespace, which all nodes reach. Servers run there.
 pub const SERVER: &str = "10.77.0.254";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Namespaces `PREFIX0`, `PREFIX1`... and the bridge's, `PREFIXb`.
+/// The namespaces `PREFIX0`, `PREFIX1`... and the bridge's, `PREFIXb`.
 pub struct Net {
     prefix: String,
     nodes: usize,
     bridged: bool,
 }
 
-/// A child that ends with its test, and its children where it leads a group of its own.
+/// A child that is ended with its test. If it leads a process group, its children are ended too.
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SAFETY: a signal to the group of a child that is not waited for yet; where there is no such group, nobody gets it.
+        // SAFETY: a signal to the group of a child that was not waited for yet. If there is no such group, no process gets
+        // it.
         unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -45,7 +46,7 @@ fn sh(line: &str) {
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Removes the namespaces that a killed run has left.
+/// Removes the namespaces that a killed run left.
 fn sweep() {
     let left = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     for name in left.filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -62,7 +63,7 @@ fn remove(name: &str) {
 }
 
 impl Net {
-    /// So many nodes on a bridge; with 0 there are two namespaces that nothing joins yet.
+    /// This many nodes on a bridge. With 0 there are two namespaces that are not yet joined.
     pub fn new(nodes: usize) -> Net {
         sweep();
         let prefix = format!("kc{}x{}n", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -113,23 +114,24 @@ impl Net {
         IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, node as u16 + 1])
     }
 
-    /// Both, where a bridge joins the nodes; the wire between two that a relay joins has only the first.
+    /// Both addresses if a bridge joins the nodes. The wire of a relay between two nodes has only the first.
     pub fn addresses(&self, node: usize) -> impl Iterator<Item = IpAddr> {
         [self.address(node)].into_iter().chain(self.bridged.then(|| self.address6(node)))
     }
 
-    /// Cuts a node's link (`down`) or mends it (`up`).
+    /// Cuts a node's link (`down`) or restores it (`up`).
     pub fn link(&self, node: usize, state: &str) {
         sh(&format!("ip -n {} link set port{node} {state}", self.name("b")));
     }
 
-    /// Gives a node a table of nft.
+    /// Loads a table of nft rules in a node's namespace.
     pub fn nft(&self, node: impl std::fmt::Display, rules: &str) {
         let said = self.with_input(node, "nft -f -", rules);
         assert!(said.is_empty(), "nft: {said}");
     }
 
-    /// Makes the wire to a node lose one echo request of ten, at random; those of IPv4 are what [`Net::counted`] gives then.
+    /// Makes the wire to a node lose one echo request of ten, at random. [`Net::counted`] then returns the number of lost
+    /// ones by IPv4.
     pub fn lose_one_of_ten(&self, node: usize) {
         self.nft(
             node,
@@ -143,7 +145,7 @@ impl Net {
         );
     }
 
-    /// Packets that the first counter of a node's rules has seen.
+    /// The number of packets that the first counter of a node's rules has seen.
     pub fn counted(&self, node: impl std::fmt::Display) -> u64 {
         let rules = self.with_input(node, "nft list ruleset", "");
         let after = rules.split("packets ").nth(1).unwrap_or_else(|| panic!("no counter in {rules}"));
@@ -153,14 +155,14 @@ impl Net {
     /// Makes all nodes ask a name server in the bridge's namespace.
     pub fn resolve_by_server(&self) {
         for node in 0..self.nodes {
-            // `ip netns exec` puts what is in this folder in the place of /etc.
+            // `ip netns exec` mounts the files of this folder over those in /etc.
             let folder = format!("/etc/netns/{}", self.name(node));
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(format!("{folder}/resolv.conf"), format!("nameserver {SERVER}\n")).unwrap();
         }
     }
 
-    /// Runs a line in a namespace with this standard input, and returns its output.
+    /// Runs a command line in a namespace with this standard input, and returns its output.
     pub fn with_input(&self, node: impl std::fmt::Display, line: &str, input: &str) -> String {
         let mut command = self.command(node, line);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -169,24 +171,24 @@ impl Net {
         String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
     }
 
-    /// Starts a line in a namespace.
+    /// Starts a command line in a namespace.
     pub fn spawn(&self, node: impl std::fmt::Display, line: &str) -> Running {
         Running(self.command(node, line).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// A line to be run in a namespace.
+    /// The command for a line that runs in a namespace.
     pub fn command(&self, node: impl std::fmt::Display, line: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(node)]).args(line.split(' '));
         command
     }
 
-    /// Does something on a thread that is in a node's namespace.
+    /// Runs `work` on a thread in a node's namespace.
     pub fn within<T: Send>(&self, node: impl std::fmt::Display, work: impl FnOnce() -> T + Send) -> T {
         let namespace = File::open(format!("/run/netns/{}", self.name(node))).unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                // SAFETY: the descriptor is open; only this thread moves, and it ends here.
+                // SAFETY: the descriptor is open. Only this thread changes its namespace, and it ends here.
                 assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
                 work()
             });
@@ -194,13 +196,13 @@ impl Net {
         })
     }
 
-    /// The body of the answer to a GET from within a namespace. It is empty if the request failed, as the server may
-    /// not have started yet.
+    /// The body of the answer to a GET from within a namespace. It is empty if the request failed, because the server
+    /// may not have started yet.
     pub fn get(&self, node: impl std::fmt::Display, address: &str, path: &str) -> String {
         self.within(node, || {
             let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
             let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
-            // The older version, so that long answers do not come in chunks.
+            // HTTP 1.0, so that long answers do not come in chunks.
             let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
             let mut answer = Vec::new();
             let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer).map(drop));

@@ -1,5 +1,5 @@
-//! A real Prometheus with the rules of `deploy/monitoring`. In: canaries on a net, one behind a lossy wire. Out: what it
-//! answers.
+//! A real Prometheus with the rules of `deploy/monitoring`. In: canaries on a net, one behind a lossy wire. Out: the
+//! answers to its queries.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ struct Prometheus<'a> {
 }
 
 impl Prometheus<'_> {
-    /// With rules that look back a minute where they say so, or as long as `minute` says.
+    /// Starts it with the rules. Where these look back one minute, they look back for `minute`.
     fn start<'a>(net: &'a Net, minute: &str) -> Prometheus<'a> {
         let folder = tempfile::tempdir().unwrap();
         let rules = std::fs::read_to_string(format!("{MONITORING}/rules.yaml")).unwrap();
         assert!(rules.contains("[1m]"));
         let rules = rules.replace("[1m]", &format!("[{minute}]"));
         std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
-        // The label `node` is what the PodMonitor sets.
+        // The PodMonitor would set the label `node`.
         let target =
             |node: usize| format!("{{targets: ['{}:9427'], labels: {{node: node-{node}}}}}", net.address(node));
         let targets: Vec<String> = (0..net.nodes()).map(target).collect();
@@ -52,25 +52,25 @@ impl Prometheus<'_> {
         serde_json::from_str(&self.net.get("b", "127.0.0.1:9999", path)).unwrap_or_default()
     }
 
-    /// What a query answers. None where Prometheus refuses it.
+    /// The result of a query; `None` if Prometheus refuses it.
     fn ask(&self, text: &str) -> Option<Vec<Value>> {
         let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={escaped}"));
         (answer["status"] == "success").then(|| answer["data"]["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// The value of each series that is a number. None where Prometheus refuses the query.
+    /// The value of each series that is a number; `None` if Prometheus refuses the query.
     fn query(&self, text: &str) -> Option<Vec<f64>> {
         let value = |series: &Value| series["value"][1].as_str()?.parse().ok();
         self.ask(text).map(|series| series.iter().filter_map(value).collect())
     }
 
-    /// How many series a query has, of numbers and of histograms.
+    /// The number of series that a query returns, of numbers and of histograms.
     fn series(&self, text: &str) -> usize {
         self.ask(text).map_or(0, |series| series.len())
     }
 
-    /// The alerts that wait or fire for a fault, each with its summary, in the order of their texts.
+    /// The alerts that are pending or firing for a fault, each with its summary, sorted by their texts.
     fn told(&self, fault: &str) -> Vec<String> {
         let answer = self.get("/api/v1/alerts");
         let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
@@ -83,7 +83,7 @@ impl Prometheus<'_> {
         told
     }
 
-    /// The one value that a query gives.
+    /// The only value that a query returns.
     fn one(&self, text: &str) -> Option<f64> {
         self.query(text).filter(|values| values.len() == 1).map(|values| values[0])
     }
@@ -94,7 +94,8 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     need!("ip", "nft", "prometheus", "promtool");
     let net = Net::new(3);
     net.lose_one_of_ten(2);
-    // One of them has what the dashboard shows of HTTP probes and of name servers too; there is none, which takes time as well.
+    // Node 0 has the metrics of HTTP probes and of name servers that the dashboard shows. No name server runs, but a failed
+    // query takes time as well.
     net.resolve_by_server();
     let flags = ["--interval=50ms", "--timeout=400ms"];
     let own = |node| {
@@ -104,19 +105,19 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     let lint = net.with_input(0, "promtool check metrics", &canaries[0].page().text);
     assert!(lint.is_empty(), "promtool: {lint}");
     let prometheus = Prometheus::start(&net, "1m");
-    // Each of three sees two others, by both families, and one of them by HTTP too.
+    // Each of three sees two others by both families, and one of them also by HTTP.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(16.0), "Prometheus sees all links up");
     assert_eq!(prometheus.one("count(kube_canary_build_info)"), Some(3.0));
     std::thread::sleep(Duration::from_secs(20));
 
-    // 40 probes a second for each pair and some 20 seconds: one of ten, five standard errors up and down.
+    // 40 probes a second for each pair, for some 20 seconds. One of ten is lost, within five standard errors.
     let loss = |from: usize, to: usize| {
         let labels = format!("{{node=\"node-{from}\",peer_node=\"node-{to}\",proto=\"icmp\"}}");
         prometheus.one(&format!("kube_canary:loss:ratio_rate5m{labels}")).unwrap_or(-1.0)
     };
     assert!((0.05..0.15).contains(&loss(0, 2)), "{}", loss(0, 2));
     assert!((0.05..0.15).contains(&loss(1, 2)), "{}", loss(1, 2));
-    // A canary that gets no processor for the time-out loses a probe.
+    // A canary that gets no processor for as long as the time-out loses a probe.
     let others = [loss(0, 1), loss(1, 0), loss(2, 0)];
     assert!(others.iter().all(|loss| (0.0..0.005).contains(loss)), "{others:?}");
     let slowest = prometheus.one("max(kube_canary:rtt_seconds:p99_5m{proto=\"icmp\"})").unwrap_or(-1.0);
@@ -124,12 +125,12 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     let degraded = ["KubeCanaryPeerDegraded: Probes to node-2 are lost, whoever sends them"];
     until(|| prometheus.told("loss") == degraded, degraded[0]);
     assert_eq!(prometheus.told("down"), [""; 0]);
-    // One link that is down is what some of the dashboard asks for.
+    // Some panels of the dashboard need a link that is down.
     net.link(2, "down");
-    let down = "count(max by (node, peer_node) (kube_canary_peer_up) == 0) > bool 0"; // by every protocol
+    let down = "count(max by (node, peer_node) (kube_canary_peer_up) == 0) > bool 0"; // down by every protocol
     until(|| prometheus.one(down) == Some(1.0), "node 2 is seen to be down");
 
-    // All rules could be evaluated, and all that the dashboard asks for is there.
+    // All rules could be evaluated, and there is data for every query of the dashboard.
     let rules = prometheus.get("/api/v1/rules");
     let groups = rules["data"]["groups"].as_array().unwrap();
     let rules: Vec<&Value> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
@@ -145,7 +146,7 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     }
 }
 
-/// Drops the probes that come from these addresses to a node, by both families; what answers its own probes passes.
+/// Drops the probes from these addresses to a node, by both families. Answers to the node's own probes pass.
 fn deaf(net: &Net, node: usize, to: &[usize]) {
     let list = |of: fn(&Net, usize) -> String| to.iter().map(|other| of(net, *other)).collect::<Vec<_>>().join(", ");
     let (four, six) =
@@ -173,7 +174,7 @@ fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
     let flags = ["--interval=100ms", "--timeout=800ms", "--protocol=icmp,udp"];
     let _canaries: Vec<Canary> = (0..5).map(|node| Canary::start(&net, node, &flags)).collect();
     let prometheus = Prometheus::start(&net, "5s");
-    // Each of five sees four others, in two ways by two families.
+    // Each of five sees four others, by two protocols and two families.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(80.0), "Prometheus sees all links up");
     until(|| prometheus.told("down").is_empty(), "no alert");
     let stage = |cut: &[(usize, &[usize])], wanted: &str| {
@@ -182,7 +183,7 @@ fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
         cut.iter().for_each(|(node, _)| net.nft(node, "delete table inet deaf"));
         until(|| prometheus.told("down").is_empty(), "it is over");
     };
-    // Nobody hears node 0; node 0 hears all.
+    // No node hears node 0, and node 0 hears all of them.
     let source = [(1, &[0][..]), (2, &[0]), (3, &[0]), (4, &[0])];
     stage(&source, "KubeCanaryReachesNobody: node-0 reaches nobody");
     stage(&[(3, &[0, 1, 2, 4])], "KubeCanaryNobodyReaches: Nobody reaches node-3");
@@ -193,7 +194,7 @@ fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
     stage(&[(1, &[0])], "KubeCanaryPairDown: node-0 does not reach node-1");
 }
 
-/// What it takes from the canary are messages.
+/// Prometheus scrapes the canary by protobuf messages.
 #[test]
 fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     need!("ip", "prometheus");
@@ -201,7 +202,7 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp", "--latency=native"];
     let canaries: Vec<Canary> = (0..2).map(|node| Canary::start(&net, node, &flags)).collect();
     let prometheus = Prometheus::start(&net, "1m");
-    // Each of two sees the other, by two families.
+    // Each of two sees the other by two families.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(4.0), "Prometheus sees all links up");
     let counted = "sum(histogram_count(kube_canary_rtt_seconds))";
     until(|| prometheus.one(counted).is_some_and(|count| count > 1000.0), "native histograms have a thousand values");
@@ -210,12 +211,13 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     assert!((count - replies).abs() < 3000.0, "{count} in histograms, {replies} replies a moment before");
     assert_eq!(prometheus.query("kube_canary_rtt_seconds_bucket"), Some(vec![]), "it took the native ones");
 
-    // A rate is of two scrapes at least.
+    // A rate needs at least two scrapes.
     let each = "histogram_quantile(0.99, rate(kube_canary_rtt_seconds[1m]))";
     until(|| prometheus.query(each).is_some_and(|values| values.len() == 4), "each series has a 99th percentile");
     let each = prometheus.query(each).unwrap();
     assert!(each.iter().all(|p99| *p99 > 1e-6 && *p99 < 0.1), "{each:?}");
-    // The same replies in the page's classic buckets: the median is within those of the 40th and the 60th percentile.
+    // The same replies are in the page's classic buckets. The median must be within the buckets of the 40th and the
+    // 60th percentile.
     let page = canaries[0].page();
     let bounds: Vec<(f64, f64)> = kube_canary::histogram::Bounds::default()
         .nanos()
@@ -230,7 +232,8 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     let median = prometheus.one(median).unwrap();
     assert!(median > from / 1.1 && median < to * 1.1, "a median of {median}, wanted {from} to {to}: {bounds:?}");
 
-    // The rule that alerts on slow peers has a value for each, and the dashboard's panels of round trips have data.
+    // The rule that alerts on slow peers has a value for each peer, and the dashboard's panels of round trips have
+    // data.
     let rule = "kube_canary:rtt_seconds:p99_5m";
     until(|| prometheus.query(rule).is_some_and(|values| values.len() == 2), "the rule knows both pairs");
     let known = prometheus.query(rule).unwrap();
@@ -243,7 +246,7 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     }
 }
 
-/// What the dashboard asks for, about all peers.
+/// The queries of the dashboard, for all peers.
 fn dashboard() -> Vec<String> {
     let text = std::fs::read_to_string(format!("{MONITORING}/dashboard.json")).unwrap();
     let mut asked = Vec::new();

@@ -1,5 +1,5 @@
-//! A wire of our own between two namespaces: two tap devices, and a thread that carries frames from one to the other as
-//! late, as often and in such order as it is told. (The kernel's netem would do, where it is built in.)
+//! A wire between two namespaces, made of two tap devices and a thread. The thread carries frames from one to the other
+//! with the delays, copies and order that a test sets. (The kernel's netem could do this, but not every kernel has it.)
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,18 +16,18 @@ use std::time::{Duration, Instant};
 
 use crate::net::Net;
 
-/// What happens to frames. Of the ICMP echo replies to node 0 one in N is treated; 0 is none.
+/// What happens to frames. Of the ICMP echo replies to node 0, one in N is treated; 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Treatment {
-    /// For every frame, each way.
+    /// The delay of every frame, in both directions.
     pub delay: Duration,
-    /// Comes twice.
+    /// One in N is carried twice.
     pub twice: u64,
-    /// Is held back for 600 ms.
+    /// One in N is delayed by 600 ms.
     pub swap: u64,
-    /// Is held back for 4.8 s.
+    /// One in N is delayed by 4.8 s.
     pub late: u64,
-    /// Never comes.
+    /// One in N is lost.
     pub lose: u64,
 }
 
@@ -38,22 +38,22 @@ pub struct Did {
     pub answers: u64,
     /// Carried twice.
     pub twice: u64,
-    /// Held back a little.
+    /// Delayed a little.
     pub swapped: u64,
-    /// Held back past the deadline.
+    /// Delayed past the deadline.
     pub late: u64,
-    /// Not carried.
+    /// Lost.
     pub lost: u64,
 }
 
-/// Both ends of the wire and what carries frames between them.
+/// Both ends of the wire, and the thread that carries frames between them.
 pub struct Relay {
     state: Arc<Mutex<(Treatment, Did)>>,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A treatment that is on.
+/// A treatment that is in effect.
 pub struct Run<'a>(&'a Relay);
 
 impl Run<'_> {
@@ -109,7 +109,7 @@ impl Drop for Relay {
     }
 }
 
-/// Frames that wait: when they are due, in which order they came, to which end they go.
+/// Frames that wait: when they are due, their number in the order of arrival, and the end to which they go.
 type Waiting = BinaryHeap<Reverse<(Instant, u64, usize, Vec<u8>)>>;
 
 fn carry(mut ends: Vec<File>, state: &Mutex<(Treatment, Did)>, ended: &AtomicBool) {
@@ -134,7 +134,8 @@ fn carry(mut ends: Vec<File>, state: &Mutex<(Treatment, Did)>, ended: &AtomicBoo
     }
 }
 
-/// After which delays a frame is carried; none is lost. Only echo replies to node 0 are treated, one kind at a time.
+/// The delays after which copies of a frame are carried; none means that it is lost. Only echo replies to node 0 are
+/// treated, each in one way only.
 fn when(from: usize, frame: &[u8], (treatment, did): &mut (Treatment, Did)) -> Vec<Duration> {
     let delay = treatment.delay;
     let is_reply = frame.len() > 34 && frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0;

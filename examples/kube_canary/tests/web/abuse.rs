@@ -19,7 +19,7 @@ fn five_hundred_clients_at_once_are_all_served() {
         let server = serve(&Options { http_threads, ..options() }, mesh(8));
         let mut clients: Vec<TcpStream> = (0..500).map(|_| connect(server)).collect();
         for client in &mut clients {
-            // One that had to make room for others is cut: then the write or the read fails, and nothing else.
+            // A client that the server closed to make room for others. Then only the write or the read fails.
             let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         }
         let served = clients.iter_mut().map(until_closed).filter(|answer| answer.starts_with(b"HTTP/1.1 200")).count();
@@ -46,7 +46,7 @@ fn a_hundred_kilobytes_of_request_line() {
     let line = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(100_000));
     let _ = stream.write_all(line.as_bytes());
     let answer = until_closed(&mut stream);
-    // The rest of the line may meet a closed socket, whose reset may overtake the answer.
+    // The rest of the line may arrive at a closed socket. Its reset may overtake the answer.
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431") || answer.starts_with(b"HTTP/1.1 414"));
     let mut stream = connect(server);
     stream.write_all(&line.as_bytes()[..9000]).unwrap();
@@ -72,7 +72,8 @@ fn a_slow_reader_is_dropped_and_holds_up_nobody() {
         alive(server);
         std::thread::sleep(Duration::from_millis(500));
     }
-    // What the kernel had taken by then still comes, which is no more than it may keep; the rest of sixteen pages does not.
+    // The client still gets the bytes that the kernel had taken by then, at most as many as it may keep. It does not get
+    // the rest of sixteen pages.
     slow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (came, page) = (until_closed(&mut slow).len(), get(server, "/metrics").body.len());
     assert!(came < 512 << 10 && page > 1 << 20, "{came} bytes came, of pages of {page}");
@@ -112,7 +113,7 @@ fn clients_that_hang_up_do_not_end_the_server() {
     for _ in 0..50 {
         let mut stream = connect(server);
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
-        // Closed with an answer unread: the server's next write meets a reset, or EPIPE.
+        // The client closes with an unread answer. The server's next write gets a reset, or EPIPE.
         drop(stream);
     }
     alive(server);
@@ -128,8 +129,8 @@ fn a_port_that_is_taken_is_an_error_that_says_so() {
     assert!(said.contains(&taken.to_string()) && said.contains("--listen"), "{said}");
 }
 
-/// Slow clients, more than the server and the kernel's queue have room for, that never stop: each sends a byte now and then, and comes
-/// again when it is cut.
+/// More slow clients than the server and the kernel's queue have room for. They never stop: each sends a byte now and then, and
+/// connects again when it is closed.
 #[test]
 fn fourteen_hundred_slow_clients_do_not_keep_a_scrape_out() {
     const CLIENTS: usize = 1400;
@@ -169,7 +170,7 @@ fn fourteen_hundred_slow_clients_do_not_keep_a_scrape_out() {
     });
 }
 
-/// A client of a crowd; `None` if it cannot connect, because the kernel's queue is full.
+/// One of many clients; `None` if it cannot connect because the kernel's queue is full.
 fn begin(server: SocketAddr) -> Option<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&server, Duration::from_millis(200)).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nx: ").ok()?;

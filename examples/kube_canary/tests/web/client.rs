@@ -1,4 +1,4 @@
-//! A client that does what it is told, and no more. In: bytes to send. Out: all that came back.
+//! A client that sends the given bytes, and nothing else. In: bytes to send. Out: all bytes that came back.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -31,14 +31,14 @@ impl Answer {
     }
 }
 
-/// A connection on which a read that hangs fails a test instead of stopping it.
+/// Opens a connection. A read on it that hangs makes the test fail instead of stopping it.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     stream
 }
 
-/// All that comes until the server closes; a reset is an end as well.
+/// All bytes until the server closes. A reset counts as an end.
 pub fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut piece = [0; 16 * 1024];
@@ -54,7 +54,7 @@ pub fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Sends one request and takes its answer.
+/// Sends one request and returns its answer.
 pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) -> Answer {
     let mut stream = connect(address);
     let request = format!("{method} {path} HTTP/1.1\r\nhost: canary\r\nconnection: close\r\n{headers}\r\n");
@@ -62,7 +62,7 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) -> Answ
     parse(&until_closed(&mut stream))
 }
 
-/// GETs it.
+/// Requests a page by GET.
 pub fn get(address: SocketAddr, path: &str) -> Answer {
     ask(address, "GET", path, "")
 }

@@ -10,7 +10,7 @@ use kube_canary::peer::Peer;
 use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::web::{Facts, Server};
 
-/// What a canary would be told that shows all series and addresses, with a free port.
+/// Options with which a canary shows all series and addresses, with a free port.
 pub fn options() -> Options {
     Options {
         node: "node-000".into(),
@@ -46,7 +46,7 @@ pub fn address(peer: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, (peer / 250) as u8, (peer % 250 + 1) as u8).into()
 }
 
-/// A mesh of so many peers, with two minutes of probes behind each.
+/// A mesh of this many peers, each with two minutes of probes.
 pub fn mesh(peers: usize) -> Shared {
     let peer = |at: usize| Peer {
         zone: ["zone-a", "zone-b", "zone-c"][at % 3].into(),
@@ -78,7 +78,7 @@ pub fn filled(peers: Vec<Peer>, loss_permille: impl Fn(&Peer) -> u64) -> Shared 
     Shared::new(mesh)
 }
 
-/// A server on a thread of its own, for as long as the test runs.
+/// A server on a separate thread, for as long as the test runs.
 pub fn serve(options: &Options, mesh: Shared) -> SocketAddr {
     let server = Server::bind(options, mesh, Facts::of_this_build()).expect("a free port");
     let address = server.address().expect("a bound socket has an address");
@@ -89,7 +89,7 @@ pub fn serve(options: &Options, mesh: Shared) -> SocketAddr {
     address
 }
 
-/// A mesh of one peer, with books as `fill` left them.
+/// A mesh of one peer, with the books that `fill` has made.
 pub fn one_peer(fill: impl FnOnce(&mut Mesh, PeerId)) -> Shared {
     let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
     mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), "b")], 0);

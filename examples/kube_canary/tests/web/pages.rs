@@ -1,4 +1,4 @@
-//! What the pages say: formats, sums, names, methods.
+//! The contents of the pages: formats, sums, names, methods.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::fixture::{mesh, one_peer, options, serve};
 
 const OPEN: &str = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2\r\n";
 
-/// The canary's samples, by all that stands before the value.
+/// The canary's samples, by the text before the value.
 fn samples(page: &str) -> BTreeMap<&str, f64> {
     let lines = page.lines().filter(|line| line.starts_with("kube_canary_"));
     lines
@@ -160,7 +160,7 @@ fn ten_thousand_peers_have_a_page_and_too_many_a_page_without_them() {
     let gzip = "accept-encoding: gzip\r\n";
     let page = ask(serve(&basic, mesh(10_000)), "GET", "/metrics", gzip);
     assert_eq!((page.status, page.gunzipped().matches("\nkube_canary_peer_up{").count()), (200, 10_000));
-    // All series of as many do not fit: what the canary says of itself is there all the same.
+    // All series of this many peers do not fit. The page must still contain the canary's metrics about itself.
     let page = ask(serve(&options(), mesh(40_000)), "GET", "/metrics", gzip);
     assert_eq!(page.status, 200);
     let text = page.gunzipped();
@@ -179,7 +179,7 @@ fn quantiles_cost_fewer_series() {
     assert!((50e-6..1.6e-3).contains(median), "{median}");
 }
 
-/// After an hour of quick answers come slow ones for a minute; the quantiles must show the slow ones.
+/// After an hour of quick answers there are slow ones for a minute. The quantiles must show the slow ones.
 #[test]
 fn quantiles_are_of_the_latest_replies() {
     let mesh = one_peer(|mesh, id| {
@@ -219,7 +219,7 @@ fn probes_with_a_connection_have_its_time() {
         }
     }
     mesh.tallies.resolved("A", 3_000_000);
-    // Beyond the last bound.
+    // This is above the last bound.
     mesh.tallies.resolved("A", 9_000_000_000);
     let server = serve(&options(), Shared::new(mesh));
     for accept in ["", OPEN] {

@@ -1,4 +1,4 @@
-//! Tests /peers and /mesh, from which the page draws its picture.
+//! Tests /peers and /mesh. The page draws its picture from them.
 
 use kube_canary::histogram::Bounds;
 use kube_canary::mesh::{Mesh, Shared};
@@ -48,7 +48,7 @@ fn peers_in_json() {
     assert_eq!(icmp["recent"].as_str().unwrap().len(), 64);
 }
 
-/// Two servers that are each other's peers: the picture has both rows.
+/// Two servers, each the other's peer: the picture has both rows.
 #[test]
 fn the_mesh_is_gathered_from_the_peers() {
     let seen = |from: &str, other: std::net::IpAddr, name: &str| {
@@ -75,7 +75,7 @@ fn the_mesh_is_gathered_from_the_peers() {
     assert!(cells[3].is_null());
 }
 
-/// The verdict of `/mesh`, and a status that a monitor understands which reads no JSON.
+/// The verdict of `/mesh`, and a status for monitors that do not read JSON.
 #[test]
 fn cluster_health_is_the_verdict_and_503_while_there_is_a_fault() {
     let well = "All is well: of 1 paths each answers, nothing is lost.";

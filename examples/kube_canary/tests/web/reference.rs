@@ -1,5 +1,5 @@
-//! The reference of all metrics. In: the page of a canary that has every one of them. Out: whether `deploy/monitoring/metrics.md` says
-//! the same. With UPDATE_REFERENCE=1 it is written.
+//! The reference of all metrics. In: the page of a canary that has all of them. Out: whether `deploy/monitoring/metrics.md` has the
+//! same contents. With UPDATE_REFERENCE=1 the file is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::fixture::{options, serve};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring/metrics.md");
 
-/// A mesh that leaves no metric out.
+/// A mesh that produces every metric.
 fn mesh() -> Shared {
     let mut mesh = Mesh::new(Bounds::default(), u64::MAX, 9, "a");
     let peer = |last: u8| Peer { zone: "z".into(), cordoned: true, ..Peer::on([10, 0, 0, last].into(), "b") };
@@ -37,7 +37,7 @@ fn mesh() -> Shared {
     Shared::new(mesh)
 }
 
-/// Of each family its type and its help, and the names of its labels.
+/// For each family: its type, its help, and the names of its labels.
 fn families(page: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> {
     let mut families: BTreeMap<String, (String, String, BTreeSet<String>)> = BTreeMap::new();
     for line in page.lines() {
@@ -89,7 +89,7 @@ fn panels_that_need_all_series_say_so() {
         Some((cells.get(1)?.strip_prefix('`')?.trim_end_matches('`').to_string(), cells.get(4)? == &"yes"))
     };
     let metrics: BTreeMap<String, bool> = reference.lines().filter_map(row).collect();
-    // Of the basic ones this has neither buckets nor a native histogram.
+    // Of the basic series, this one has neither buckets nor a native histogram.
     let needs_all = |text: &str| {
         let names = text.split(|other: char| !(other.is_ascii_alphanumeric() || other == '_' || other == ':'));
         names.filter(|name| name.starts_with("kube_canary_")).any(|name| {

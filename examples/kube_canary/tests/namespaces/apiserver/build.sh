@@ -24,8 +24,8 @@ if [ -x "$folder/kube-apiserver" ] && [ "$("$folder/kube-apiserver" --version)" 
     exit
 fi
 
-# The module's archive has neither vendor/ nor staging/: `go install` refuses its replacements, which lead there. What they
-# name is published under versions of its own, so the replacements lead to those.
+# The module's archive has neither vendor/ nor staging/. `go install` refuses its replacements, which point there. The
+# replaced modules are also published with versions, so the replacements are changed to these.
 source=$(mktemp -d)
 trap 'chmod -R u+w "$source"; rm -rf "$source"' EXIT
 kubernetes=$(module "k8s.io/kubernetes@v$version")
@@ -38,7 +38,7 @@ done
 [ ${#edits[@]} -gt 0 ] || { echo "apiserver/build.sh: no replacement by ./staging in $kubernetes/go.mod" >&2; exit 1; }
 rm -f go.work go.work.sum
 go mod edit "${edits[@]}"
-# Without all three PodSecurity does not know which version it enforces.
+# Without all three values PodSecurity does not know which version it enforces.
 IFS=. read -r major minor _ <<<"$version"
 set_version=
 for setting in "gitVersion=v$version" "gitMajor=$major" "gitMinor=$minor"; do

@@ -1,5 +1,5 @@
-//! The manifests and discovery against a real API server, with the rights that the manifests give. Needs what `build.sh`
-//! makes, and etcd, kubectl and openssl.
+//! The manifests and discovery against a real API server, with the rights that the manifests give. Needs the files that
+//! `build.sh` makes, and etcd, kubectl and openssl.
 
 mod plane;
 mod pod;
@@ -14,11 +14,11 @@ use crate::net::Net;
 use plane::Plane;
 use pod::Pod;
 
-/// A namespace that admits only what needs no rights.
+/// A namespace that admits only pods without special rights.
 fn restricted(plane: &Plane, namespace: &str) {
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     plane.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}));
-    // A controller usually makes this object, and there is no controller here.
+    // A controller usually makes this object, but no controller runs here.
     plane.apply(
         &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}),
     );
@@ -54,7 +54,7 @@ fn the_manifests_are_valid_and_their_pods_need_no_rights() {
         let create = |pod: &Value| plane.kubectl(&["create", "-f", "-"], &pod.to_string());
         let pod = pod_of(&plane, namespace, daemon_set);
         create(&pod).unwrap_or_else(|said| panic!("{folder}: {said}"));
-        // The namespace does refuse pods, so the pod admitted above was really checked.
+        // The namespace refuses such pods. So the pod that was admitted above was really checked.
         for (field, value, why) in [
             ("/spec/containers/0/securityContext/capabilities/add", json!(["NET_RAW"]), "unrestricted capabilities"),
             ("/spec/hostNetwork", json!(true), "host namespaces"),
@@ -63,7 +63,7 @@ fn the_manifests_are_valid_and_their_pods_need_no_rights() {
         ] {
             let mut pod = pod.clone();
             if field.ends_with("hostNetwork") {
-                // The host's network has its own; with it the pod would be refused for that.
+                // The host's network has its own sysctls. With sysctls the pod would be refused for another reason.
                 pod["spec"]["securityContext"].as_object_mut().unwrap().remove("sysctls");
             }
             let (parent, name) = field.rsplit_once('/').unwrap();
@@ -102,7 +102,7 @@ fn peers_follow_the_api_through_its_outages() {
         );
     };
 
-    // Who is named, by the account and the role of the manifests, is found, placed and probed.
+    // The canary finds, places and probes each named pod, with the account and the role of the manifests.
     expect(&["node-1/zone-1", "node-2/zone-2"], "the others");
     until(|| pod.metric("peer_up", "peer_node", "node-1") > 0.0, "node-1 is up");
     slice(&plane, "b", &[([10, 77, 0, 99].into(), "node-9")]);
@@ -110,7 +110,7 @@ fn peers_follow_the_api_through_its_outages() {
     gone(&plane, "endpointslice", "b");
     expect(&["node-1/zone-1", "node-2/zone-2"], "one less");
 
-    // A node that takes no new pods, and one that is deleted while its pod is an endpoint still.
+    // One node takes no new pods. Another is deleted while its pod is still an endpoint.
     plane.must(&["cordon", "node-1"], "");
     until(|| pod.metric("peer_cordoned", "peer_node", "node-1") == 1.0, "node-1 is cordoned");
     plane.must(&["uncordon", "node-1"], "");
@@ -118,7 +118,8 @@ fn peers_follow_the_api_through_its_outages() {
     gone(&plane, "node", "node-1");
     expect(&["node-1/", "node-2/zone-2"], "a peer without its node");
 
-    // The way to the API server is cut, and nothing changes meanwhile: the trouble is named for as long as it lasts.
+    // The connection to the API server is cut, and nothing changes meanwhile. The canary reports the problem for as
+    // long as it lasts.
     net.nft(
         0,
         "table inet cut {
@@ -134,7 +135,8 @@ fn peers_follow_the_api_through_its_outages() {
     net.with_input(0, "nft delete table inet cut", "");
     expect(&["node-1/", "node-2/zone-2"], "the way is free again");
 
-    // The API server crashes: the peers stay, what goes wrong is named, and what came meanwhile is found.
+    // The API server crashes. The peers stay, the canary reports the problem, and afterwards it finds what came
+    // meanwhile.
     plane.stop();
     until(|| pod.problem().contains("onnect"), "the outage is named");
     assert_eq!(pod.known().len(), 2);
@@ -157,7 +159,8 @@ fn peers_follow_the_api_through_its_outages() {
     pod.signal(libc::SIGCONT);
     expect(&["node-2/zone-2", "node-8/"], "after 410");
 
-    // Without its role it says which rights it wants, keeps its peers, and has no problem any more once it is bound again.
+    // Without its role the canary reports which rights it needs, and keeps its peers. Once it is bound again, it reports
+    // no problem.
     let binding = plane.object(SPACE, "rolebinding", "kube-canary");
     gone(&plane, "rolebinding", "kube-canary");
     plane.restart();
@@ -169,7 +172,7 @@ fn peers_follow_the_api_through_its_outages() {
     plane.apply(&plain(binding));
     expect(&["node-2/zone-2", "node-8/"], "with its role again");
 
-    // The account is deleted, and with it the token is worth nothing.
+    // When the account is deleted, its token is no longer valid.
     gone(&plane, "serviceaccount", "kube-canary");
     plane.restart();
     until(|| pod.problem().contains("does not know this service account (401)"), "a stranger is told so");
@@ -178,7 +181,7 @@ fn peers_follow_the_api_through_its_outages() {
 
 const SPACE: &str = "kube-canary";
 
-/// As the controller of slices writes it.
+/// An endpoint slice as its controller writes it.
 fn slice(plane: &Plane, name: &str, endpoints: &[(std::net::IpAddr, &str)]) {
     let endpoints: Vec<Value> = endpoints
         .iter()
@@ -194,7 +197,7 @@ fn slice(plane: &Plane, name: &str, endpoints: &[(std::net::IpAddr, &str)]) {
     }));
 }
 
-/// As a kubelet registers it.
+/// A node as its kubelet registers it.
 fn node_object(plane: &Plane, node: usize) {
     let labels = json!({"topology.kubernetes.io/zone": format!("zone-{node}")});
     plane.apply(
@@ -206,7 +209,7 @@ fn gone(plane: &Plane, kind: &str, name: &str) {
     plane.must(&["delete", "--namespace", SPACE, kind, name, "--wait=false"], "");
 }
 
-/// An object without what the API server added to it.
+/// An object without the fields that the API server added to it.
 fn plain(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.retain(|field, _| ["name", "namespace", "labels"].contains(&field.as_str()));

@@ -1,5 +1,6 @@
 //! A control plane: etcd and a real kube-apiserver in the bridge's namespace. In: a net. Out: an API server that checks
-//! rights, and kubectl; all gone with the test. No controllers and no kubelet: what they would write, the test writes.
+//! rights, and kubectl. All are removed with the test. There are no controllers and no kubelet: the test writes the
+//! objects that they would write.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +15,7 @@ use allocanary_testing::skipped::skipped;
 pub const PORT: u16 = 6443;
 const ADMIN: &str = "the-test-is-the-administrator";
 
-/// etcd and an API server that run.
+/// A running etcd and API server.
 pub struct Plane<'a> {
     net: &'a Net,
     binary: PathBuf,
@@ -23,7 +24,8 @@ pub struct Plane<'a> {
     server: Option<Running>,
 }
 
-/// What `build.sh` made, where it did: the folder that `KUBE_APISERVER` names, or the one in Cargo's target.
+/// The folder with the files of `build.sh`, if they were made: the one that `KUBE_APISERVER` names, or the one in
+/// Cargo's target.
 pub fn built() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("apiserver");
     let folder = std::env::var_os("KUBE_APISERVER").map_or_else(default, PathBuf::from);
@@ -58,7 +60,7 @@ impl<'a> Plane<'a> {
         plane
     }
 
-    /// Ends the API server, as a crash does, where it runs, and starts it.
+    /// Ends the API server as a crash does, if it runs, and starts it.
     pub fn restart(&mut self) {
         self.stop();
         let at = |name: &str| self.folder.path().join(name).display().to_string();
@@ -83,7 +85,7 @@ impl<'a> Plane<'a> {
         self.server = None;
     }
 
-    /// Throws away what etcd knows of the past, so that whoever asks from there is told 410 Gone.
+    /// Deletes etcd's history. Whoever asks for a change from before gets 410 Gone.
     pub fn compact(&self) {
         let etcdctl = |line: &str| {
             let out = self.net.command("b", &format!("etcdctl {line}")).env("ETCDCTL_API", "3").output().unwrap();
@@ -94,12 +96,13 @@ impl<'a> Plane<'a> {
         etcdctl(&format!("compaction {}", status[0]["Status"]["header"]["revision"]));
     }
 
-    /// The certificates that the API server made for itself; who connects must know them.
+    /// The certificates that the API server made for itself. A client must trust them.
     pub fn certificates(&self) -> PathBuf {
         self.folder.path().join("certificates/apiserver.crt")
     }
 
-    /// kubectl as the administrator, with something on its standard input. What it said, on standard error where it failed.
+    /// Runs kubectl as the administrator, with `input` on its standard input. Returns its output, or its standard error if
+    /// it failed.
     pub fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let mut command = self.net.command("b", "kubectl");
         command
@@ -110,14 +113,14 @@ impl<'a> Plane<'a> {
             .env_remove("KUBECONFIG");
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl");
-        // What does not read its input closes it.
+        // A command that does not read its input closes it.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let out = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr)) }
     }
 
-    /// As [`Plane::kubectl`], for what has to work.
+    /// The same as [`Plane::kubectl`], for a command that must succeed.
     pub fn must(&self, arguments: &[&str], input: &str) -> String {
         self.kubectl(arguments, input).unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
     }

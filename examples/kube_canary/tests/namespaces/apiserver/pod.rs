@@ -1,5 +1,5 @@
-//! A canary as a kubelet would run it: a node's namespace, the flags of the manifest, the service account's files at their
-//! place. In: a DaemonSet of the API server. Out: what the canary knows, by its own pages.
+//! A canary as a kubelet would run it: in a node's namespace, with the flags of the manifest and the service account's
+//! files in their folder. In: a DaemonSet of the API server. Out: what the canary knows, from its own pages.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::plane::{PORT, Plane};
 use crate::canary::{Page, until};
 use crate::net::{Net, Running, SERVER};
 
-/// A canary that runs.
+/// A running canary.
 pub struct Pod<'a> {
     net: &'a Net,
     node: usize,
@@ -20,7 +20,7 @@ pub struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// On a node, by the DaemonSet `kube-canary` of a namespace.
+    /// Starts it on a node, from the DaemonSet `kube-canary` of a namespace.
     pub fn start(net: &'a Net, plane: &Plane, namespace: &str, node: usize) -> Pod<'a> {
         let daemon_set = plane.object(namespace, "daemonset", "kube-canary");
         let flags: Vec<&str> = daemon_set["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -32,7 +32,7 @@ impl<'a> Pod<'a> {
         let account = tempfile::tempdir().unwrap();
         std::fs::copy(plane.certificates(), account.path().join("ca.crt")).unwrap();
         std::fs::write(account.path().join("namespace"), namespace).unwrap();
-        // Only this process and what it starts sees the folder there: `ip netns exec` gives it mounts of its own.
+        // Only this process and its children see the folder there, because `ip netns exec` gives it separate mounts.
         let script = "mount -t tmpfs none /var/run && mkdir -p /var/run/secrets/kubernetes.io \
                       && ln -s \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
         let said = File::create(account.path().join("said")).unwrap();
@@ -65,7 +65,7 @@ impl<'a> Pod<'a> {
         self.net.get(self.node, "127.0.0.1:9427", path)
     }
 
-    /// `/peers`; null where it does not answer.
+    /// `/peers`; null if the canary does not answer.
     pub fn peers(&self) -> Value {
         serde_json::from_str(&self.page("/peers")).unwrap_or_default()
     }
@@ -78,7 +78,7 @@ impl<'a> Pod<'a> {
         peers.map(|peer| format!("{}/{}", text(&peer["node"]), text(&peer["zone"]))).collect()
     }
 
-    /// What is wrong with discovery; empty where nothing is.
+    /// The canary's text about a problem of discovery; empty without one.
     pub fn problem(&self) -> String {
         self.peers()["sources"]["kubernetes"]["problem"].as_str().unwrap_or_default().to_string()
     }
