@@ -1,9 +1,10 @@
-// Allocates as the first argument says, for the setting `budget`. Large blocks are written to: what is not touched is not told of.
+// Allocates as the first argument says, to test the setting `budget`. Large blocks are written to, because untouched memory is not
+// reported.
 //   far      640 blocks of 1 MiB, one after the other
-//   below    a block of 64 MiB three times, which stays
-//   sparse   blocks of 64 MiB and of 15 MiB that are not touched, and one of 2^62 bytes that cannot be had; then 640 of 1 KiB
-//   handler  a block of 64 MiB twice, in a signal handler that has interrupted nothing that allocates; then once outside
-//   fork     nothing, and a child as with `below`, but twice
+//   below    three times a block of 64 MiB, which is kept
+//   sparse   blocks of 64 MiB and of 15 MiB that are not touched, and one of 2^62 bytes that cannot be allocated; then 640 of 1 KiB
+//   handler  twice a block of 64 MiB, in a signal handler that has not interrupted an allocation; then once outside of the handler
+//   fork     nothing in the parent; its child does the same as `below`, but twice
 //   threads  a block of 128 MiB and one of 512 KiB, then eight threads that each allocate 40 KiB four times
 #include <pthread.h>
 #include <signal.h>

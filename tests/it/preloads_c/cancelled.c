@@ -1,5 +1,5 @@
-// Threads that may be cancelled at any instruction, and only wait: they are cancelled at odd moments, among them while a preload gives
-// back what they keep. Then this thread allocates: it must find no lock that nobody holds any more.
+// Threads that wait and may be cancelled at any instruction. They are cancelled at random moments, also while a preload gives back
+// what they keep. Then the main thread allocates: no cancelled thread may have left a lock held.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static long now(void) {
 
 int main(void) {
     unsigned seed = 7;
-    alarm(300); // a lock that is held for ever
+    alarm(300); // in case a lock is held for ever
     for (int round = 0; round < ROUNDS; round++) {
         pthread_t thread;
         void *end = NULL;

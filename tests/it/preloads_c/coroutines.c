@@ -1,5 +1,6 @@
-// Coroutines that wait. Their stacks lie below the thread's own with an inaccessible page between, on the heap, and
-// inside the thread's own stack; in the first thread and in another. Prints nothing but failures.
+// Coroutines that wait. Their stacks are in three places: below the thread's own stack with an inaccessible page
+// between, on the heap, and inside the thread's own stack. Each is tested in the first thread and in another one.
+// Prints only failures.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ enum { BYTES = 256 << 10 };
 static ucontext_t thread_context, coroutine_context;
 static const char *place;
 
-// Uses the allocator, so that there is something to give back, and waits.
+// Uses the allocator, so that there is memory to give back, and waits.
 static void use_and_wait(void) {
     for (int i = 0; i < 4000; i++) {
         char *block = malloc(100 + i % 900);
@@ -44,7 +45,7 @@ static void run_on(void *stack) {
     swapcontext(&thread_context, &coroutine_context);
 }
 
-// Frames that live while the coroutine runs on a stack above them.
+// Keeps frames alive while the coroutine runs on a stack above them.
 static __attribute__((noinline)) int keep_frames(void *stack, int depth) {
     volatile char frame[32 << 10];
     memset((void *)frame, depth + 1, sizeof frame);
@@ -73,7 +74,7 @@ static void on_the_heap(void) {
     free(stack);
 }
 
-// As near below the thread's own stack as it can be.
+// As close below the thread's own stack as possible.
 static void below(void) {
     place = "below the thread's own stack";
     pthread_attr_t attributes;
@@ -106,7 +107,7 @@ static void fell(int signal) {
 }
 
 static void *all(void *is_first) {
-    // Crashes are told from a stack of their own.
+    // The handler that reports crashes has a separate stack.
     static char other[64 << 10];
     sigaltstack(&(stack_t){.ss_sp = other, .ss_size = sizeof other}, NULL);
     use_and_wait();

@@ -1,5 +1,5 @@
-// Waits in which nothing comes, after work: eight threads wait in poll, select, nanosleep and on a semaphore, once each, for far longer
-// than `thread_idle=1ms`. Then waits for which something is there already. Then a forked child, which waits once. Prints a sum.
+// Waits in which nothing comes, after work: eight threads wait once each, in poll, select, nanosleep and on a semaphore, for far longer
+// than `thread_idle=1ms`. Then come waits for something that is already there. Then a forked child waits once. Prints a sum.
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>

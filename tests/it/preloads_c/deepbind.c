@@ -1,5 +1,6 @@
-// Blocks that cross between a program and a library that it opened with RTLD_DEEPBIND, and a library that is found by
-// the RUNPATH of the library that opens it. Built as the program, and with -DLIBRARY and -DINNER as the two libraries.
+// Blocks that are passed between a program and a library that it opened with RTLD_DEEPBIND. That library opens another
+// one, which is found by its own RUNPATH. The file is compiled as the program, and with -DLIBRARY and -DINNER as the
+// two libraries.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// A signal comes while malloc or free has a lock of the allocator, and its handler calls exit. Each of those locks has
-// its turn, in a forked child, which must end. The locks are found by the function that unlocks them: the program's own
-// `pthread_mutex_unlock` is before the C library's. Ends with 0 if all children did.
+// A signal arrives while malloc or free holds a lock of the allocator, and its handler calls exit. This is tried for
+// each such lock, in a forked child, which must end. The locks are found by the function that unlocks them: the
+// program's own `pthread_mutex_unlock` takes precedence over the C library's. Ends with 0 if all children ended.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static int (*real_unlock)(pthread_mutex_t *);
-// Which unlock the signal is to come before; 0 none. Counted down.
+// The number of the unlock before which the signal is raised; 0 means none. It is counted down.
 static volatile sig_atomic_t signal_before;
 
 int pthread_mutex_unlock(pthread_mutex_t *mutex) {

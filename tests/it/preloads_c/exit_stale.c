@@ -1,5 +1,5 @@
-// The address to which signal handlers return stands on the stack, where no handler is running, and the program exits: so it is
-// after the C library's `sigaction`.
+// The address to which signal handlers return is on the stack, although no handler runs, and the program exits. The stack looks
+// like this after the C library's `sigaction`.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 static void handler(int signal) { (void)signal; }
 
 int main(void) {
-    // The kernel's structure: handler, flags, the address if the processor has one, mask.
+    // The kernel's structure: handler, flags, the return address if the processor has one, mask.
     volatile unsigned long action[4] = {0}, left[256];
     signal(SIGUSR1, handler);
     if (syscall(SYS_rt_sigaction, SIGUSR1, NULL, action, 8)) return 1;

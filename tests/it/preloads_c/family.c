@@ -1,5 +1,6 @@
-// Calls every function of the malloc family and frees each block by another one's hand. Ends with 0 if all is well.
-// `errno` is ENOMEM after each that failed. After posix_memalign, whose answer is the error, it is as it was.
+// Calls every function of the malloc family, and frees each block by another function of it. Ends with 0 if all is
+// well. `errno` is ENOMEM after each call that failed, except posix_memalign: its result is the error, and `errno` is
+// unchanged.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 void *reallocarray(void *, size_t, size_t);
-// Not in every glibc: a preload has them, for the glibc that will.
+// Not every glibc has these functions. A preload has them, for a later glibc.
 __attribute__((weak)) void free_sized(void *, size_t);
 __attribute__((weak)) void free_aligned_sized(void *, size_t, size_t);
 
@@ -47,12 +48,12 @@ int main(void) {
         CHECK((uintptr_t)blocks[n - 1] % page == 0);
         blocks[n++] = filled(pvalloc(size), (size + page - 1) / page * page);
         CHECK((uintptr_t)blocks[n - 1] % page == 0);
-        // What the C library allocates, we free.
+        // The C library allocates these blocks, and we free them.
         blocks[n++] = strdup("text");
         char *line = NULL;
         CHECK(asprintf(&line, "%zu", size) > 0);
         blocks[n++] = line;
-        // A block of each is grown and shrunk by realloc, and freed in another order than it came.
+        // A block of each function is grown and shrunk by realloc, and freed in another order than it was allocated.
         for (int i = 0; i < n; i += 2) {
             CHECK((blocks[i] = realloc(blocks[i], size + 100)) != NULL);
         }
@@ -74,7 +75,7 @@ int main(void) {
     CHECK(posix_memalign(&place, 64, huge / 4) == ENOMEM && errno == 0);
     CHECK(reallocarray(NULL, huge, 2) == NULL && errno == ENOMEM);
     CHECK(calloc(huge, 2) == NULL && malloc(huge) == NULL && pvalloc(huge) == NULL && valloc(huge) == NULL);
-    // More than a number of bytes can be, more than an allocator takes, and more than there are addresses.
+    // Sizes that overflow, sizes that are more than an allocator takes, and sizes that exceed the address space.
     void *block = filled(malloc(10), 10);
     size_t sizes[] = {huge, huge / 2 + 1, huge / 2 - 4096, huge / 4};
     for (int i = 0; i < 4; i++) {

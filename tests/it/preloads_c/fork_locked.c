@@ -1,6 +1,6 @@
-// A thread stops where its start, or its end, has a lock of its allocator, while the main thread forks. The child
-// allocates, in a thread of its own too, and must end. The locks are found by the functions that unlock them: the
-// program's own `pthread_mutex_unlock` is before the C library's. Ends with 0 if all children did.
+// A thread stops where it holds a lock of its allocator, at its start or at its end, while the main thread forks. The
+// child allocates, in a second thread too, and must end. The locks are found by the function that unlocks them: the
+// program's own `pthread_mutex_unlock` takes precedence over the C library's. Ends with 0 if all children ended.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static int (*_Atomic real_unlock)(pthread_mutex_t *);
-// Which unlock of the thread it is to stop before; 0 none. Counted down.
+// The number of the unlock before which the thread stops; 0 means none. It is counted down.
 static _Thread_local volatile int stop_before;
 static _Atomic int held, forked;
 
@@ -21,7 +21,8 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex) {
     if (!real_unlock) real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
     if (stop_before && --stop_before == 0) {
         held = 1;
-        // The fork that waits for this lock cannot be seen: it gets a tenth of a second in which it would have come.
+        // Whether the fork waits for this lock is not visible. Without the lock it would come within this tenth of a
+        // second.
         struct timespec t = {0, 1000000};
         for (int i = 0; i < 100 && !forked; i++) nanosleep(&t, NULL);
     }
@@ -39,7 +40,7 @@ static void *in_child(void *nothing) {
     return nothing;
 }
 
-// Stops at the given unlock of its first allocation, or of its end.
+// Stops at the given unlock of its first allocation. If the number is negative, at that unlock of its end.
 static void *stops(void *which) {
     int number = (int)(long)which;
     if (number > 0) stop_before = number;
@@ -48,8 +49,8 @@ static void *stops(void *which) {
     return NULL;
 }
 
-// Whether the child that is forked at this unlock ends: of the thread's first allocation, or of its end if it is below
-// zero. -1 if the thread has fewer unlocks.
+// Whether the child that is forked at this unlock ends. The unlock is one of the thread's first allocation, or of its
+// end if the number is negative. -1 if the thread has fewer unlocks.
 static int child_ends(int which) {
     pthread_t thread;
     held = forked = 0;

@@ -1,4 +1,4 @@
-// Prints its own resident memory in KiB: all of it, and the part that is no file's.
+// Prints its own resident memory in KiB: all of it, and the part without a file.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

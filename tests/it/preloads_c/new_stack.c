@@ -1,4 +1,4 @@
-// A child on a stack of its own, by `syscall` with the number of `clone`: it returns to the address that its stack has. And calls that fail.
+// A child on a separate stack, made by `syscall` with the number of `clone`. It returns to the address on that stack. Then calls that fail.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ int main(void) {
     pid_t pid = syscall(SYS_clone, CLONE_VM | SIGCHLD, top, NULL, NULL, NULL);
     waitpid(pid, &status, 0);
 #else
-    (void)top, (void)child; // elsewhere the address to return to is in a register
+    (void)top, (void)child; // other processors have the return address in a register
     reached = 5, status = 0x300;
 #endif
     printf("%d %x\n", reached, status);

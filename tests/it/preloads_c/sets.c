@@ -1,5 +1,5 @@
 // select and pselect with sets that end where their memory ends. Programs allocate howmany(n, 64) words, and the kernel
-// touches no more. The page behind each set cannot be read or written. Prints nothing but failures.
+// touches no more. The page after each set cannot be read or written. Prints only failures.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 static int ends[2], kept;
 
-// A set for n descriptors at the end of a page, with an inaccessible page behind it.
+// A set for n descriptors at the end of a page, with an inaccessible page after it.
 static unsigned long *set_of(int n) {
     long page = sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,7 @@ static void *write_later(void *nothing) {
     return nothing;
 }
 
-// Waits for the pipe's end `file`, without a limit of time: until another thread has written.
+// Waits for the pipe's end `file` without a time limit, until another thread has written.
 static void check(int n, int file, int with_pselect) {
     unsigned long *read = set_of(n), *write = set_of(n), *error = set_of(n);
     put(read, file);

@@ -1,4 +1,4 @@
-// Threads that hand blocks to each other, exceptions, and libraries that are opened and closed; prints a sum.
+// Threads that pass blocks to each other, exceptions, and libraries that are opened and closed. Prints a sum.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +51,8 @@ int main() {
         queue.push_back(std::move(text));
         changed.notify_one();
     }
-    // A child of a process with threads. It allocates and leaves at once: the C library's own locks may be taken in it.
+    // A child of a process with threads. It allocates and exits at once, because other threads of the parent may have
+    // held the C library's own locks.
     for (int n = 0; n < 20; n++) {
         pid_t child = fork();
         if (child == 0) {

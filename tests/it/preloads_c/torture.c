@@ -1,5 +1,5 @@
-// Threads that allocate, wait in every way, fork and end, while a signal handler allocates nothing but waits, and
-// interrupts them anywhere, in malloc too. Runs for the seconds given; a watchdog ends it with 9 if it hangs.
+// Threads that allocate, wait in every way, fork and end. A signal handler interrupts them anywhere, in malloc too. The
+// handler does not allocate, but waits. Runs for the given number of seconds. If it hangs, a watchdog ends it with 9.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +23,8 @@ static _Atomic int ended, word;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 
-// Longer than the first part of a wait: were the memory given back here, the interrupted malloc's lock would be taken.
+// This is longer than the first part of a wait. If memory were given back here, it would need the interrupted malloc's
+// lock.
 static void handler(int signal) {
     int before = errno;
     (void)signal;

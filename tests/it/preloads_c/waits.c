@@ -1,5 +1,6 @@
-// Each wait: ended by an event in its first and in its second part, by its time, by a signal in both parts. Prints
-// nothing but failures; 0 if all answers are those of the C library. Built with the names of the waits that are checked.
+// Each wait is ended by an event in its first and in its second part, by its time limit, and by a signal in both parts.
+// Prints only failures; 0 if all results are those of the C library. Compiled with the names of the waits that are
+// checked.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -55,7 +56,8 @@ static void *other(void *given) {
     struct job job = *(struct job *)given;
     struct timespec t = of(job.after);
     syscall(SYS_nanosleep, &t, NULL);
-    // Again, until the wait has returned: on a busy machine the first signal may come before the wait has begun.
+    // Sends it again until the wait has returned: on a busy machine the first signal may come before the wait has
+    // begun.
     while (job.what == SIGNAL && !over) {
         pthread_kill(waiter, SIGUSR1);
         if (!job.repeats) break;
@@ -74,18 +76,18 @@ static void *other(void *given) {
     return NULL;
 }
 
-// The least time that a wait may take, and the most, for a busy machine.
+// Checks that a wait took at least this time, and at most what a busy machine may need.
 static void took(int64_t since, int least) {
     int64_t ms = now() - since;
     CHECK(ms >= least - 1 && ms < 60000);
 }
 
-// What is left of a wait that ended early: what it has taken, taken off.
+// The remaining time of a wait that ended early must be its limit minus the time that it took.
 static void is_left(int ms, int64_t since, int64_t left) {
     CHECK(left <= ms && left >= ms - (now() - since) - 2);
 }
 
-typedef int wait_of(int ms, int what, int after); // ms < 0 is without end; the answer: 1 came, 0 time, -1 EINTR
+typedef int wait_of(int ms, int what, int after); // ms < 0 means without a limit; the result: 1 event, 0 time, -1 EINTR
 
 static int answer(int n) { return n > 0 ? 1 : n == 0 ? 0 : errno == EINTR ? -1 : -9; }
 
@@ -161,7 +163,7 @@ static int by_sem_clockwait(int ms, int what, int after) {
     struct timespec t = at(CLOCK_MONOTONIC, ms);
     return by_sem(sem_clockwait(&semaphore, CLOCK_MONOTONIC, &t));
 }
-// A number that has changed already is an event: on a busy machine it may come before the wait.
+// A number that has already changed counts as an event: on a busy machine it may change before the wait.
 static int by_word(int n, int what) { return n && errno == EAGAIN && what == EVENT && word ? 1 : by_sem(n); }
 static int by_futex(int ms, int what, int after) {
     struct timespec t = of(ms);
@@ -194,12 +196,12 @@ static int by_condition_clock(int ms, int what, int after) {
 static void run(const char *name, wait_of *wait, int kinds) {
     wait_name = name;
     if (getenv("SAY")) puts(name);
-    // First part, then second: the preload is told thread_idle=100ms.
+    // The first part, then the second: the preload has thread_idle=100ms.
     static const int after[] = {20, 250};
     for (int part = 0; part < 2; part++) {
         for (int what = EVENT; what <= SIGNAL; what++) {
             if (!(kinds & what)) continue;
-            // With SA_RESTART only waits without end go on, which have none here.
+            // With SA_RESTART only waits without a time limit continue. All waits here have one.
             char drained[8];
             while (poll(&(struct pollfd){pipes[0], POLLIN, 0}, 1, 0) > 0) if (read(pipes[0], drained, 8) < 0) abort();
             while (sem_trywait(&semaphore) == 0) {}
@@ -255,7 +257,7 @@ int main(void) {
     set = epoll_create1(0);
     struct epoll_event wanted = {EPOLLIN, {0}};
     epoll_ctl(set, EPOLL_CTL_ADD, pipes[0], &wanted);
-    // 1 events, 2 signals, 4 can be without end, 8 can have an end
+    // 1 has events, 2 has signals, 4 can be without a limit, 8 can have a limit
     run("epoll_wait", by_epoll_wait, 15);
     run("epoll_pwait", by_epoll_pwait, 15);
     run("poll", by_poll, 15);
@@ -273,7 +275,7 @@ int main(void) {
     run("condition", by_condition, 1 | 4 | 8);
     run("condition by a clock", by_condition_clock, 1 | 8);
 
-    // With SA_RESTART a wait without end goes on, in both parts.
+    // With SA_RESTART a wait without a time limit continues, in both parts.
     wait_name = "restarted";
     over = 0;
     action.sa_flags = SA_RESTART;
@@ -291,7 +293,7 @@ int main(void) {
         CHECK(handled == 1);
     }
 
-    // Wrong arguments are told as without.
+    // Wrong arguments give the same errors as without the preload.
     wait_name = "wrong";
     struct timespec wrong = {0, 1000000000};
     CHECK(nanosleep(&wrong, NULL) == -1 && errno == EINVAL);
