@@ -1,5 +1,6 @@
-// `blob`: the trees of large values, as allocanary's workload of that name builds them: buffers all anew for each value,
-// a buffer for each node, or none. In: sizes. Out: marks, the time of each blob, what was asked of the allocator.
+// `blob`: the trees of large values, as allocanary's workload of that name builds them. The buffers are new for each
+// value, new for each node, or never new. In: sizes. Out: marks, the time of each blob, the numbers of allocated objects
+// and bytes.
 package main
 
 import (
@@ -43,7 +44,7 @@ func (tree *builder) heldBytes() uint64 {
 	return uint64(held)
 }
 
-// allocated is how many objects and bytes the runtime has handed out so far.
+// allocated is how many objects and bytes the runtime has allocated so far.
 func allocated() (objects, bytes uint64) {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)

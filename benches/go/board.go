@@ -1,4 +1,4 @@
-// Where the readings of all phases are put down, by the names that allocanary's meters give them. In: this process.
+// The board records the readings of all phases, under the names that allocanary's meters give them. In: this process.
 // Out: a column for each reading.
 package main
 
@@ -32,7 +32,7 @@ func newBoard() *board {
 	return board
 }
 
-// mark reads all meters. Before `purged` the runtime collects and gives back what it can.
+// mark reads all meters. Before the phase `purged` the runtime collects and gives back what it can.
 func (board *board) mark(phase string, liveBytes uint64) {
 	if phase == "purged" {
 		debug.FreeOSMemory()
@@ -56,7 +56,8 @@ func (board *board) mark(phase string, liveBytes uint64) {
 	board.readings = append(board.readings, readings)
 }
 
-// readHeap says where the runtime says that its memory is, without stopping the world as ReadMemStats does.
+// readHeap records where the runtime's memory is, as the runtime reports it, without stopping the world as ReadMemStats
+// does.
 func (board *board) readHeap(readings map[string]int64) {
 	metrics.Read(board.heap)
 	value := func(at int) int64 {
@@ -74,7 +75,7 @@ func (board *board) readHeap(readings map[string]int64) {
 	readings["gc_cycles"] = value(7)
 }
 
-// fields puts the numbers of a /proc file under their names; kB become bytes.
+// fields records the numbers of a /proc file under their names; kB become bytes.
 func fields(readings map[string]int64, path string, names map[string]string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -97,7 +98,7 @@ func fields(readings map[string]int64, path string, names map[string]string) {
 	}
 }
 
-// byName is a column for each reading that any phase has; null where the meter could not say.
+// byName is a column for each reading that any phase has; null if the meter had no value.
 func (board *board) byName() map[string][]*int64 {
 	columns := map[string][]*int64{}
 	for at, readings := range board.readings {

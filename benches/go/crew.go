@@ -1,5 +1,5 @@
-// What workloads share: parameters, threads that stop together, random numbers, durations. In: a cell's wishes. Out:
-// marks, and the time between them.
+// Code that workloads share: parameters, threads that stop together, random numbers, durations. In: a cell's settings.
+// Out: marks, and the time between them.
 package main
 
 import (
@@ -26,7 +26,7 @@ type outcome struct {
 	notes      map[string]uint64
 }
 
-// number is a parameter that counts, or that is a size in bytes.
+// number is a parameter that is a count, or a size in bytes.
 func (setup *setup) number(name string) int {
 	value, err := parseSize(setup.parameters[name])
 	if err != nil {
@@ -42,7 +42,7 @@ func (setup *setup) millis(name string) time.Duration {
 	return time.Duration(value) * time.Millisecond
 }
 
-// crew runs work on as many goroutines as the cell has threads and waits for all of them.
+// crew runs work on as many goroutines as the cell has threads, and waits for all of them.
 func (setup *setup) crew(work func(worker int)) time.Duration {
 	started := time.Now()
 	if setup.threads == 1 {
@@ -61,7 +61,7 @@ func (setup *setup) crew(work func(worker int)) time.Duration {
 	return time.Since(started)
 }
 
-// share is worker's part of count.
+// share is the part of count for this worker.
 func (setup *setup) share(count, worker int) int {
 	part := count / setup.threads
 	if worker < count%setup.threads {
@@ -70,7 +70,7 @@ func (setup *setup) share(count, worker int) int {
 	return part
 }
 
-// rng is SplitMix64, the same as allocanary's: the same seed asks for the same blocks.
+// rng is SplitMix64, like allocanary's: the same seed gives the same blocks.
 type rng uint64
 
 func partOf(seed, part uint64) rng {
@@ -92,7 +92,7 @@ func (state *rng) below(bound int) int {
 	return int(high)
 }
 
-// histogram keeps durations to within 1 %: 128 steps for each power of two.
+// histogram records durations to within 1 %: 128 steps for each power of two.
 type histogram struct {
 	lock   sync.Mutex
 	counts [64 * 128]uint64
@@ -100,7 +100,7 @@ type histogram struct {
 	most   uint64
 }
 
-// stopwatch takes the durations of one worker and hands them on in batches.
+// stopwatch takes the durations of one worker and passes them on in batches.
 type stopwatch struct {
 	setup  *setup
 	laps   [64]uint64
@@ -174,7 +174,7 @@ func (laps *histogram) quantiles(every int) *quantiles {
 	return &quantiles{laps.total, every, at(0.5), at(0.99), at(0.999), laps.most}
 }
 
-// rest sleeps for the milliseconds of a parameter and marks the process idle.
+// rest sleeps for the milliseconds of a parameter and marks the process as idle.
 func (setup *setup) rest(parameter string, live uint64) {
 	time.Sleep(setup.millis(parameter))
 	setup.board.mark("idle", live)

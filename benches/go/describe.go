@@ -1,5 +1,5 @@
-// What this cell says of itself: settings, workloads and parameters. In: nothing. Out: the description that the parent
-// plans by.
+// This cell's description of itself: settings, workloads and parameters. In: nothing. Out: the description from which
+// the parent plans.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 
 type object = map[string]any
 
-// The Go runtime reads the first two from its environment at start. The prefix is empty, since a name in capitals is the variable. The
-// ballast is this program's: a slice that it holds from before the work until after it, and never touches.
+// The Go runtime reads the first two from its environment at start. Their prefix is empty, because the variable has the setting's name
+// in capitals. The ballast is this program's setting: a slice that is held during the work and never touched.
 var settings = []object{
 	setting("gogc", number(-1, math.MaxInt32), "growth of the heap in % before the next collection; -1 never collects"),
 	setting("gomemlimit", size(1), "soft limit of the memory that the runtime manages"),
@@ -42,14 +42,15 @@ type parameter struct {
 	about   string
 }
 
-// A workload: what it does with memory.
+// A workload: how it uses memory.
 type workload struct {
 	name       string
 	about      string
 	operation  string
 	parameters []parameter
-	// seconds is how long one cell takes with the defaults, without its rests; what it grows with is a parameter or a sum
-	// of some; rests names the parameter that says how often it rests.
+	// seconds is how long one cell takes with the defaults, without its idle phases. The field after it names the
+	// parameter, or the sum of parameters, with which this time grows. rests names the parameter that is the number of
+	// idle phases.
 	seconds   float64
 	growsWith []string
 	rests     string
@@ -88,8 +89,8 @@ func describe() object {
 	}
 }
 
-// find reads `name:key=value,key=value` and fills defaults in. The parent has checked names; values come as the user
-// wrote them, so sizes may have a unit.
+// find parses `name:key=value,key=value` and adds the defaults. The parent has checked the names. Values are as the
+// user wrote them, so sizes may have a unit.
 func find(text string) (workload, map[string]string, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	for _, load := range workloads() {
@@ -115,7 +116,7 @@ func find(text string) (workload, map[string]string, error) {
 	return workload{}, nil, fmt.Errorf("cell-go has no workload `%s`", name)
 }
 
-// parseSize reads 65536, 64K, 64KB or 64KiB: all binary, as allocanary does.
+// parseSize parses 65536, 64K, 64KB or 64KiB: all are binary, as in allocanary.
 func parseSize(text string) (int, error) {
 	digits := strings.TrimRight(text, "kKmMgGtTiIbB ")
 	unit := strings.ToLower(strings.TrimSpace(text[len(digits):]))
@@ -129,24 +130,24 @@ func parseSize(text string) (int, error) {
 	return int(bytes), nil
 }
 
-// effective reads the settings back from the runtime, as the user would write them.
+// effective reads the settings back from the runtime, in the form in which a user writes them.
 func effective() map[string]string {
 	samples := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/gomemlimit:bytes"}}
 	metrics.Read(samples)
 	values := map[string]string{"ballast": strconv.Itoa(len(ballast))}
 	for at, name := range []string{"gogc", "gomemlimit"} {
 		if samples[at].Value.Kind() == metrics.KindUint64 {
-			// "off" is the largest number, as a percentage of -1 is.
+			// "off" is read back as the largest number, because it is a percentage of -1.
 			values[name] = strconv.FormatInt(int64(samples[at].Value.Uint64()), 10)
 		}
 	}
 	return values
 }
 
-// ballast is held by the process and never touched.
+// ballast is kept by the process and never touched.
 var ballast []byte
 
-// holdBallast makes the ballast that the settings ask for.
+// holdBallast makes the ballast that the settings request.
 func holdBallast(settings map[string]string) error {
 	text, asked := settings["ballast"]
 	if !asked {

@@ -1,4 +1,4 @@
-// Where the numbers come from: this build and this host, in the fields that every row has. In: the running executable,
+// The origin of the numbers: this build and this host, in the fields that every row has. In: the running executable,
 // and /proc. Out: a value in every row.
 package main
 
@@ -32,7 +32,7 @@ func thisBuild() object {
 			}
 		}
 	}
-	// The executable itself: equal only where sources, compiler and flags are.
+	// The hash of the executable: it is equal only if sources, compiler and flags are equal.
 	id := "unknown"
 	if file, err := os.Open("/proc/self/exe"); err == nil {
 		defer file.Close()
@@ -99,7 +99,7 @@ func affinity() int {
 	return count
 }
 
-// countList is how many numbers a kernel list such as `0-3,8` names; at least 1.
+// countList is how many numbers are in a kernel list such as `0-3,8`; at least 1.
 func countList(list string) int {
 	count := 0
 	for _, part := range strings.Split(list, ",") {
@@ -122,6 +122,6 @@ func countList(list string) int {
 // dieWithParent asks the kernel to kill this process when the one that started it dies.
 func dieWithParent() {
 	const setDeathSignal = 1 // PR_SET_PDEATHSIG
-	runtime.LockOSThread()   // the kernel watches the thread that asks
+	runtime.LockOSThread()   // the kernel watches the thread that makes the request
 	syscall.RawSyscall(syscall.SYS_PRCTL, setDeathSignal, uintptr(syscall.SIGKILL), 0)
 }

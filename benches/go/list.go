@@ -1,5 +1,5 @@
 // `list`: a linked list of many small nodes, with an allocation for each node or in an arena. In: nodes. Out: marks, and
-// the time to build, walk and free it.
+// the time for building, walking and freeing it.
 package main
 
 import (
@@ -28,7 +28,7 @@ type node struct {
 	next  *node
 }
 
-// arena hands out nodes from slices that double, as Go's own append would without copying them.
+// arena hands out nodes from slices whose size doubles, as with Go's append, but it copies no nodes.
 type arena struct {
 	chunk []node
 	next  int
@@ -82,7 +82,7 @@ func runList(setup *setup) (outcome, error) {
 		for node := roots[worker]; node != nil; node = node.next {
 			walked, sum = walked+1, sum+node.value
 		}
-		// The values are 0, 1, 2 and so on: a node that is lost, doubled or overwritten shows in their sum.
+		// The values are 0, 1, 2 and so on. If a node is lost, doubled or overwritten, their sum is wrong.
 		count := uint64(setup.share(nodes, worker))
 		wrong[worker] = walked != count || count > 0 && sum != count*(count-1)/2
 	})
@@ -93,7 +93,8 @@ func runList(setup *setup) (outcome, error) {
 		}
 	}
 	setup.rest("idle", live)
-	// Freeing is to forget, and to have it collected: our own lists are timed until their last node is freed.
+	// Freeing means here to forget the list, and to have it collected. allocanary's own lists are timed until their last
+	// node is freed.
 	freeing := time.Now()
 	clear(roots)
 	runtime.GC()
@@ -103,5 +104,5 @@ func runList(setup *setup) (outcome, error) {
 	return outcome{operations: uint64(nodes), active: active, timedEvery: timedEvery, verified: uint64(nodes)}, nil
 }
 
-// One operation in this many is timed: reading the clock costs more than the operation does.
+// One operation in this many is timed, because reading the clock costs more than the operation.
 const timedEvery = 64

@@ -1,9 +1,9 @@
 // cell-go: Go's own memory management as a candidate of allocanary's studies. In: a verb, and a cell on standard input.
 // Out: one line of JSON on standard output.
 //
-// It speaks the two verbs of every cell: `describe` says who it is; `run` does what the cell on standard input asks and
-// answers with a sample. Phases, readings and parameters have the names that allocanary's own cells give them, so that
-// Go's rows stand in one table with theirs.
+// It has the two verbs of every cell. `describe` prints its description; `run` runs the cell on standard input and
+// prints a sample. Phases, readings and parameters have the names that allocanary's own cells give them, so that Go's
+// rows are in one table with theirs.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 // protocol is the version of the messages and of the rows.
 const protocol = 1
 
-// A cell as far as this program looks into it; it goes back in the answer as it came.
+// The fields of a cell that this program reads. The answer contains the cell unchanged.
 type cell struct {
 	Settings map[string]string `json:"settings"`
 	Workload string            `json:"workload"`
@@ -84,7 +84,7 @@ func main() {
 	}
 }
 
-// run does what the cell asks; what goes wrong becomes the sample's error.
+// run runs the cell. An error becomes the sample's error.
 func run(board *board, text []byte, started time.Time) ([]byte, error) {
 	var asked cell
 	if err := json.Unmarshal(text, &asked); err != nil {
@@ -112,7 +112,7 @@ func run(board *board, text []byte, started time.Time) ([]byte, error) {
 	if err != nil {
 		row.Error = &failure{"refused", err.Error()}
 	}
-	row.Provenance = here() // last: it reads the whole executable
+	row.Provenance = here() // last, because it reads the whole executable
 	return json.Marshal(row)
 }
 

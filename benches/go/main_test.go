@@ -1,4 +1,5 @@
-// Tests of what a study cannot see: the trees are Dolt's, the quantiles are right, texts are read as allocanary does.
+// Tests of what a study cannot check: the trees equal Dolt's, the quantiles are right, and texts are parsed as in
+// allocanary.
 package main
 
 import (

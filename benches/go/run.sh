@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the published cases with Go among the candidates, in one shuffled run for each case. In: nothing but Go; flags go
-# to `allocanary study`. Out: allocanary-out/NAME-N, and a report of each; 1 where a cell of one failed. Without Go it says so and does nothing.
+# Runs the published cases with Go among the candidates, in one shuffled run for each case. In: Go must be installed; flags go
+# to `allocanary study`. Out: allocanary-out/NAME-N, and a report of each; 1 if a cell failed. Without Go it prints a message and does nothing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -21,15 +21,15 @@ study() {
 flags=("$@")
 study list go
 study blob go
-# The storm's own workloads are without and with a ballast of 64 MiB; beside it, what Go has had instead since 1.19: a limit,
-# with the usual collections and with none below it. The runtime counts the ballast too: the limit leaves three times
-# the 42 MiB of a burst.
+# The storm's own workloads run without and with a ballast of 64 MiB. The other candidates are what Go offers instead since
+# 1.19: a memory limit, with the usual collections, and with collections only at the limit. The runtime counts the ballast
+# too, so the limit leaves three times the 42 MiB of a burst.
 study storm go go:gomemlimit=192MiB go:gogc=-1,gomemlimit=192MiB
 
-# Ballast, GOGC and GOMEMLIMIT side by side: Go alone.
+# Compares ballast, GOGC and GOMEMLIMIT: Go alone.
 "$allocanary" study ballast --cells "$here" "${flags[@]}" || failed=1
 
-# A row of Go in a report that is there already:
+# To add a row of Go to an existing report:
 #   allocanary study list --cells benches/go --candidates go --out go.jsonl
 #   allocanary report allocanary-out/cases-1 go.jsonl
 exit $failed

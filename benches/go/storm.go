@@ -1,5 +1,6 @@
-// `storm`: an API's front end under bursts of twenty times its load, as allocanary's workload of that name makes them: the
-// same sizes in the same order. In: loads, and a ballast. Out: a mark after each burst, the time of each request in one.
+// `storm`: an API's front end under bursts of twenty times its load, as in allocanary's workload of that name, with the
+// same sizes in the same order. In: loads, and a ballast. Out: a mark after each burst, the time of each request in a
+// burst.
 package main
 
 import (
@@ -44,7 +45,7 @@ func newBlock(bytes int, tag uint64) block {
 
 func (block block) bytes() int { return 8 * len(block.words) }
 
-// check ends the run where the content is not what was written; the panic's text becomes the row's error.
+// check panics if the content is not what was written. The panic's text becomes the row's error.
 func (block block) check() {
 	var difference uint64
 	for _, word := range block.words {
@@ -55,7 +56,7 @@ func (block block) check() {
 	}
 }
 
-// mixedSize is a size from least doubling up, each doubling as likely as another.
+// mixedSize is a random size from least up to its last doubling. Each doubling has the same probability.
 func mixedSize(state *rng, least, doublings int) int {
 	floor := least << state.below(doublings)
 	return floor + state.below(floor)

@@ -1,5 +1,5 @@
-// Dolt's tree of a blob: leaves of 4000 bytes, inner nodes of up to 200 hashes, each node a message that is named by its
-// SHA-512. In: a blob. Out: the root's hash. The same bytes as allocanary's `blob` makes, byte for byte.
+// Dolt's tree of a blob: leaves of 4000 bytes, and inner nodes of up to 200 hashes. Each node is a message, and its name
+// is its SHA-512. In: a blob. Out: the root's hash. The bytes are exactly those that allocanary's `blob` makes.
 package main
 
 import (
@@ -15,14 +15,14 @@ const (
 
 type hash [hashBytes]byte
 
-// level holds children that wait for their node to be full.
+// level keeps children until their node is full.
 type level struct {
 	addresses []byte
 	counts    []uint64
 }
 
-// builder makes trees. One that keeps its levels allocates a buffer for each node; one that keeps its message too
-// allocates nothing once it has met the largest blob.
+// builder makes trees. A builder that keeps its levels allocates a buffer for each node. One that also keeps its
+// message allocates nothing after the largest blob.
 type builder struct {
 	levels      []level
 	message     []byte
@@ -72,7 +72,7 @@ func (tree *builder) build(blob []byte) hash {
 	return root
 }
 
-// empty is whether no child waits: the root was the node that became full last.
+// empty is whether no child waits. Then the node that became full last is the root.
 func (tree *builder) empty(top int) bool {
 	for at := 0; at < top; at++ {
 		if len(tree.levels[at].counts) > 0 {
@@ -88,7 +88,7 @@ func (tree *builder) push(at int, child hash, leaves uint64) {
 	level.counts = append(level.counts, leaves)
 }
 
-// buffer is Dolt's: a node's values, the longest varints, and 200 bytes for all else.
+// buffer allocates as Dolt does: a node's values, the longest varints, and 200 bytes for everything else.
 func (tree *builder) buffer(values, children int) []byte {
 	if !tree.keepMessage {
 		return make([]byte, values+10*children+200)
@@ -106,13 +106,13 @@ func name(message []byte) hash {
 
 func up(size, to int) int { return (size + to - 1) / to * to }
 
-// leaf writes a leaf's message; lengths are counted from its end, as FlatBuffers are built.
+// leaf writes a leaf's message. Lengths are counted from its end, because FlatBuffers are built from the end.
 func (tree *builder) leaf(payload []byte) hash {
 	count := len(payload)
 	vector := up(count, 4) + 4
 	table := up(vector+4, 8) + 12
 	length := table + 24
-	// The same as the sum of prefix, vtable and table: 44 bytes around a full leaf.
+	// This is the sum of prefix, vtable and table: 44 bytes around a full leaf.
 	buffer := tree.buffer(count, 1)[:length]
 	clear(buffer)
 	head(buffer, 24)
@@ -125,7 +125,7 @@ func (tree *builder) leaf(payload []byte) hash {
 	return name(buffer)
 }
 
-// inner writes the node of the children that wait at a level, and empties the level.
+// inner writes the node of the children that wait at a level, and clears the level.
 func (tree *builder) inner(at int) (hash, uint64) {
 	level := &tree.levels[at]
 	var varints [10 * fanOut]byte
