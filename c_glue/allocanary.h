@@ -10,24 +10,24 @@
 #include <stdint.h>
 
 /*
- What this allocator cannot say, in `AllocanaryStatistics`.
+ The value in `AllocanaryStatistics` of what this allocator does not report.
  */
 #define ALLOCANARY_UNKNOWN UINT64_MAX
 
 /*
- What a call came to. `allocanary_last_error` has the words.
+ The result of a call. `allocanary_last_error` has the message.
  */
 typedef enum {
   /*
-   Done.
+   Success.
    */
   ALLOCANARY_CODE_OK = 0,
   /*
-   A pointer is null that must not be.
+   A pointer is null that must not be null.
    */
   ALLOCANARY_CODE_NULL = 1,
   /*
-   An argument is not one that the function takes.
+   The function does not take this argument.
    */
   ALLOCANARY_CODE_ARGUMENT = 2,
   /*
@@ -39,27 +39,27 @@ typedef enum {
    */
   ALLOCANARY_CODE_REFUSED = 4,
   /*
-   Settings are wrong, or the allocator did not take them.
+   Settings are invalid, or the allocator did not take them.
    */
   ALLOCANARY_CODE_SETTINGS = 5,
   /*
-   The text does not fit the buffer, and is cut.
+   The text does not fit the buffer, and was cut.
    */
   ALLOCANARY_CODE_BUFFER = 6,
   /*
-   The block was freed before. Found by a checked build only.
+   The block was freed before. Only a checked build finds this.
    */
   ALLOCANARY_CODE_FREED_TWICE = 7,
   /*
-   The pointer is not one that this library gave out. Found by a checked build only.
+   The pointer is not a block of this library. Only a checked build finds this.
    */
   ALLOCANARY_CODE_FOREIGN = 8,
   /*
-   Data that were written are not those that were read back.
+   The data that were read back differ from those that were written.
    */
   ALLOCANARY_CODE_DAMAGED = 9,
   /*
-   A bug in this library: it panicked, and the panic was caught here.
+   A bug in this library: it panicked, and the panic was caught.
    */
   ALLOCANARY_CODE_PANIC = 10,
 } AllocanaryCode;
@@ -77,59 +77,59 @@ typedef enum {
    */
   ALLOCANARY_LEVEL_HIGH = 1,
   /*
-   90 %.
+   90 % are in use.
    */
   ALLOCANARY_LEVEL_SEVERE = 2,
   /*
-   95 %: the program itself must free something.
+   95 % are in use: the program itself must free memory.
    */
   ALLOCANARY_LEVEL_LAST = 3,
 } AllocanaryLevel;
 
 /*
- Freed pages, by how far they have gone.
+ The two states of freed pages.
  */
 typedef enum {
   /*
-   Freed by the program and still backed by memory.
+   Freed by the program, still backed by memory.
    */
   ALLOCANARY_PAGES_DIRTY = 0,
   /*
-   Given back lazily (MADV_FREE): the kernel takes them when it needs them. jemalloc only.
+   Given back lazily (MADV_FREE): the kernel takes them when it needs memory. jemalloc only.
    */
   ALLOCANARY_PAGES_MUZZY = 1,
 } AllocanaryPages;
 
 /*
- Where the memory is, all threads together. `ALLOCANARY_UNKNOWN` stands for what this allocator cannot say.
+ Where the memory is, of all threads together. A value that this allocator does not report is `ALLOCANARY_UNKNOWN`.
  */
 typedef struct {
   /*
-   In blocks that the program holds, rounded up to size classes.
+   Bytes in blocks that the program holds, rounded up to size classes.
    */
   uint64_t allocated_bytes;
   /*
-   In pages that hold at least one such block.
+   Bytes in pages with at least one such block.
    */
   uint64_t active_bytes;
   /*
-   In pages of the allocator that are in memory.
+   Bytes in pages of the allocator that are in memory.
    */
   uint64_t resident_bytes;
   /*
-   In the allocator's own structures.
+   Bytes in the allocator's own structures.
    */
   uint64_t metadata_bytes;
   /*
-   Addresses kept for later, with no memory behind them.
+   Bytes of addresses kept for later, without memory.
    */
   uint64_t retained_bytes;
   /*
-   Arenas that have been used, in number.
+   The number of arenas that have been used.
    */
   uint64_t arenas;
   /*
-   The most arenas that threads are spread over; unknown where there is no limit.
+   The maximum number of arenas that threads are spread over; unknown if there is no limit.
    */
   uint64_t most_arenas;
   /*
@@ -137,11 +137,11 @@ typedef struct {
    */
   uint64_t process_resident_bytes;
   /*
-   In blocks of `allocanary_calloc`, as they were asked for.
+   Bytes in blocks of `allocanary_calloc`, in the requested sizes.
    */
   uint64_t in_use_bytes;
   /*
-   Active over allocated bytes: 1 is no fragmentation. Negative where it is unknown.
+   Active bytes divided by allocated bytes: 1 means no fragmentation. Negative if it is unknown.
    */
   double fragmentation;
 } AllocanaryStatistics;
@@ -151,15 +151,15 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The variant of this library: `system`, `jemalloc`, `mimalloc`, `jemalloc-shared` or `mimalloc-shared`. Static: not to
- be freed.
+ The variant of this library: `system`, `jemalloc`, `mimalloc`, `jemalloc-shared` or `mimalloc-shared`. The text is
+ static: do not free it.
  */
 const char *allocanary_variant(void);
 
 /*
- The words of the last error of the calling thread; empty where there was none. As much as fits is written to `text`,
- with a NUL at the end. Gives the length of the whole without the NUL, as snprintf does; `text` may be null where
- `size` is 0.
+ The message of the last error of the calling thread; empty without an error. Writes as much of it as fits to `text`,
+ with a NUL at the end. Returns the length of the whole message without the NUL, as snprintf does. `text` may be null
+ if `size` is 0.
 
  # Safety
 
@@ -168,14 +168,14 @@ const char *allocanary_variant(void);
 size_t allocanary_last_error(char *text, size_t size);
 
 /*
- Memory for `count` things of `size` bytes, all zero, aligned for any type of C; null where there is none (see
- `allocanary_last_error`). What is given must be freed by `allocanary_free`, not by `free`. No bytes are a block too.
+ Memory for `count` elements of `size` bytes, all zero, aligned for any type of C; null if it cannot be allocated
+ (see `allocanary_last_error`). Free it by `allocanary_free`, not by `free`. A size of 0 gives a block, too.
  */
 void *allocanary_calloc(size_t count, size_t size);
 
 /*
- Frees a block of `allocanary_calloc`; null is nothing to do. A checked build refuses a block that was freed before
- and a pointer that is not a block; in any other build both are as undefined as they are for `free`.
+ Frees a block of `allocanary_calloc`. Does nothing for null. A checked build refuses a block that was freed before
+ and a pointer that is not a block. In any other build both are undefined, as they are for `free`.
 
  # Safety
 
@@ -184,15 +184,15 @@ void *allocanary_calloc(size_t count, size_t size);
 AllocanaryCode allocanary_free(void *block);
 
 /*
- Bytes in blocks of `allocanary_calloc` that are not freed yet, as they were asked for.
+ Bytes in blocks of `allocanary_calloc` that are not freed yet, in the requested sizes.
  */
 size_t allocanary_bytes_in_use(void);
 
 /*
- The metrics page, in Prometheus' text format, into `text`, which has `size` bytes: a gauge for each of the
- statistics that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
- end, goes to `length`, which may be null. Where the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and what
- is in `text` is cut. 4 kB are enough.
+ Writes the metrics page in Prometheus' text format to `text`, which has `size` bytes. It has a gauge for each
+ statistic that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
+ end, goes to `length`, which may be null. If the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and `text`
+ has a part of it. 4 kB are enough.
 
  # Safety
 
@@ -201,13 +201,13 @@ size_t allocanary_bytes_in_use(void);
 AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
 
 /*
- Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget and with `data`. A later call replaces both. The
- code is `ALLOCANARY_CODE_UNSUPPORTED` where no budget is on: `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+ Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget, and with `data`. A later call replaces both.
+ The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
  environment turns it on.
 
- It is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
- free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it allocates, must not
- throw, and must not leave by longjmp.
+ `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may
+ allocate and free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it
+ allocates. It must not throw, and must not leave by longjmp.
 
  # Safety
 
@@ -217,13 +217,13 @@ AllocanaryCode allocanary_on_pressure(void (*callback)(int32_t level, void *data
 
 /*
  Runs a service in `threads` threads (1 to 1024) that all live at the same time and answer `requests` requests each.
- Each request builds a page of text; the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page is not what was
- written. All its memory is freed at the end.
+ Each request builds a page of text, and the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page differs from
+ what was written. All memory of the service is freed at the end.
  */
 AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
 
 /*
- Where the memory is, into `statistics`. Costs microseconds, and with glibc a lock on each arena in turn.
+ Writes to `statistics` where the memory is. Costs microseconds. With glibc it locks each arena in turn.
 
  # Safety
 
@@ -232,9 +232,10 @@ AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
 AllocanaryCode allocanary_statistics(AllocanaryStatistics *statistics);
 
 /*
- Whether all settings, those of the library and those in the environment, exist, have a value that can be, and are in
- force. If not the code is `ALLOCANARY_CODE_SETTINGS`, and `text` (null, or `size` bytes) gets a line for each that does
- not, cut where they do not fit. With glibc this starts the loader once: for the start of a program.
+ Checks that all settings, those of the library and those in the environment, exist, have a valid value and are in
+ force. If not, the code is `ALLOCANARY_CODE_SETTINGS`, and `text` (null, or `size` bytes) gets one line for each
+ setting that fails, cut if the lines do not fit. With glibc this starts the loader once. Call it at the start of a
+ program.
 
  # Safety
 
@@ -243,7 +244,7 @@ AllocanaryCode allocanary_statistics(AllocanaryStatistics *statistics);
 AllocanaryCode allocanary_check(char *text, size_t size);
 
 /*
- The most arenas that threads are spread over, into `most`; 0 where the allocator sets no limit.
+ Writes to `most` the maximum number of arenas that threads are spread over; 0 if the allocator sets no limit.
 
  # Safety
 
@@ -252,12 +253,13 @@ AllocanaryCode allocanary_check(char *text, size_t size);
 AllocanaryCode allocanary_most_arenas(uint32_t *most);
 
 /*
- Binds the calling thread to an arena, from 0 up to `allocanary_most_arenas`. jemalloc only.
+ Binds the calling thread to an arena. Arenas are numbered from 0; `allocanary_most_arenas` is their number. jemalloc
+ only.
  */
 AllocanaryCode allocanary_bind_thread(uint32_t arena);
 
 /*
- Turns the calling thread's cache on or off; what it was goes to `was`, which may be null. jemalloc only.
+ Turns the calling thread's cache on or off. The previous value goes to `was`, which may be null. jemalloc only.
 
  # Safety
 
@@ -266,26 +268,27 @@ AllocanaryCode allocanary_bind_thread(uint32_t arena);
 AllocanaryCode allocanary_set_thread_cache(bool on, bool *was);
 
 /*
- Limits the blocks that the calling thread's cache holds to `bytes`, rounded up to a size class. jemalloc only.
+ Sets the size in bytes of the largest block that the calling thread's cache keeps, rounded up to a size class.
+ jemalloc only.
  */
 AllocanaryCode allocanary_set_thread_cache_max(size_t bytes);
 
 /*
- Gives the blocks in the calling thread's cache back to their arenas. jemalloc only.
+ Returns the blocks in the calling thread's cache to their arenas. jemalloc only.
  */
 AllocanaryCode allocanary_flush_thread_cache(void);
 
 /*
- Sets the time over which freed pages (an `AllocanaryPages`) go back to the system, in milliseconds: 0 is at once, -1
- never. For arenas that live and for those to come. jemalloc, and mimalloc's dirty pages.
+ Sets the decay time, after which freed pages (an `AllocanaryPages`) go back to the system, in milliseconds: 0 means
+ at once, -1 never. It applies to existing arenas and to later ones. jemalloc, and mimalloc's dirty pages.
 
- An idle process keeps what it has, whatever the time: see `allocanary_set_background_threads` and
+ An idle process keeps its freed pages, whatever the time: see `allocanary_set_background_threads` and
  `allocanary_purge`.
  */
 AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
 
 /*
- The time that `allocanary_set_decay` sets, into `milliseconds`.
+ Writes to `milliseconds` the time that `allocanary_set_decay` sets.
 
  # Safety
 
@@ -294,8 +297,8 @@ AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
 AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
 
 /*
- Turns threads on or off that purge on time even when the process is idle; what it was goes to `was`, which may be
- null. jemalloc only.
+ Turns jemalloc's background threads on or off. While they are on, freed pages are purged on time even if the process
+ is idle. The previous value goes to `was`, which may be null. jemalloc only.
 
  # Safety
 
@@ -304,10 +307,9 @@ AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
 AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 
 /*
- Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
- Whether something was given back goes to `gave_back`, which may be null. To be called before each wait: it does nothing
- unless 100 ms have passed since the thread's last time (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Not
- for signal handlers.
+ Tells the allocator that the calling thread is about to wait: the memory that the thread keeps goes back to the system. Whether it gave
+ memory back goes to `gave_back`, which may be null. Call it before each wait. It does nothing unless 100 ms have passed since this thread
+ last gave memory back (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Do not call it in signal handlers.
 
  # Safety
 
@@ -316,8 +318,8 @@ AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 AllocanaryCode allocanary_thread_idle(bool *gave_back);
 
 /*
- Gives back to the system, now, all memory that one thread can give back: not what other threads' caches hold, nor, with
- glibc, the tops of their arenas. `allocanary_thread_idle` is for those.
+ Returns to the system now all memory that the calling thread can return. The caches of other threads stay, and with
+ glibc also the tops of their arenas: for these there is `allocanary_thread_idle`.
  */
 AllocanaryCode allocanary_purge(void);
 

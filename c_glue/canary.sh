@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts each canary that the Makefile built, with only this host as its peer, scrapes it, and prints its resident
-# memory. In: names of variants. Out: a table, and 0 if every canary ran, probed and ended well.
+# Starts each canary that the Makefile built, with only this host as its peer. Scrapes it, and prints its resident
+# memory. In: names of variants. Out: a table, and 0 if every canary ran, probed and ended without an error.
 set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX

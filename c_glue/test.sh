@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the programs that the Makefile built, in the named variants, and prints a table of resident memory at the end.
-# In: names of variants. Out: a line for each test that failed, the table, and 0 if none did.
+# In: names of variants. Out: a line for each test that failed, the table, and 0 if none failed.
 set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
@@ -13,7 +13,7 @@ fail() {
     failed=1
 }
 
-# expect NAME WANTED COMMAND...: what the command prints.
+# expect NAME WANTED COMMAND...: the command must print WANTED.
 expect() {
     name=$1 wanted=$2
     shift 2
@@ -21,7 +21,7 @@ expect() {
     [ "$found" = "$wanted" ] || fail "$name: wanted '$wanted', found '$found'"
 }
 
-# matches NAME PATTERN COMMAND...: a shell pattern for what the command prints.
+# matches NAME PATTERN COMMAND...: what the command prints must match a shell pattern.
 matches() {
     name=$1 pattern=$2
     shift 2
@@ -38,9 +38,9 @@ declared() {
     sed -n 's/^[A-Za-z].*[ *]\(allocanary_[a-z_]*\)(.*);$/\1/p' allocanary.h | sort
 }
 
-# The names that an archive exports: global names of its Rust objects that are not mangled. Left out: objects of C (the
-# allocators', and what gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and the two that must
-# be there: the personality of unwinding, and jemalloc's configuration, which the switch exports to jemalloc.
+# The names that an archive exports: global names of its Rust objects that are not mangled. Left out are C objects (of the
+# allocators, and functions that gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and two
+# necessary names: the personality of unwinding, and jemalloc's configuration, which the feature exports to jemalloc.
 exported() {
     readelf --syms --wide "$1" 2>/dev/null | awk '
         /^File:/ { ours = /\.rcgu\.o\)$/ && !/compiler_builtins/ }
@@ -82,8 +82,8 @@ for variant in "$@"; do
     fi
 done
 
-# Waiting threads give their memory back: they then keep at most three quarters of the memory that they keep otherwise. glibc
-# keeps little anyway, and its figures are only shown.
+# Waiting threads give their memory back. They then keep at most three quarters of what they keep otherwise. glibc keeps
+# little anyway, so its figures are only shown.
 echo "Resident MiB of 32 threads that wait, as they are and with allocanary_thread_idle"
 for variant in "$@"; do
     for program in idle go-idle; do
@@ -116,8 +116,8 @@ for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-sha
     expect "$program: a bad setting" '5 MALLOC_CONF: jemalloc has no setting `narena`' \
         env MALLOC_CONF=narena:1 $program check
 done
-# In a fully static program glibc's start-up calls malloc before any code of the program. A jemalloc that is this malloc
-# gets settings only from its own variable. The check says so.
+# In a fully static program glibc's start-up calls malloc before any code of the program. If jemalloc is this malloc, it
+# gets settings only from its own variable. The check reports this.
 late=build/jemalloc-shared/test-static
 expect "$late: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $late arenas
 matches "$late: what came too late is told" '5 JE_MALLOC_CONF: narenas: wanted 3, found *' env JE_MALLOC_CONF=narenas:3 $late check

@@ -1,6 +1,6 @@
-/* The canary under a main function in C. Linked this way in 2018, so that the service got the system's malloc. */
+/* The canary under a main function in C. It is linked as in 2018, when the service thereby got the system's malloc. */
 
-/* Until SIGTERM or SIGINT; gives the exit code. */
+/* Runs until SIGTERM or SIGINT, and returns the exit code. */
 int kube_canary(int argc, const char *const *argv);
 
 int main(int argc, char **argv) { return kube_canary(argc, (const char *const *)argv); }

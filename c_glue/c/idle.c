@@ -1,6 +1,6 @@
-/* A pool of threads in C that give their memory back before a long wait: each waits for 100 ms first, and a busy thread
-   never pays. In: how many threads, how many milliseconds of load; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests
-   per second, and resident MiB when idle. */
+/* A pool of threads in C that give their memory back before a long wait. Each waits for 100 ms first, so a busy thread never
+   pays for it. In: the number of threads, the milliseconds of load; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out:
+   requests per second, and resident MiB when idle. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void *worker(void *number) {
         }
         if (waiting == 0) {
             pthread_mutex_unlock(&lock);
-            allocanary_thread_idle(NULL); /* the hook: nothing came for a while */
+            allocanary_thread_idle(NULL); /* the hook: no request came for a while */
             pthread_mutex_lock(&lock);
             while (waiting == 0) {
                 pthread_cond_wait(&came, &lock);

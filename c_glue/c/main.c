@@ -1,5 +1,5 @@
 /* A C program whose work is done by a service in Rust, and what that costs.
-   In: a label, how many threads, how many requests each. Out: one row of the table. */
+   In: a label, the number of threads, the number of requests for each. Out: one row of the table. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,14 +27,14 @@ int main(int argc, char **argv) {
         return 1;
     }
     double after = resident_mib();
-    AllocanaryCode purged = allocanary_purge(); /* musl's malloc cannot, and the last column then repeats the one before */
+    AllocanaryCode purged = allocanary_purge(); /* musl's malloc cannot do it; the last column then repeats the one before */
     if ((purged != ALLOCANARY_CODE_OK && purged != ALLOCANARY_CODE_UNSUPPORTED) ||
         allocanary_most_arenas(&most) != ALLOCANARY_CODE_OK) {
         allocanary_last_error(words, sizeof words);
         fprintf(stderr, "error: %s\n", words);
         return 1;
     }
-    char arenas[16] = "no limit"; /* what 0 says */
+    char arenas[16] = "no limit"; /* the meaning of 0 */
     if (most > 0) {
         snprintf(arenas, sizeof arenas, "%u", most);
     }

@@ -1,10 +1,10 @@
-/* A C program that only uses malloc, linked with a shared-heap variant and `-Wl,-u,allocanary_variant`: without a call of
-   its own, that is what brings the library's object along, and with it the hook that sizes the arenas before `main`.
-   Out: the most arenas that jemalloc has. */
+/* A C program that only uses malloc, linked with a shared-heap variant and `-Wl,-u,allocanary_variant`. It calls
+   nothing of the library, so this option brings in the library's object, and with it the hook that sets the number of
+   arenas before `main`. Out: the maximum of jemalloc's arenas. */
 #include <stdio.h>
 #include <stdlib.h>
 
-/* jemalloc's own; C's malloc is jemalloc here. */
+/* A function of jemalloc. C's malloc is jemalloc here. */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
 
 int main(void) {

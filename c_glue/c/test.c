@@ -1,8 +1,9 @@
-/* Tests of the library from C's side. In: the name of a group of tests, `all` by default. Out: nothing, or what failed.
+/* Tests of the library from C. In: the name of a group of tests; `all` by default. Out: nothing, or the tests that
+   failed.
 
-   `arenas`, `check` and `metrics` print what the library says, for test.sh, which sets the environment; `pressure` wants
-   ALLOCANARY_BUDGET=64MiB; `valgrind` is all but what is not so under valgrind; `checked` is for a checked build of the
-   library. */
+   `arenas`, `check` and `metrics` print what the library reports, for test.sh, which sets the environment. `pressure`
+   needs ALLOCANARY_BUDGET=64MiB. `valgrind` has all tests except those that cannot pass under valgrind. `checked` is
+   for a checked build of the library. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #include "allocanary.h"
 
-/* mimalloc's own: whether a pointer is in its heap. Weak: the other variants are without. */
+/* A function of mimalloc: whether a pointer is in its heap. Weak, because the other variants do not have it. */
 extern bool mi_is_in_heap_region(const void *pointer) __attribute__((weak));
 
 static int failures = 0;
@@ -35,8 +36,8 @@ static void fail(int line, const char *what) {
 static bool is_variant(const char *name) { return strncmp(allocanary_variant(), name, strlen(name)) == 0; }
 static bool is_shared(void) { return strstr(allocanary_variant(), "-shared") != NULL; }
 
-/* Where glibc's own start-up calls malloc before any code of a program: our settings come too late for a jemalloc that
-   is that malloc, and whether it has them anyhow depends on the host. */
+/* Whether glibc's own start-up calls malloc before any code of a program. If jemalloc is that malloc, our settings
+   come too late for it, and the host decides whether its values equal them anyway. */
 static bool is_late(void) {
 #ifdef STATIC
     return strcmp(allocanary_variant(), "jemalloc-shared") == 0;
@@ -45,7 +46,7 @@ static bool is_late(void) {
 #endif
 }
 
-/* Another C library's malloc (musl) has no arenas and says nothing of itself. */
+/* Whether another C library's malloc (musl) is used: it has no arenas and reports nothing. */
 static bool is_silent(void) {
 #ifdef __GLIBC__
     return false;
@@ -54,7 +55,7 @@ static bool is_silent(void) {
 #endif
 }
 
-/* ... and cannot be told to give memory back. */
+/* Whether the call purged memory. Another C library's malloc must return that it cannot. */
 static bool purges(AllocanaryCode said) {
     return said == (is_silent() ? ALLOCANARY_CODE_UNSUPPORTED : ALLOCANARY_CODE_OK);
 }
@@ -65,7 +66,8 @@ static AllocanaryStatistics statistics(void) {
     return found;
 }
 
-/* A tuning call that only jemalloc can do; what the others say names them and is no silent no-op. */
+/* Checks a tuning call that only jemalloc supports. The others must return an error that names them, and not
+   silently do nothing. */
 static bool only_jemalloc(AllocanaryCode code) {
     char words[256];
     if (is_variant("jemalloc")) {
@@ -136,7 +138,7 @@ static void tuning(void) {
     EXPECT(only_jemalloc(allocanary_set_decay(ALLOCANARY_PAGES_MUZZY, 0)));
     EXPECT(purges(allocanary_purge()));
 
-    /* The first time gives back what passed through the thread, the second comes too soon. */
+    /* The first call gives back the memory that the thread used. The second comes too soon. */
     allocanary_free(allocanary_calloc(1, 100000));
     was = false;
     EXPECT(purges(allocanary_thread_idle(&was)));
@@ -166,9 +168,9 @@ static void texts(void) {
     }
 }
 
-/* What a program's function for the memory budget has seen. */
+/* The calls of a program's function for the memory budget. */
 typedef struct {
-    unsigned levels; /* a bit for each */
+    unsigned levels; /* one bit for each */
     unsigned calls, within;
     bool is_inside, is_wrong;
 } Pressure;
@@ -180,7 +182,7 @@ static void on_pressure(int32_t level, void *data) {
     seen->is_wrong = seen->is_wrong || level < ALLOCANARY_LEVEL_CALM || level > ALLOCANARY_LEVEL_LAST;
     seen->levels |= 1u << level;
     seen->calls++;
-    /* It may allocate, as much as makes a reading due. */
+    /* The function may allocate, even so much that a reading is due. */
     for (int index = 0; index < 4; index++) {
         void *block = allocanary_calloc(1, 1 << 20);
         if (block == NULL || allocanary_free(block) != ALLOCANARY_CODE_OK) {
@@ -197,10 +199,10 @@ static void no_budget(void) {
     EXPECT(seen.calls == 0);
 }
 
-/* 96 MiB are held under a budget of 64, and freed. */
+/* Holds 96 MiB under a budget of 64 MiB, and then frees them. */
 static void pressure(void) {
     enum { BLOCKS = 96, SIZE = 1 << 20 };
-    /* The last one is called until the process ends. */
+    /* The last function that was set is called until the process ends. */
     static Pressure seen, replaced;
     void *blocks[BLOCKS];
     EXPECT_CODE(NULL, allocanary_on_pressure(NULL, &seen));
@@ -243,7 +245,7 @@ static void heaps(void) {
     AllocanaryStatistics after = statistics();
     bool is_counted = is_shared() || is_variant("system");
     if (is_variant("mimalloc")) {
-        /* It counts no allocated bytes, but knows its own. */
+        /* mimalloc does not count allocated bytes, but recognizes its own blocks. */
         EXPECT(mi_is_in_heap_region(theirs) && mi_is_in_heap_region(mine) == is_counted);
     } else if (is_silent()) {
         EXPECT(after.allocated_bytes == ALLOCANARY_UNKNOWN);
@@ -290,7 +292,7 @@ static void *from_a_thread(void *given) {
 
 static pthread_key_t at_exit;
 
-/* Runs while the thread ends, when Rust's own variables of the thread may be gone. */
+/* Runs while the thread ends, when Rust's thread-local variables may already be gone. */
 static void while_a_thread_ends(void *block) {
     if (allocanary_free(block) != ALLOCANARY_CODE_OK || allocanary_metrics(NULL, 0, NULL) != ALLOCANARY_CODE_BUFFER) {
         abort();

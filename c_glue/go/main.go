@@ -1,11 +1,12 @@
 // A Go program whose work is done by a service in Rust, through cgo.
-// In: a label, how many threads, how many requests each; or `stats`. Out: one row of the table, or statistics in words.
+// In: a label, the number of threads, the number of requests for each; or `stats`. Out: one row of the table, or
+// statistics in words.
 //
-// Go's own memory is Go's: what the library counts and tunes is the memory of the Rust code, and C's in the
-// shared-heap variants.
+// Go has its own memory. The library counts and tunes the memory of the Rust code, and in the shared-heap variants that
+// of C.
 package main
 
-// The library itself comes from CGO_LDFLAGS, which names the variant's archive (see the Makefile).
+// The library itself is in CGO_LDFLAGS, which names the variant's archive (see the Makefile).
 
 // #cgo CFLAGS: -I${SRCDIR}/..
 // #include "allocanary.h"
@@ -19,8 +20,8 @@ import (
 	"unsafe"
 )
 
-// done is nil, or the words of the library's last error. The goroutine must not have changed its thread since the call,
-// as the words are the thread's: main holds its thread.
+// done is nil, or the message of the library's last error. The goroutine must still be on the thread of the call,
+// because the message belongs to the thread: main locks its thread.
 func done(code C.AllocanaryCode) error {
 	if code == C.ALLOCANARY_CODE_OK {
 		return nil
@@ -86,7 +87,7 @@ func row() error {
 	if err := done(C.allocanary_most_arenas(&most)); err != nil {
 		return err
 	}
-	arenas := "no limit" // what 0 says
+	arenas := "no limit" // the meaning of 0
 	if most > 0 {
 		arenas = strconv.Itoa(int(most))
 	}
@@ -95,7 +96,8 @@ func row() error {
 	return nil
 }
 
-// describe prints the metrics page with a block held, and checks that the block is counted and its error told.
+// describe prints the metrics page while a block is held. It checks that the block is counted, and that a wrong
+// argument is reported.
 func describe() error {
 	block := C.allocanary_calloc(1000, 1000)
 	if held := C.allocanary_bytes_in_use(); held != 1000000 {

@@ -1,7 +1,7 @@
-//! The border to C. In: what our code makes of a call, a panic included. Out: a code, the text of the last error, texts
-//! in the caller's buffers.
+//! The border to C. In: what our code makes of a call, including a panic. Out: a code, the text of the last error,
+//! texts in the caller's buffers.
 //!
-//! Nothing here allocates: an error must be told even where memory is short, and while a thread ends.
+//! Nothing here allocates, because an error must be reported even if memory is short, and while a thread ends.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -10,39 +10,39 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allocanary::tuning;
 
-/// What a call came to. `allocanary_last_error` has the words.
+/// The result of a call. `allocanary_last_error` has the message.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // two are for checked builds only, and C's enum is the same in all
+#[allow(dead_code)] // two are for checked builds only, but C's enum is the same in all builds
 pub enum AllocanaryCode {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A pointer is null that must not be.
+    /// A pointer is null that must not be null.
     Null = 1,
-    /// An argument is not one that the function takes.
+    /// The function does not take this argument.
     Argument = 2,
     /// This allocator cannot do it.
     Unsupported = 3,
     /// The allocator, or the system, refused.
     Refused = 4,
-    /// Settings are wrong, or the allocator did not take them.
+    /// Settings are invalid, or the allocator did not take them.
     Settings = 5,
-    /// The text does not fit the buffer, and is cut.
+    /// The text does not fit the buffer, and was cut.
     Buffer = 6,
-    /// The block was freed before. Found by a checked build only.
+    /// The block was freed before. Only a checked build finds this.
     FreedTwice = 7,
-    /// The pointer is not one that this library gave out. Found by a checked build only.
+    /// The pointer is not a block of this library. Only a checked build finds this.
     Foreign = 8,
-    /// Data that were written are not those that were read back.
+    /// The data that were read back differ from those that were written.
     Damaged = 9,
-    /// A bug in this library: it panicked, and the panic was caught here.
+    /// A bug in this library: it panicked, and the panic was caught.
     Panic = 10,
 }
 
-/// A code that is not `Ok`, and its words.
+/// A code that is not `Ok`, and its message.
 pub type Problem<'a> = (AllocanaryCode, fmt::Arguments<'a>);
 
-/// Does `work` and gives its code; neither a panic nor an error's text gets past this.
+/// Runs `work` and returns its code. A panic becomes a code, too.
 pub fn guard(work: impl FnOnce() -> AllocanaryCode) -> AllocanaryCode {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(code) => code,
@@ -53,25 +53,25 @@ pub fn guard(work: impl FnOnce() -> AllocanaryCode) -> AllocanaryCode {
                 (None, None) => "no message",
             };
             let code = problem((AllocanaryCode::Panic, format_args!("a bug in allocanary: {text}")));
-            // What a payload's own drop does is not known: it could panic again.
+            // The payload is not dropped, because its drop could panic again.
             std::mem::forget(payload);
             code
         }
     }
 }
 
-/// Keeps the words of a problem for this thread; its code.
+/// Keeps the message of a problem for this thread, and returns its code.
 pub fn problem((code, words): Problem) -> AllocanaryCode {
     LAST.with_borrow_mut(|last| {
         last.text.fill(0);
         let mut text = Text::new(&mut last.text);
-        // A text that is too long is cut, which is no error.
+        // A text that is too long is cut. That is not an error.
         let _ = text.write_fmt(words);
     });
     code
 }
 
-/// The code of what tuning says.
+/// The code for a result of tuning.
 pub fn tuned(result: tuning::Result<()>) -> AllocanaryCode {
     let Err(error) = result else { return AllocanaryCode::Ok };
     let code = match &error {
@@ -87,7 +87,7 @@ pub fn null(name: &str) -> AllocanaryCode {
     problem((AllocanaryCode::Null, format_args!("{name} is null")))
 }
 
-/// The words of a thread's last error. Without a destructor, so that it is there until the thread is gone.
+/// The message of a thread's last error. It has no destructor, so it exists until the thread is gone.
 struct Last {
     text: [u8; 1024],
 }
@@ -96,16 +96,16 @@ thread_local! {
     static LAST: RefCell<Last> = const { RefCell::new(Last { text: [0; 1024] }) };
 }
 
-/// The words of the last error of the calling thread; empty where there was none. As much as fits is written to `text`,
-/// with a NUL at the end. Gives the length of the whole without the NUL, as snprintf does; `text` may be null where
-/// `size` is 0.
+/// The message of the last error of the calling thread; empty without an error. Writes as much of it as fits to `text`,
+/// with a NUL at the end. Returns the length of the whole message without the NUL, as snprintf does. `text` may be null
+/// if `size` is 0.
 ///
 /// # Safety
 ///
 /// `text` is null or points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_last_error(text: *mut c_char, size: usize) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises it.
     let Some(buffer) = (unsafe { buffer(text, size) }) else { return 0 };
     LAST.with_borrow(|last| {
         let end = last.text.iter().position(|byte| *byte == 0).unwrap_or(last.text.len());
@@ -115,18 +115,18 @@ pub unsafe extern "C" fn allocanary_last_error(text: *mut c_char, size: usize) -
     })
 }
 
-/// The caller's buffer, emptied; none where it is null and yet has a size.
+/// The caller's buffer, filled with zeros; `None` if it is null although it has a size.
 ///
 /// # Safety
 ///
-/// `text` is null or points to `size` bytes that are the caller's alone for as long as the slice is used.
+/// `text` is null or points to `size` bytes that only this call uses as long as the slice is used.
 pub unsafe fn buffer<'a>(text: *mut c_char, size: usize) -> Option<&'a mut [u8]> {
     match (text.is_null(), size) {
         (_, 0) => Some(&mut []),
         (true, _) => None,
         (false, _) => {
-            // Zeroed first: C's memory may never have been written.
-            // SAFETY: as the caller promises.
+            // Filled with zeros first, because C's memory may never have been written.
+            // SAFETY: the caller promises it.
             unsafe { text.write_bytes(0, size) };
             // SAFETY: as above; the bytes are initialised now.
             Some(unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), size) })
@@ -134,21 +134,21 @@ pub unsafe fn buffer<'a>(text: *mut c_char, size: usize) -> Option<&'a mut [u8]>
     }
 }
 
-/// Writes into a buffer of zeros as much as fits, leaves a NUL at the end, and counts what the whole would need.
+/// Writes as much as fits into a buffer of zeros, keeps a NUL at the end, and counts the length of the whole text.
 pub struct Text<'a> {
     buffer: &'a mut [u8],
     filled: usize,
-    /// The length of all that was written, whether it fitted or not.
+    /// The length of the whole text, whether it fits or not.
     pub needed: usize,
 }
 
 impl<'a> Text<'a> {
-    /// Into `buffer`.
+    /// A text in `buffer`.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Text { buffer, filled: 0, needed: 0 }
     }
 
-    /// Whether something was left out.
+    /// Whether a part was left out.
     pub fn is_cut(&self) -> bool {
         self.filled < self.needed
     }
@@ -157,7 +157,7 @@ impl<'a> Text<'a> {
 impl Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self.buffer.len().saturating_sub(1) - self.filled;
-        // After the first cut nothing more is written: a later piece that fits would not belong there.
+        // After the first cut nothing more is written: a later piece that fits would be in the wrong place.
         let mut fits = if self.is_cut() { 0 } else { text.len().min(room) };
         while !text.is_char_boundary(fits) {
             fits -= 1;
@@ -175,7 +175,7 @@ mod tests {
 
     fn last_error() -> String {
         let mut text = [1_u8; 200];
-        // SAFETY: the buffer is as long as we say.
+        // SAFETY: the buffer has the given length.
         let length = unsafe { allocanary_last_error(text.as_mut_ptr().cast(), text.len()) };
         String::from_utf8(text[..length].to_vec()).unwrap()
     }

@@ -1,7 +1,8 @@
 //! Memory for C, counted. In: sizes and pointers. Out: blocks from this library's allocator.
 //!
-//! A block has a small head in front of it that keeps its size: Rust's allocators want it back when the block is freed.
-//! So a block must go back through `allocanary_free`, never through C's `free`, and the other way round.
+//! A small head in front of each block keeps its size, because Rust's allocators need the size when the block is freed.
+//! So a block must be freed by `allocanary_free`, never by C's `free`. A block of C's `malloc` must never be freed by
+//! `allocanary_free`.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::border::{AllocanaryCode, guard, problem};
 
-/// What a block's head takes; as much as its alignment, so that the block is aligned as C's own are.
+/// The size of a block's head. It equals the alignment, so that the block is aligned as C's own blocks are.
 const HEAD: usize = 16;
 
-/// Bytes in blocks that C holds, as it asked for them.
+/// Bytes in blocks that C holds, in the requested sizes.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Memory for `count` things of `size` bytes, all zero, aligned for any type of C; null where there is none (see
-/// `allocanary_last_error`). What is given must be freed by `allocanary_free`, not by `free`. No bytes are a block too.
+/// Memory for `count` elements of `size` bytes, all zero, aligned for any type of C; null if it cannot be allocated
+/// (see `allocanary_last_error`). Free it by `allocanary_free`, not by `free`. A size of 0 gives a block, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_calloc(count: usize, size: usize) -> *mut c_void {
     let mut block = null_mut();
@@ -45,8 +46,8 @@ pub extern "C" fn allocanary_calloc(count: usize, size: usize) -> *mut c_void {
     block
 }
 
-/// Frees a block of `allocanary_calloc`; null is nothing to do. A checked build refuses a block that was freed before
-/// and a pointer that is not a block; in any other build both are as undefined as they are for `free`.
+/// Frees a block of `allocanary_calloc`. Does nothing for null. A checked build refuses a block that was freed before
+/// and a pointer that is not a block. In any other build both are undefined, as they are for `free`.
 ///
 /// # Safety
 ///
@@ -60,26 +61,26 @@ pub unsafe extern "C" fn allocanary_free(block: *mut c_void) -> AllocanaryCode {
         if let Err(found) = checked::taken_back(block) {
             return found;
         }
-        // SAFETY: as the caller promises, this is a block of ours, and its head is in front of it.
+        // SAFETY: the caller promises that this is a block of ours. Its head is in front of it.
         let (head, bytes) = unsafe {
             let head = block.cast::<u8>().sub(HEAD);
             (head, head.cast::<usize>().read())
         };
-        // SAFETY: the same layout as in `allocanary_calloc`, which had checked it.
+        // SAFETY: the same layout as in `allocanary_calloc`, which has checked it.
         unsafe { dealloc(head, Layout::from_size_align_unchecked(bytes + HEAD, HEAD)) };
         IN_USE.fetch_sub(bytes, Ordering::Relaxed);
         AllocanaryCode::Ok
     })
 }
 
-/// Bytes in blocks of `allocanary_calloc` that are not freed yet, as they were asked for.
+/// Bytes in blocks of `allocanary_calloc` that are not freed yet, in the requested sizes.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_bytes_in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// The list of blocks of a checked build. It remembers every address that it ever saw, so it is for tests; and a child
-/// that was forked while another thread was in it would wait for ever.
+/// The list of blocks of a checked build. It is for tests: it keeps every address that it ever saw, and a child that is
+/// forked while another thread uses it would wait for ever.
 #[cfg(any(debug_assertions, feature = "checked"))]
 mod checked {
     use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ mod checked {
 
     use super::*;
 
-    /// By address, whether the block is live.
+    /// The address of each block, and whether the block is live.
     static BLOCKS: Mutex<BTreeMap<usize, bool>> = Mutex::new(BTreeMap::new());
 
     fn blocks() -> MutexGuard<'static, BTreeMap<usize, bool>> {

@@ -1,10 +1,11 @@
-//! allocanary for programs in C and Go. In: calls of `allocanary.h`. Out: an error code each, never a panic.
+//! allocanary for programs in C and Go. In: calls of `allocanary.h`. Out: an error code for each, never a panic.
 //!
-//! The variant is chosen by a feature, exactly one. Linking the library sets its allocator up before `main`: arenas
-//! follow the processors that the container gives, and what the environment sets wins. In the shared variants C's own
-//! `malloc` is the same heap; in the others C keeps its own, and this library's memory lives in the allocator's.
+//! A feature chooses the variant: exactly one. Linking the library sets its allocator up before `main`. The number of
+//! arenas follows the processors that the container gives, and the environment takes precedence. In the shared variants
+//! C's own `malloc` is the same heap. In the others C keeps its own heap, and only this library's memory is in the
+//! allocator's.
 //!
-//! A memory budget is off; `ALLOCANARY_BUDGET` turns it on.
+//! A memory budget is off by default. `ALLOCANARY_BUDGET` turns it on.
 
 mod border;
 mod heap;
@@ -47,8 +48,8 @@ const _: () = assert!(
     "turn on one of the features system, jemalloc, mimalloc, jemalloc-shared, mimalloc-shared"
 );
 
-/// The variant of this library: `system`, `jemalloc`, `mimalloc`, `jemalloc-shared` or `mimalloc-shared`. Static: not to
-/// be freed.
+/// The variant of this library: `system`, `jemalloc`, `mimalloc`, `jemalloc-shared` or `mimalloc-shared`. The text is
+/// static: do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_variant() -> *const c_char {
     VARIANTS[0].as_ptr()

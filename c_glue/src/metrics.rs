@@ -24,10 +24,10 @@ const GAUGES: &[Gauge] = &[
     ("in_use_bytes", "In blocks of allocanary_calloc, as they were asked for.", |found| found.in_use_bytes),
 ];
 
-/// The metrics page, in Prometheus' text format, into `text`, which has `size` bytes: a gauge for each of the
-/// statistics that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
-/// end, goes to `length`, which may be null. Where the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and what
-/// is in `text` is cut. 4 kB are enough.
+/// Writes the metrics page in Prometheus' text format to `text`, which has `size` bytes. It has a gauge for each
+/// statistic that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
+/// end, goes to `length`, which may be null. If the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and `text`
+/// has a part of it. 4 kB are enough.
 ///
 /// # Safety
 ///
@@ -35,7 +35,7 @@ const GAUGES: &[Gauge] = &[
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, length: *mut usize) -> AllocanaryCode {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         let Some(buffer) = (unsafe { buffer(text, size) }) else { return null("text") };
         let (allocator, found) = match tuning::allocator().and_then(|name| Ok((name, read()?))) {
             Ok(both) => both,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
             }
         }
         if !length.is_null() {
-            // SAFETY: not null, and as the caller promises.
+            // SAFETY: not null, and the caller promises it.
             unsafe { length.write(page.needed) };
         }
         if page.is_cut() {

@@ -1,6 +1,7 @@
-//! The memory budget, for C. In: a function of the program. Out: a code; the function is called with each new level.
+//! The memory budget, for C. In: a function of the program. Out: a code. The function is called with each new level.
 //!
-//! A budget is off in this library, and `ALLOCANARY_BUDGET=container` or `=1GiB` turns it on before the first allocation.
+//! A budget is off in this library by default. `ALLOCANARY_BUDGET=container` or `=1GiB` turns it on before the first
+//! allocation.
 
 use std::ffi::c_void;
 
@@ -15,9 +16,9 @@ pub enum AllocanaryLevel {
     Calm = 0,
     /// 80 % of the limit are in use.
     High = 1,
-    /// 90 %.
+    /// 90 % are in use.
     Severe = 2,
-    /// 95 %: the program itself must free something.
+    /// 95 % are in use: the program itself must free memory.
     Last = 3,
 }
 
@@ -25,25 +26,25 @@ pub enum AllocanaryLevel {
 #[derive(Clone, Copy)]
 struct Data(*mut c_void);
 
-// SAFETY: it is never followed here; the header says that the function may be called in any thread.
+// SAFETY: the pointer is never followed here. The header says that the function may be called in any thread.
 unsafe impl Send for Data {}
 // SAFETY: as above.
 unsafe impl Sync for Data {}
 
 impl Data {
-    /// By value, so that a closure takes the whole and not the pointer in it.
+    /// Takes it by value, so that a closure captures the whole value and not only the pointer in it.
     fn pointer(self) -> *mut c_void {
         self.0
     }
 }
 
-/// Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget and with `data`. A later call replaces both. The
-/// code is `ALLOCANARY_CODE_UNSUPPORTED` where no budget is on: `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+/// Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget, and with `data`. A later call replaces both.
+/// The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
 /// environment turns it on.
 ///
-/// It is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
-/// free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it allocates, must not
-/// throw, and must not leave by longjmp.
+/// `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may
+/// allocate and free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it
+/// allocates. It must not throw, and must not leave by longjmp.
 ///
 /// # Safety
 ///
@@ -56,12 +57,12 @@ pub unsafe extern "C" fn allocanary_on_pressure(
     guard(|| {
         let Some(callback) = callback else { return null("callback") };
         let data = Data(data);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         tuned(tuning::on_pressure(move |level| unsafe { callback(number(level), data.pointer()) }))
     })
 }
 
-/// A level that a later version of the library has, and this header has not, is the one below `Last`.
+/// A level that only a later version of the library has, and not this header, becomes the level below `Last`.
 fn number(level: Level) -> i32 {
     let level = match level {
         Level::Calm => AllocanaryLevel::Calm,

@@ -1,8 +1,8 @@
 //! A small service: threads that build pages of text, keep the last few, and check what they kept.
-//! In: how many threads, how many requests each. Out: whether every byte was what had been written.
+//! In: the number of threads, the number of requests for each. Out: whether every byte was as it had been written.
 //!
-//! It stands for the part of a C program that is written in Rust: its memory is this library's, so that the variant
-//! decides what it costs.
+//! It represents the part of a C program that is written in Rust. Its memory is this library's, so the variant decides
+//! what it costs.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -15,9 +15,9 @@ use allocanary_kernel::rng::Rng;
 use crate::border::{AllocanaryCode, guard, problem};
 
 const MOST_THREADS: u32 = 1024;
-/// Pages that each thread keeps.
+/// The number of pages that each thread keeps.
 const KEPT: usize = 48;
-/// Rows of the longest page, of some 40 bytes each.
+/// The maximum of rows in a page, of some 40 bytes each.
 const MOST_ROWS: usize = 400;
 
 /// A page, and the sum of its bytes when it was built.
@@ -30,7 +30,7 @@ impl Page {
     fn build(request: u32, rng: &mut Rng) -> Page {
         let mut text = String::new();
         for row in 0..=rng.below(MOST_ROWS) {
-            // A string cannot refuse to be written to.
+            // Writing to a string never fails.
             let _ = writeln!(text, "<tr><td>{request}</td><td>{row}</td><td>{:x}</td></tr>", rng.next());
         }
         Page { sum: sum(&text), text }
@@ -46,8 +46,8 @@ fn sum(text: &str) -> u64 {
 }
 
 /// Runs a service in `threads` threads (1 to 1024) that all live at the same time and answer `requests` requests each.
-/// Each request builds a page of text; the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page is not what was
-/// written. All its memory is freed at the end.
+/// Each request builds a page of text, and the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page differs from
+/// what was written. All memory of the service is freed at the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryCode {
     guard(|| {
@@ -55,7 +55,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
             let words = format_args!("threads: wanted 1 to {MOST_THREADS}, found {threads}");
             return problem((AllocanaryCode::Argument, words));
         }
-        // Held until all threads are there: where one cannot be started, the others must not wait for it.
+        // Locked until all threads have started. If one cannot be started, the others must not wait for it.
         let gate = RwLock::new(false);
         let all_served = Barrier::new(threads as usize);
         scope(|scope| {
@@ -77,7 +77,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
             }
             *may_start = true;
             drop(may_start);
-            // All are joined before a panic of one goes on in this thread, up to the guard.
+            // All threads are joined first. Then a panic of one continues in this thread, up to the guard.
             let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             if joined.into_iter().all(|whole| whole.unwrap_or_else(|panic| resume_unwind(panic))) {
                 AllocanaryCode::Ok
@@ -88,17 +88,17 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
     })
 }
 
-/// One thread's requests; whether all its pages were whole.
+/// Answers one thread's requests. Returns whether all its pages were whole.
 fn serve(index: u32, requests: u32, all_served: &Barrier) -> bool {
     let served = catch_unwind(|| answer(index, requests));
-    // Nobody ends before all have their pages: an allocator would hand a dead thread's memory to the next. And nobody
-    // waits for one that panicked.
+    // No thread ends before all have their pages, because an allocator would give an ended thread's memory to the next
+    // one. A thread that panicked reaches this point too, so no thread waits in vain.
     all_served.wait();
     let (whole, kept) = served.unwrap_or_else(|panic| resume_unwind(panic));
     whole && kept.iter().all(Page::is_whole)
 }
 
-/// Whether the pages that were dropped were whole, and those that are kept.
+/// Answers the requests. Returns whether the dropped pages were whole, and the pages that are kept.
 fn answer(index: u32, requests: u32) -> (bool, VecDeque<Page>) {
     let mut rng = Rng::part(2018, u64::from(index));
     let mut kept: VecDeque<Page> = VecDeque::with_capacity(KEPT + 1);

@@ -6,36 +6,36 @@ use allocanary_kernel::sys::{line_number, read_into};
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_bytes_in_use;
 
-/// What this allocator cannot say, in `AllocanaryStatistics`.
+/// The value in `AllocanaryStatistics` of what this allocator does not report.
 pub const ALLOCANARY_UNKNOWN: u64 = u64::MAX;
 
-/// Where the memory is, all threads together. `ALLOCANARY_UNKNOWN` stands for what this allocator cannot say.
+/// Where the memory is, of all threads together. A value that this allocator does not report is `ALLOCANARY_UNKNOWN`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AllocanaryStatistics {
-    /// In blocks that the program holds, rounded up to size classes.
+    /// Bytes in blocks that the program holds, rounded up to size classes.
     pub allocated_bytes: u64,
-    /// In pages that hold at least one such block.
+    /// Bytes in pages with at least one such block.
     pub active_bytes: u64,
-    /// In pages of the allocator that are in memory.
+    /// Bytes in pages of the allocator that are in memory.
     pub resident_bytes: u64,
-    /// In the allocator's own structures.
+    /// Bytes in the allocator's own structures.
     pub metadata_bytes: u64,
-    /// Addresses kept for later, with no memory behind them.
+    /// Bytes of addresses kept for later, without memory.
     pub retained_bytes: u64,
-    /// Arenas that have been used, in number.
+    /// The number of arenas that have been used.
     pub arenas: u64,
-    /// The most arenas that threads are spread over; unknown where there is no limit.
+    /// The maximum number of arenas that threads are spread over; unknown if there is no limit.
     pub most_arenas: u64,
     /// Resident memory of the whole process, whoever allocated it.
     pub process_resident_bytes: u64,
-    /// In blocks of `allocanary_calloc`, as they were asked for.
+    /// Bytes in blocks of `allocanary_calloc`, in the requested sizes.
     pub in_use_bytes: u64,
-    /// Active over allocated bytes: 1 is no fragmentation. Negative where it is unknown.
+    /// Active bytes divided by allocated bytes: 1 means no fragmentation. Negative if it is unknown.
     pub fragmentation: f64,
 }
 
-/// Where the memory is, into `statistics`. Costs microseconds, and with glibc a lock on each arena in turn.
+/// Writes to `statistics` where the memory is. Costs microseconds. With glibc it locks each arena in turn.
 ///
 /// # Safety
 ///
@@ -46,12 +46,12 @@ pub unsafe extern "C" fn allocanary_statistics(statistics: *mut AllocanaryStatis
         if statistics.is_null() {
             return null("statistics");
         }
-        // SAFETY: not null, and as the caller promises.
+        // SAFETY: not null, and the caller promises it.
         tuned(read().map(|found| unsafe { statistics.write(found) }))
     })
 }
 
-/// The statistics of now.
+/// The present statistics.
 pub fn read() -> tuning::Result<AllocanaryStatistics> {
     let known = |value: Option<u64>| value.unwrap_or(ALLOCANARY_UNKNOWN);
     let tuning::Statistics { counters, fragmentation, .. } = tuning::statistics()?;
@@ -62,7 +62,7 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
         metadata_bytes: known(counters.metadata),
         retained_bytes: known(counters.retained),
         arenas: known(counters.arenas),
-        // With glibc the answer comes from its loader, which is a process to start: not for statistics.
+        // glibc's loader has the answer, and reading it starts a process: too expensive for statistics.
         most_arenas: if cfg!(feature = "system") {
             ALLOCANARY_UNKNOWN
         } else {
@@ -74,7 +74,8 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
     })
 }
 
-/// From smaps_rollup, which is exact; `status`, which may lag by some pages per processor, where a kernel is without.
+/// Read from smaps_rollup, which is exact. If the kernel does not have it, from `status`, which may be wrong by some
+/// pages per processor.
 fn process_resident() -> Option<u64> {
     let mut text = [0; 4096];
     let rollup = read_into("/proc/self/smaps_rollup", &mut text).and_then(|text| line_number(text, b"Rss:"));

@@ -8,18 +8,19 @@ use allocanary::tuning::{self, Pages};
 
 use crate::border::{AllocanaryCode, Text, buffer, guard, null, problem, tuned};
 
-/// Freed pages, by how far they have gone.
+/// The two states of freed pages.
 #[repr(C)]
 pub enum AllocanaryPages {
-    /// Freed by the program and still backed by memory.
+    /// Freed by the program, still backed by memory.
     Dirty = 0,
-    /// Given back lazily (MADV_FREE): the kernel takes them when it needs them. jemalloc only.
+    /// Given back lazily (MADV_FREE): the kernel takes them when it needs memory. jemalloc only.
     Muzzy = 1,
 }
 
-/// Whether all settings, those of the library and those in the environment, exist, have a value that can be, and are in
-/// force. If not the code is `ALLOCANARY_CODE_SETTINGS`, and `text` (null, or `size` bytes) gets a line for each that does
-/// not, cut where they do not fit. With glibc this starts the loader once: for the start of a program.
+/// Checks that all settings, those of the library and those in the environment, exist, have a valid value and are in
+/// force. If not, the code is `ALLOCANARY_CODE_SETTINGS`, and `text` (null, or `size` bytes) gets one line for each
+/// setting that fails, cut if the lines do not fit. With glibc this starts the loader once. Call it at the start of a
+/// program.
 ///
 /// # Safety
 ///
@@ -27,7 +28,7 @@ pub enum AllocanaryPages {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_check(text: *mut c_char, size: usize) -> AllocanaryCode {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         let Some(buffer) = (unsafe { buffer(text, if text.is_null() { 0 } else { size }) }) else {
             return null("text");
         };
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn allocanary_check(text: *mut c_char, size: usize) -> All
     })
 }
 
-/// The most arenas that threads are spread over, into `most`; 0 where the allocator sets no limit.
+/// Writes to `most` the maximum number of arenas that threads are spread over; 0 if the allocator sets no limit.
 ///
 /// # Safety
 ///
@@ -52,20 +53,21 @@ pub unsafe extern "C" fn allocanary_most_arenas(most: *mut u32) -> AllocanaryCod
         }
         let found = tuning::most_arenas();
         if let Ok(found) = &found {
-            // SAFETY: not null, and as the caller promises.
+            // SAFETY: not null, and the caller promises it.
             unsafe { most.write(found.unwrap_or(0)) };
         }
         tuned(found.map(|_| ()))
     })
 }
 
-/// Binds the calling thread to an arena, from 0 up to `allocanary_most_arenas`. jemalloc only.
+/// Binds the calling thread to an arena. Arenas are numbered from 0; `allocanary_most_arenas` is their number. jemalloc
+/// only.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_bind_thread(arena: u32) -> AllocanaryCode {
     guard(|| tuned(tuning::bind_current_thread(arena)))
 }
 
-/// Turns the calling thread's cache on or off; what it was goes to `was`, which may be null. jemalloc only.
+/// Turns the calling thread's cache on or off. The previous value goes to `was`, which may be null. jemalloc only.
 ///
 /// # Safety
 ///
@@ -73,27 +75,28 @@ pub extern "C" fn allocanary_bind_thread(arena: u32) -> AllocanaryCode {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_set_thread_cache(on: bool, was: *mut bool) -> AllocanaryCode {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         tuned(tuning::set_thread_cache(on).map(|before| unsafe { hand_out(was, before) }))
     })
 }
 
-/// Limits the blocks that the calling thread's cache holds to `bytes`, rounded up to a size class. jemalloc only.
+/// Sets the size in bytes of the largest block that the calling thread's cache keeps, rounded up to a size class.
+/// jemalloc only.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_set_thread_cache_max(bytes: usize) -> AllocanaryCode {
     guard(|| tuned(tuning::set_thread_cache_max(bytes)))
 }
 
-/// Gives the blocks in the calling thread's cache back to their arenas. jemalloc only.
+/// Returns the blocks in the calling thread's cache to their arenas. jemalloc only.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_flush_thread_cache() -> AllocanaryCode {
     guard(|| tuned(tuning::flush_thread_cache()))
 }
 
-/// Sets the time over which freed pages (an `AllocanaryPages`) go back to the system, in milliseconds: 0 is at once, -1
-/// never. For arenas that live and for those to come. jemalloc, and mimalloc's dirty pages.
+/// Sets the decay time, after which freed pages (an `AllocanaryPages`) go back to the system, in milliseconds: 0 means
+/// at once, -1 never. It applies to existing arenas and to later ones. jemalloc, and mimalloc's dirty pages.
 ///
-/// An idle process keeps what it has, whatever the time: see `allocanary_set_background_threads` and
+/// An idle process keeps its freed pages, whatever the time: see `allocanary_set_background_threads` and
 /// `allocanary_purge`.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_set_decay(pages: i32, milliseconds: i64) -> AllocanaryCode {
@@ -114,7 +117,7 @@ pub extern "C" fn allocanary_set_decay(pages: i32, milliseconds: i64) -> Allocan
     })
 }
 
-/// The time that `allocanary_set_decay` sets, into `milliseconds`.
+/// Writes to `milliseconds` the time that `allocanary_set_decay` sets.
 ///
 /// # Safety
 ///
@@ -131,15 +134,15 @@ pub unsafe extern "C" fn allocanary_decay(pages: i32, milliseconds: *mut i64) ->
         };
         let found = tuning::decay(pages).map(|after| {
             let found = after.map_or(-1, |after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
-            // SAFETY: not null, and as the caller promises.
+            // SAFETY: not null, and the caller promises it.
             unsafe { milliseconds.write(found) };
         });
         tuned(found)
     })
 }
 
-/// Turns threads on or off that purge on time even when the process is idle; what it was goes to `was`, which may be
-/// null. jemalloc only.
+/// Turns jemalloc's background threads on or off. While they are on, freed pages are purged on time even if the process
+/// is idle. The previous value goes to `was`, which may be null. jemalloc only.
 ///
 /// # Safety
 ///
@@ -147,15 +150,14 @@ pub unsafe extern "C" fn allocanary_decay(pages: i32, milliseconds: *mut i64) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_set_background_threads(on: bool, was: *mut bool) -> AllocanaryCode {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         tuned(tuning::set_background_threads(on).map(|before| unsafe { hand_out(was, before) }))
     })
 }
 
-/// Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
-/// Whether something was given back goes to `gave_back`, which may be null. To be called before each wait: it does nothing
-/// unless 100 ms have passed since the thread's last time (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Not
-/// for signal handlers.
+/// Tells the allocator that the calling thread is about to wait: the memory that the thread keeps goes back to the system. Whether it gave
+/// memory back goes to `gave_back`, which may be null. Call it before each wait. It does nothing unless 100 ms have passed since this thread
+/// last gave memory back (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Do not call it in signal handlers.
 ///
 /// # Safety
 ///
@@ -163,19 +165,19 @@ pub unsafe extern "C" fn allocanary_set_background_threads(on: bool, was: *mut b
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocanary_thread_idle(gave_back: *mut bool) -> AllocanaryCode {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         tuned(tuning::thread_idle().map(|gave| unsafe { hand_out(gave_back, gave) }))
     })
 }
 
-/// Gives back to the system, now, all memory that one thread can give back: not what other threads' caches hold, nor, with
-/// glibc, the tops of their arenas. `allocanary_thread_idle` is for those.
+/// Returns to the system now all memory that the calling thread can return. The caches of other threads stay, and with
+/// glibc also the tops of their arenas: for these there is `allocanary_thread_idle`.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_purge() -> AllocanaryCode {
     guard(|| tuned(tuning::purge()))
 }
 
-/// C may pass any number for an enum, and Rust may not take one that is none of its own: so it comes as a number.
+/// C may pass any number for an enum, but a Rust enum must not have an unknown value. So the argument is a number.
 fn named(pages: i32) -> Result<Pages, AllocanaryCode> {
     const DIRTY: i32 = AllocanaryPages::Dirty as i32;
     const MUZZY: i32 = AllocanaryPages::Muzzy as i32;
@@ -186,14 +188,14 @@ fn named(pages: i32) -> Result<Pages, AllocanaryCode> {
     }
 }
 
-/// Writes where the caller wants it, if it does.
+/// Writes the value, unless the caller passed null.
 ///
 /// # Safety
 ///
 /// `to` is null or can be written to.
 unsafe fn hand_out(to: *mut bool, value: bool) {
     if !to.is_null() {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         unsafe { to.write(value) };
     }
 }

@@ -16,20 +16,20 @@ const _: () = assert!(
     "turn on one of the features system, jemalloc, mimalloc"
 );
 
-/// What a bug of the canary's becomes: it does not cross into C.
+/// The exit code for a panic of the canary, which must not cross into C.
 const PANIC: c_int = 101;
 
-/// Runs the canary until SIGTERM or SIGINT and gives its exit code: 0, 1 where the system refuses something, 2 where the
-/// command line cannot be, 101 for a panic.
+/// Runs the canary until SIGTERM or SIGINT and returns its exit code: 0, 1 if the system refuses something, 2 if the
+/// command line is invalid, 101 for a panic.
 ///
 /// # Safety
-/// `argv` has `argc` pointers to texts that end with a zero byte and stay as they are during the call.
+/// `argv` has `argc` pointers to texts that end with a zero byte and do not change during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kube_canary(argc: c_int, argv: *const *const c_char) -> c_int {
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let count = if argv.is_null() { 0 } else { usize::try_from(argc).unwrap_or(0) };
         let arguments = (0..count).map(|at| {
-            // SAFETY: the caller says that there are `argc` texts.
+            // SAFETY: the caller promises that there are `argc` texts.
             let text = unsafe { CStr::from_ptr(*argv.add(at)) };
             OsString::from_vec(text.to_bytes().to_vec())
         });

@@ -1,5 +1,6 @@
-// Goroutines that call C and own a thread each, as cgo calls that keep state do: their threads' memory in C goes back before a
-// long wait. In: how many; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests per second, and resident MiB when idle.
+// Goroutines that call C and keep a thread each, as cgo calls with a state do. Their threads' memory in C goes back before a
+// long wait. In: the number of goroutines; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests per second, and
+// resident MiB when idle.
 package main
 
 // #cgo CFLAGS: -I${SRCDIR}/../..
@@ -32,7 +33,7 @@ import (
 
 const load = time.Second
 
-// next waits twice: for 100 ms first, and then, with the thread's memory given back, for as long as it takes.
+// next waits twice: first for 100 ms. Then it gives the thread's memory back, and waits until a request comes.
 func next(requests <-chan uint32) (uint32, bool) {
 	short := time.NewTimer(100 * time.Millisecond)
 	defer short.Stop()

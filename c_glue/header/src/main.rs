@@ -1,7 +1,7 @@
 //! Writes the library's header. In: the sources and cbindgen.toml of the folder above. Out: the header, on stdout.
 //!
-//! From the sources and not from the package, which would run `cargo metadata`, and that wants the sources of every
-//! crate for every system.
+//! It reads the sources and not the package. Reading the package would run `cargo metadata`, which needs the sources of
+//! every crate for every system.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use cbindgen::{Builder, Config};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let builder = Builder::new().with_config(Config::from_file(root.join("cbindgen.toml"))?);
-    // Modules are followed from here.
+    // cbindgen follows the modules from here.
     builder.with_src(root.join("src/lib.rs")).generate()?.write(std::io::stdout());
     Ok(())
 }

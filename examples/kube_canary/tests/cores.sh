@@ -5,12 +5,9 @@
 #   KERNEL=path examples/kube_canary/tests/cores.sh BINARY [CPUS...]     2 and 40
 #
 # The canary probes eight peers on the guest's loopback interface each second, with the flags of the manifests. It is measured
-# after
-# 30 s, and again after 400 scrapes with gzip, each over a separate connection. Memory is in kB from smaps_rollup, which is exact:
-# the
-# VmRSS of a kernel with 40 processors may be off by a megabyte. examples/vm/boot.sh describes what it needs, TIMEOUT and ACCEL.
-# Exit
-# code 77 if something is missing. With emulated processors it takes minutes.
+# after 30 s, and again after 400 scrapes with gzip, each over a separate connection. Memory is in kB from smaps_rollup, which is
+# exact: the VmRSS of a kernel with 40 processors may be off by a megabyte. examples/vm/boot.sh describes what it needs, TIMEOUT
+# and ACCEL. Exit code 77 if something is missing. With emulated processors it takes minutes.
 set -euo pipefail
 
 [ $# -ge 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }

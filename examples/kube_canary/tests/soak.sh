@@ -5,16 +5,13 @@
 #   examples/kube_canary/tests/soak.sh [MINUTES] [BINARY]     60 minutes, target/release/kube_canary
 #
 # Peers come and go all the time: 75 on the loopback interface, in a file that is rewritten every five seconds. Most of them are
-# removed for good two seconds later. They are probed by all protocols. The canary is scraped every second, plain and with gzip by
-# turns, and /peers and /mesh are read now and then. Memory is read after each gzipped page. A plain page adds some 100 kB for a
-# moment, so a median of both kinds would jump between the two. The readings after the first minute count: the median of the last
-# two
-# minutes may be at most 2 % above that of the first two. In a run of less than ten minutes it may be 10 % above. A page of the
-# program
-# that is needed for the first time is not a leak, and a dozen pages are 2 % of 2.4 MiB. So the short run shows that the test
-# works,
-# and the hour shows that nothing grows. Every probe must be accounted for, and each protocol must be answered (ICMP and UDP
-# must both be permitted). Needs bash, awk, curl; exit code 77 if curl is missing.
+# removed for good two seconds later. They are probed by all protocols. The canary is scraped every second, plain and with gzip
+# by turns, and /peers and /mesh are read now and then. Memory is read after each gzipped page. A plain page adds some 100 kB
+# for a moment, so a median of both kinds would jump between the two. The readings after the first minute count: the median of
+# the last two minutes may be at most 2 % above that of the first two. In a run of less than ten minutes it may be 10 % above. A
+# page of the program that is needed for the first time is not a leak, and a dozen pages are 2 % of 2.4 MiB. So the short run
+# shows that the test works, and the hour shows that nothing grows. Every probe must be accounted for, and each protocol must be
+# answered (ICMP and UDP must both be permitted). Needs bash, awk, curl; exit code 77 if curl is missing.
 set -euo pipefail
 
 case ${1:-60} in '' | *[!0-9]* | 0 | 1) sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
