@@ -66,7 +66,7 @@ const BUDGET: &str = "budget";
 pub struct InCode {
     /// The settings. Any other setting needs the environment.
     pub settings: &'static [Setting],
-    /// The set that `tuned` stands for.
+    /// The settings that `tuned` means.
     pub tuned: &'static [(&'static str, Value)],
 }
 

@@ -369,7 +369,7 @@ pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "
 pub struct Installation {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
-    /// What is requested of it.
+    /// The settings that are requested.
     pub request: Request,
     /// What threads do before they wait.
     pub idle: crate::idle::Policy,

@@ -100,16 +100,16 @@ pub enum Kind {
     Flag,
     /// A whole number from `min` to `max`.
     Number {
-        /// The least value.
+        /// The minimum.
         min: i64,
-        /// The greatest value.
+        /// The maximum.
         max: i64,
     },
     /// An amount of memory from `min` to `max` bytes.
     Size {
-        /// The least value in bytes.
+        /// The minimum in bytes.
         min: u64,
-        /// The greatest value in bytes.
+        /// The maximum in bytes.
         max: u64,
     },
     /// One of several words.

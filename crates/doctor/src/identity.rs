@@ -121,7 +121,7 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
         let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
         return Some(Found { flavour, file: path.clone(), how: format!("{path} defines the symbol {symbol}"), sure });
     }
-    // If the file has symbols, but none of an allocator, a string does not prove anything.
+    // If the file has symbols, but no symbol of an allocator, a string proves nothing.
     if marks.has_symbols {
         // In a static program, glibc's malloc has further names as well.
         let is_hidden = marks.symbols.contains(MALLOC) && !marks.exports.contains(MALLOC) && marks.is_dynamic;

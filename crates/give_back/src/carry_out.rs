@@ -71,7 +71,6 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
     }
 }
 
-/// Finds the allocator's function.
 fn the_function<'a>(
     pid: u32,
     remedy: &Remedy,
@@ -166,7 +165,6 @@ fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusa
     Ok(locks::held(&Live::open(pid)?, &tids))
 }
 
-/// Makes the calls.
 fn made(
     mut borrowed: Borrowed,
     function: Function,

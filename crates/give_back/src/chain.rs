@@ -33,7 +33,7 @@ pub struct Before<'a> {
     pub errno: (u64, u32),
 }
 
-/// The addresses of all of it.
+/// The addresses of all these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     extended: u64,

@@ -79,7 +79,7 @@ pub fn bytes(registers: &Registers, mask: u64, extended: u64, back: u64) -> [u8;
     let mut frame = [0; BYTES as usize];
     let mut put = |at: usize, value: u64| frame[at..at + 8].copy_from_slice(&value.to_le_bytes());
     put(0, back);
-    // Flags: there is an extended state, SS is given, and SS is to be restored.
+    // Flags: there is an extended state, the frame has SS, and the kernel restores SS.
     put(8, if extended == 0 { 6 } else { 7 });
     // The alternate stack cannot be read from outside. With an invalid mode, the kernel leaves it as it is.
     put(32, 0x7f);

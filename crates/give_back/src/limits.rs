@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Limits {
     /// How long to wait for a call that sleeps.
     pub patience: Duration,
-    /// The interval at which the calls are repeated, if they are. A thread is not borrowed if its time-out begins anew at each call
-    /// and is longer than this.
+    /// The interval at which the calls are repeated, if they are. A thread is not borrowed if its time-out starts again at each
+    /// call and is longer than this.
     pub every: Option<Duration>,
 }

@@ -54,8 +54,8 @@ fn count(bytes: &[u8], tids: &[u32], held: &mut BTreeMap<u32, usize>) {
     }
 }
 
-/// Whether these are the lock, the count, the users and the kind of a mutex that is held. Robust mutexes, and those that inherit priority,
-/// also have the owner in the lock. They are not recognized: no allocator uses them.
+/// Whether a mutex with this lock, count, users and kind is held. Robust mutexes, and those that inherit priority, also have the owner in
+/// the lock. They are not recognized: no allocator uses them.
 fn is_held(lock: u32, count: u32, users: u32, kind: u32) -> bool {
     // 0x100 and 0x200 say whether lock elision is allowed; 0x80 says that processes share the mutex.
     let sort = kind & !0x380;

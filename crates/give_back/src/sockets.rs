@@ -5,8 +5,8 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The time-out. If a call on such a socket is interrupted, it ends with EINTR. When it is made again, its time begins
-/// anew.
+/// The time-out. If a call on such a socket is interrupted, it ends with EINTR. When it is made again, its time-out
+/// starts again.
 pub fn time_out(pid: u32, file: u64) -> Option<Duration> {
     // SAFETY: system calls with numbers; each returns a file descriptor of this process's own, or fails.
     let open =

@@ -8,7 +8,8 @@ pub struct Wait {
     /// The system call.
     pub name: &'static str,
     pub(crate) number: i64,
-    /// Threads in calls of a lower rank are borrowed first. The time-out of `epoll_wait` begins anew, so it comes late.
+    /// Threads in calls of a lower rank are borrowed first. `epoll_wait` has a high rank, because its time-out starts
+    /// again from the beginning.
     pub rank: u8,
     /// The arguments that make it harmful.
     harm: Harm,
@@ -107,8 +108,8 @@ pub fn again(function: &str, arguments: &[u64; 6]) -> Option<i64> {
     function.contains("poll").then_some(libc::SYS_poll)
 }
 
-/// The time-out of a call, if it would begin anew: only `epoll_wait` has such a time-out. `word` reads a word of the
-/// process.
+/// The time-out of a call that would start again from the beginning. Only `epoll_wait` has such a time-out. `word`
+/// reads a word of the process.
 pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<Duration> {
     match number {
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {

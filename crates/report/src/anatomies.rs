@@ -1,4 +1,4 @@
-//! Where each candidate's memory is, in words. In: a panel. Out: the figures of one column, and sentences.
+//! Sentences about where each candidate's memory is. In: a panel. Out: the figures of one column, and sentences.
 
 use std::cmp::Ordering;
 

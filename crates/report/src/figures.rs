@@ -66,7 +66,7 @@ pub fn settled(section: &Section) -> Vec<String> {
     blocks.filter_map(|(title, panel, at)| Some(format!("{title}: {}", words::settled(panel, at)?))).collect()
 }
 
-/// Who measured what, one line for each published figure.
+/// One line for each published figure: who measured it, and what it is.
 pub fn published(section: &Section) -> Vec<String> {
     let line = |one: &allocanary_measure::summary::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
     section.about.published.iter().map(line).collect()

@@ -16,7 +16,7 @@ pub struct Page<'a> {
     pub heading: &'a str,
     /// CSS of this page alone.
     pub style: &'a str,
-    /// What is under the heading.
+    /// The content under the heading.
     pub head: Markup,
     /// The page itself.
     pub main: Markup,

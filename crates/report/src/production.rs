@@ -51,7 +51,7 @@ const PROGRAM: &str = "YOUR_PROGRAM";
 /// The folder into which an init container copies the library.
 const SHARED: &str = "/allocanary";
 
-/// A candidate that is to be used in production.
+/// A candidate to use in production.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The allocator and its settings.
@@ -71,7 +71,7 @@ pub struct Bundle {
     pub steps: Vec<String>,
 }
 
-/// The candidate that the last panel with a recommendation takes. `None` if nothing is to be changed, or if a search made the
+/// The candidate that the last panel with a recommendation takes. `None` if nothing has to change, or if a search made the
 /// decision.
 pub fn recommended(findings: &Findings) -> Option<Change> {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));

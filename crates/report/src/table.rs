@@ -27,7 +27,7 @@ pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables an
 /// The width from which a table has all columns, and rows of several lines.
 pub const WIDE: u16 = 120;
 
-/// What is shown.
+/// What the report shows.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The columns of the tables.

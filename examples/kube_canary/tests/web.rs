@@ -1,4 +1,4 @@
-//! The web server as clients see it. In: a mesh filled by hand. Out: the bytes from the socket.
+//! The web server as clients see it. In: a mesh that the test fills. Out: the bytes from the socket.
 
 #[path = "web/client.rs"]
 mod client;

@@ -1,5 +1,5 @@
-// The address to which signal handlers return is on the stack, although no handler runs, and the program exits. The stack looks
-// like this after the C library's `sigaction`.
+// The program exits while the address to which signal handlers return is on its stack, although no handler runs. The C
+// library's `sigaction` leaves this address there, too.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>

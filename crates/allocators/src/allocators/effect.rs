@@ -14,7 +14,7 @@ pub fn without_effect(
     settings.iter().filter_map(|(name, value)| Some((name.clone(), why(name, value)?))).collect()
 }
 
-/// The reason, if this process has no page of the huge page pool: the kernel counts them.
+/// Returns the reason if this process has no page of the huge page pool. The kernel counts these pages.
 pub fn no_pool_pages() -> Option<String> {
     let status = std::fs::read("/proc/self/status").unwrap_or_default();
     pool_pages_missing(line_number(&status, b"HugetlbPages:"))
@@ -24,7 +24,7 @@ fn pool_pages_missing(kib: Option<u64>) -> Option<String> {
     (kib.unwrap_or(0) == 0).then(|| "this process has no page of the huge page pool (HugetlbPages is 0)".to_string())
 }
 
-/// The reason, if transparent huge pages have none of the modes in `needed`.
+/// Returns the reason if the mode of transparent huge pages is not one of `needed`.
 pub fn unless_thp_is(needed: &[&str]) -> Option<String> {
     let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     thp_is_other(&text, needed)

@@ -139,7 +139,7 @@ impl Account {
         self.limit
     }
 
-    /// Whether page faults have to be read. While freed pages are not kept, page faults are the cost of it.
+    /// Whether page faults have to be read: while freed pages are not kept, the extra page faults are its cost.
     pub fn asks_for_faults(&self) -> bool {
         self.keeps_nothing
     }

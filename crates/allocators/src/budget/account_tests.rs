@@ -52,7 +52,7 @@ impl Process {
         }
     }
 
-    /// Reads a millisecond later, and does what is ordered. Returns the bytes until the next reading.
+    /// Makes a reading a millisecond later, and carries out the orders. Returns the bytes until the next reading.
     fn look(&mut self) -> u64 {
         self.now += SECOND / 1000;
         let mut orders = self.account.look(self.reading());
@@ -77,7 +77,7 @@ impl Process {
         }
     }
 
-    /// Lets so much time pass that the purse is full.
+    /// Lets enough time pass for a full purse.
     fn rest(&mut self) {
         self.now += 25 * SECOND;
     }

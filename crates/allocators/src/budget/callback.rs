@@ -6,13 +6,12 @@ use std::sync::{Arc, RwLock};
 
 use super::level::Level;
 
-/// The program's function.
 type Callback = Arc<dyn Fn(Level) + Send + Sync>;
 
 static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the program's function. The function may itself call this. The previous function is dropped when no call of it
+/// Sets the program's function. `callback` may itself call `set`. The previous function is dropped when no call of it
 /// is running.
 pub(super) fn set(callback: Box<dyn Fn(Level) + Send + Sync>) {
     let callback = Callback::from(callback);

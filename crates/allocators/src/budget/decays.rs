@@ -19,14 +19,14 @@ impl Decays {
         Decays { to_come: None, of: [None; ARENAS] }
     }
 
-    /// Records `now`, the present time for arenas that are made later. Returns the time to set for them, if one is to
-    /// be set.
+    /// Records `now`, the present decay time of arenas that are made later. Returns the decay time to set for them, if
+    /// it has to change.
     pub fn stop_to_come(&mut self, now: i64) -> Option<i64> {
         self.to_come = Some(now);
         (now != 0).then_some(0)
     }
 
-    /// Records `now`, the present time of an arena. Returns the time to set for it, if one is to be set.
+    /// Records `now`, the present decay time of an arena. Returns the decay time to set for it, if it has to change.
     pub fn stop(&mut self, arena: usize, now: i64) -> Option<i64> {
         *self.of.get_mut(arena)? = Some(now);
         (now != 0).then_some(0)

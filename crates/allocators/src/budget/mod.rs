@@ -73,8 +73,8 @@ static BUDGET: Place<Option<Budget>> = Place(UnsafeCell::new(None));
 
 static DESK: Place<Desk> =
     Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
-/// The address space of the thread that has the turn; 0 if none has it. After a fork, the child finds its parent's number
-/// and begins anew.
+/// The address space of the thread that has the turn; 0 if none has it. After a fork, the child finds its parent's
+/// number, and so takes the turn itself.
 static TURN: AtomicU32 = AtomicU32::new(0);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static COUNTS: Counts = Counts::new();

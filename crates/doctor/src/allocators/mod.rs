@@ -34,9 +34,9 @@ pub(crate) struct Part {
     pub variables: Reads,
     /// What it does without settings; `None` if that does not depend on the host.
     pub defaults: Option<fn(&Surroundings) -> Default>,
-    /// What to change in general; `None` if this crate judges no setting of it.
+    /// What to change in general; `None` if this crate gives no advice about its settings.
     pub advice: Option<fn(&Case) -> Option<Advice>>,
-    /// What a process with this heap would save by its settings; `None` if this crate judges none.
+    /// What a process with this heap would save by its settings; `None` if this crate does not know.
     pub remedies: Option<Remedies>,
 }
 

@@ -17,7 +17,7 @@ use crate::{Flavour, advice::Advice};
 
 pub use conclusion::conclusion;
 
-/// Something to do.
+/// A remedy: something that a person can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
     /// A name for scripts: `give-back`, `arena_max`.

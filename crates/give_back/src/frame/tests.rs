@@ -28,8 +28,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// The frame that is made from the registers in the kernel's frame is the same, byte by byte, except for facts that
-/// only a handler is told.
+/// A frame is made from the registers in the kernel's frame. It must equal the kernel's frame byte by byte, except for
+/// facts that only a handler is told.
 #[test]
 fn a_frame_is_as_the_kernel_makes_it() {
     // SAFETY: the handler above takes these arguments, and only copies bytes. The signal is raised for this thread.

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::wrapped;
 use allocanary_kernel::terminal::Look;
 
-/// The most lines.
+/// The maximum of lines.
 const LINES: usize = 10;
 
 /// The answers, and as many lines to paste as fit. A line to paste is never wrapped, because a broken line cannot be pasted.

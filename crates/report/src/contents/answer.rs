@@ -4,7 +4,7 @@ use allocanary_contents::{Contents, Leaked};
 
 use super::{bytes, count};
 
-/// What is leaked, and who holds most.
+/// A sentence about the leaks, and one about the largest holder.
 pub fn answer(contents: &Contents) -> String {
     let mut sentences = vec![match &contents.leaked {
         Some(leaked) if leaked.blocks > 0 => lost(leaked),

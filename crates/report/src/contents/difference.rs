@@ -99,8 +99,8 @@ fn answer(before: &Contents, after: &Contents, kinds: &[Change], holders: &[Chan
         bytes(after.bytes)
     )];
     let grown = |changes: &[Change], what: &str| {
-        // A change of less than a tenth of the whole change is no answer: if all growth is leaked, the holders have
-        // none of it.
+        // A change of less than a tenth of the whole change is not named. For example, if all growth is leaked, no
+        // holder has grown.
         let counts = |change: &&Change| change.by() > 0 && change.by().saturating_mul(10) >= by;
         let first = changes.iter().filter(counts).max_by_key(|change| change.by())?;
         Some(format!("{what}: {} ({}).", first.name, signed(first.by())))

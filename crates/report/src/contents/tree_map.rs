@@ -137,7 +137,6 @@ fn tenth(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// A rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Area {
     x: f64,

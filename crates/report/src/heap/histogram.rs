@@ -67,7 +67,7 @@ fn word(x: f64, y: f64, anchor: &str, text: &str) -> Markup {
     html! { text x=(tenth(x)) y=(tenth(y)) text-anchor=(anchor) { (text) } }
 }
 
-/// The range of live bytes in a page that a bar stands for.
+/// The range of live bytes in a page for which a bar counts pages.
 fn range(at: usize) -> String {
     match at {
         0 => "no live byte".into(),

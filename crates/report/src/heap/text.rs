@@ -111,7 +111,7 @@ pub fn checked(reading: &Reading) -> Vec<String> {
     all
 }
 
-/// What is known about how many processes share its pages.
+/// A sentence about how many processes share its pages, as far as this is known.
 fn shares(reading: &Reading) -> String {
     match (reading.kernel.share, reading.kernel.lazy) {
         (None, _) => {

@@ -68,8 +68,8 @@ pub fn tables(findings: &Findings, columns: &Columns, look: &Look) -> Vec<String
     all
 }
 
-/// The metrics of the columns that the user names. Without these, the metrics that decide: the one that is to be less, memory,
-/// those that the user limits, and time or throughput.
+/// The metrics of the columns that the user names. Without these, the metrics that decide: the one to reduce, memory, those
+/// that the user limits, and time or throughput.
 fn chosen(section: &Section, columns: &Columns) -> Vec<Metric> {
     let known = |name: &str| {
         let own = section.about.metrics.iter().find(|metric| metric.name == *name);
@@ -148,7 +148,8 @@ fn metrics(section: &Section, metrics: &[Metric], look: &Look) -> Vec<String> {
     out
 }
 
-/// The tables of a built-in workload without metrics of its own: memory when idle by threads or cores, then time and work.
+/// The tables of a built-in workload whose study names no metrics: memory when idle by threads or cores, then time and
+/// work.
 fn workload(section: &Section, look: &Look) -> Vec<String> {
     let mut out = Vec::new();
     for panel in &section.panels {

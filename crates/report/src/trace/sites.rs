@@ -18,7 +18,7 @@ use crate::who::{begin, callers, remarks, without_callers, wrappers};
 /// The number of sites in the table.
 const TOP: usize = 10;
 
-/// What is known about the sites of a trace with stacks.
+/// The sites of a trace with stacks, and pictures of them.
 pub struct Sites {
     /// The sites.
     pub found: Found,
@@ -26,7 +26,7 @@ pub struct Sites {
     pub order: Order,
     /// Flamegraphs, the most important first. One is missing if it has no bytes, or if it could not be drawn. A note of `found` says which.
     pub flames: Vec<(Order, Flames)>,
-    /// Who calls the first sites.
+    /// The callers of the first sites.
     pub callers: Vec<Caller>,
     /// Live bytes over time, of the sites with the most live bytes.
     pub timeline: Vec<Line>,

@@ -1,4 +1,4 @@
-//! Who calls a site. In: a tree of callers. Out: text for a terminal, JSON, markup for a page.
+//! The callers of a site. In: a tree of callers. Out: text for a terminal, JSON, markup for a page.
 
 use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_kernel::units::Unit;

@@ -12,7 +12,6 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring/rule
 /// The number of scrapes, one minute apart. The alerts are read at the last one.
 const MINUTES: u32 = 25;
 
-/// One generated cluster.
 struct Cluster {
     nodes: usize,
     series: Vec<Value>,

@@ -19,7 +19,7 @@ struct Prometheus<'a> {
 }
 
 impl Prometheus<'_> {
-    /// Starts it with the rules. Where these look back one minute, they look back for `minute`.
+    /// Starts it with the rules. `minute` replaces the one minute for which rules look back.
     fn start<'a>(net: &'a Net, minute: &str) -> Prometheus<'a> {
         let folder = tempfile::tempdir().unwrap();
         let rules = std::fs::read_to_string(format!("{MONITORING}/rules.yaml")).unwrap();

@@ -72,8 +72,8 @@ fn a_slow_reader_is_dropped_and_holds_up_nobody() {
         alive(server);
         std::thread::sleep(Duration::from_millis(500));
     }
-    // The client still gets the bytes that the kernel had taken by then, at most as many as it may keep. It does not get
-    // the rest of sixteen pages.
+    // The client still gets the bytes that the kernel has buffered, up to the limit of its buffers. It does not get the
+    // rest of sixteen pages.
     slow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (came, page) = (until_closed(&mut slow).len(), get(server, "/metrics").body.len());
     assert!(came < 512 << 10 && page > 1 << 20, "{came} bytes came, of pages of {page}");

@@ -1,4 +1,4 @@
-//! Hoard: a library of others, without settings.
+//! Hoard: a library from another project, without settings.
 
 use crate::descriptor::Descriptor;
 use crate::library::Library;

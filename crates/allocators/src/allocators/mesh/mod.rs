@@ -1,4 +1,4 @@
-//! Mesh: a library of others, without settings.
+//! Mesh: a library from another project, without settings.
 
 use crate::descriptor::Descriptor;
 use crate::library::Library;

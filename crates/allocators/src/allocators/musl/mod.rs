@@ -1,4 +1,5 @@
-//! musl's malloc: a C library of others. It has no settings, no library of its own, and no call that gives memory back.
+//! musl's malloc, from another C library. It has no settings, is not a separate library, and has no call that gives
+//! memory back.
 
 use crate::descriptor::Descriptor;
 

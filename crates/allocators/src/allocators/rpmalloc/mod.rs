@@ -1,4 +1,4 @@
-//! rpmalloc: a library of others, without settings.
+//! rpmalloc: a library from another project, without settings.
 
 use crate::descriptor::Descriptor;
 use crate::library::Library;

@@ -1,4 +1,4 @@
-//! snmalloc of Microsoft: a library of others, without settings.
+//! snmalloc, a library of Microsoft without settings.
 
 use crate::descriptor::Descriptor;
 use crate::library::Library;

@@ -1,4 +1,4 @@
-//! tcmalloc of gperftools: a library of others.
+//! tcmalloc, a library of gperftools.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! musl's malloc. It also stands for that of any other C library that is not glibc.
+//! musl's malloc. Any other C library that is not glibc counts as musl here.
 
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 

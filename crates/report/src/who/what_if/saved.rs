@@ -47,7 +47,7 @@ impl Effect {
 }
 
 impl Saved {
-    /// What is saved in one figure of the heaps. `None` if there is no heap.
+    /// Computes what is saved in one figure of the heaps. `None` if there is no heap.
     pub fn of(as_it_is: &[Heap], changed: &[Heap], figure: fn(&Heap) -> f64) -> Option<Saved> {
         let values = |heaps: &[Heap]| heaps.iter().map(figure).collect::<Vec<f64>>();
         let (old, new) = (values(as_it_is), values(changed));

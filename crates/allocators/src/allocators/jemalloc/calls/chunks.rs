@@ -1,7 +1,7 @@
 //! What threads allocate, by jemalloc's own count. In: a function. Out: calls of it, in the thread that allocates.
 //!
 //! jemalloc compares each thread's count with the next event's anyway, so this adds nothing to an allocation. The key is
-//! `experimental`: where it is missing, the error says so.
+//! `experimental`: if it is missing, the error says so.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -162,7 +162,8 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn bind_thread(&self, arena: u32) -> error::Result<()> {
-        // An index beyond the automatic arenas would be an arena that was made by hand, or the one for huge blocks.
+        // An index beyond the automatic arenas would be an arena that the program has created, or the one for huge
+        // blocks.
         let most = self.most_arenas()?.unwrap_or(1);
         if arena >= most {
             let why = format!("wanted an arena below {most}, found {arena}");

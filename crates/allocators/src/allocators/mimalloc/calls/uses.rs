@@ -29,7 +29,6 @@ pub fn uses() -> Uses {
     Uses { held: Some(tally.held), inside: Some(tally.inside), ..Uses::default() }
 }
 
-/// Adds a page.
 #[inline]
 unsafe extern "C" fn add(
     _heap: *const sys::mi_heap_t,

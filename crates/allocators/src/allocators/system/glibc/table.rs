@@ -10,7 +10,6 @@ use std::mem::{ManuallyDrop, replace};
 
 use crate::setting::{Kind, Setting};
 
-/// A tunable.
 struct Row {
     /// Its name, its values, its meaning.
     setting: Setting,
