@@ -44,7 +44,7 @@ pub struct Chain {
     taken: u64,
     /// The lowest word: the stack pointer when the function begins.
     pub lowest: u64,
-    /// The first address above.
+    /// The first address above all these bytes.
     pub top: u64,
 }
 

@@ -8,7 +8,7 @@ use allocanary_heap::{Mapping, Memory, PAGE};
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;
 
-/// What the kernel leaves free below the first thread's stack.
+/// The bytes that the kernel leaves free below the first thread's stack.
 const GAP: u64 = 1 << 20;
 
 /// The bytes of a thread's own structure in which glibc records its stack.

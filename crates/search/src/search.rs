@@ -71,7 +71,7 @@ pub struct Plan<'a> {
     pub repeats: u32,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Searched {
     /// The goal, without those default limits whose metrics the rows do not have.

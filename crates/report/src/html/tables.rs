@@ -110,7 +110,7 @@ pub fn money(panel: &Panel, names: &Names) -> Markup {
     // A part for which no candidate has a figure needs no column.
     let parts: Vec<_> =
         PARTS.iter().filter(|(metric, _)| panel.lines.iter().any(|line| figure(line, metric) != "-")).collect();
-    // A single part is shown in the tables above.
+    // The tables above already show a single part, so this table is left out.
     if parts.len() < 2 {
         return html! {};
     }
