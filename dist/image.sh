@@ -19,7 +19,8 @@ chmod 1777 "$root/tmp"
 
 # The loader, the C library, and the unwinder, with their licences.
 (cd "$work" && apt-get download -q -o APT::Sandbox::User=root "libc6:$debian=$LIBC6" "libgcc-s1:$debian=$LIBGCC" >/dev/null) ||
-    { echo "image.sh: wanted libc6 $LIBC6 and libgcc-s1 $LIBGCC from Debian: see dist/versions.sh"; exit 1; }
+    { echo "image.sh: wanted libc6:$debian $LIBC6 and libgcc-s1 $LIBGCC from Debian: see dist/versions.sh. For aarch64 run" \
+        "\`dpkg --add-architecture arm64 && apt-get update\` first"; exit 1; }
 for package in "$work"/*.deb; do
     dpkg-deb -x "$package" "$work/libc"
 done
