@@ -7,7 +7,10 @@ try() { # NAME COMMAND...
     if said=$("$@" 2>&1); then
         echo "$name yes$(echo "$said" | sed -n 's/^but: /, /p')"
     else
-        echo "$name no: $(echo "$said" | grep . | tail -n 1 | tr '|' '/' | cut -c 1-200)"
+        # What cannot be read is named before the parts.
+        why=$(echo "$said" | tr '\n' ' ' | grep -o 'not divided: [^.;]*' | head -n 1)
+        [ -n "$why" ] || why=$(echo "$said" | grep . | tail -n 1)
+        echo "$name no: $(echo "$why" | tr '|' '/' | cut -c 1-200)"
     fi
     echo "== $name: $said" >&2
 }

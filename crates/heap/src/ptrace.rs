@@ -200,14 +200,14 @@ const MASK: usize = 8;
 /// The signals that a thread that is stopped blocks, as [`bit`] numbers them.
 pub fn mask(tid: u32) -> io::Result<u64> {
     let mut mask = 0_u64;
-    ptrace(libc::PTRACE_GETSIGMASK, tid, MASK, &raw mut mask as usize)?;
+    ptrace(libc::PTRACE_GETSIGMASK as _, tid, MASK, &raw mut mask as usize)?;
     Ok(mask)
 }
 
 /// Sets them.
 pub fn set_mask(tid: u32, mask: u64) -> io::Result<()> {
     let mut mask = mask;
-    ptrace(libc::PTRACE_SETSIGMASK, tid, MASK, &raw mut mask as usize).map(drop)
+    ptrace(libc::PTRACE_SETSIGMASK as _, tid, MASK, &raw mut mask as usize).map(drop)
 }
 
 /// Whether the two bytes before an address are a system call's instruction.

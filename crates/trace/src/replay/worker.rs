@@ -66,7 +66,7 @@ impl Lane {
             let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
             libc::pthread_attr_init(&mut attributes);
             libc::pthread_attr_setstacksize(&mut attributes, stack);
-            let mut thread: libc::pthread_t = 0;
+            let mut thread: libc::pthread_t = std::mem::zeroed();
             let error = libc::pthread_create(&mut thread, &attributes, work, (&raw const *self).cast_mut().cast());
             libc::pthread_attr_destroy(&mut attributes);
             self.thread.store(thread as u64, SeqCst);
