@@ -23,6 +23,7 @@ pub mod answer;
 mod build_id;
 mod core_file;
 mod counted;
+pub mod counters;
 mod difference;
 #[cfg(test)]
 mod fake;

@@ -3,7 +3,7 @@
 mod bits;
 pub(crate) mod elf;
 mod globals;
-mod jemalloc;
+pub(crate) mod jemalloc;
 mod mimalloc;
 mod musl;
 mod named;

@@ -26,6 +26,8 @@ pub struct Arena {
     pub number: u32,
     /// Its address, if a global variable points to it.
     pub at: Option<u64>,
+    /// Its part that counts pages.
+    pub shard: u64,
     /// Threads that allocate from it.
     pub threads: Option<u64>,
     /// Bytes of active extents.
@@ -113,5 +115,5 @@ fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Opt
         }
     });
     let (at, pages) = shard?;
-    Some(Arena { number, at: Some(at), threads: None, active: pages.checked_mul(PAGE)? })
+    Some(Arena { number, at: Some(at), shard: at, threads: None, active: pages.checked_mul(PAGE)? })
 }

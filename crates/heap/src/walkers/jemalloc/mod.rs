@@ -1,6 +1,7 @@
 //! jemalloc's heap: the tree proves itself, its extents tile the memory, and each slab's bitmap agrees with its count.
 
 mod caches;
+pub(crate) mod counters;
 mod extent;
 mod extents;
 mod fill;

@@ -268,3 +268,24 @@ fn fuzz_damaged_heaps_are_refused_or_warned_about() {
         walk_damaged(&WALKER, heap(shape, cached), damage);
     });
 }
+
+#[test]
+fn the_counters_are_those_of_the_arenas() {
+    use crate::counters::Source;
+    for shape in [Shape::Two, Shape::Three] {
+        let memory = heap(shape, 0);
+        let place = super::counters::Place::find(&memory).unwrap();
+        let counters = place.read(&memory).unwrap();
+        let walked = walk(&memory);
+        let active = walked.checks.iter().find(|check| check.what == "bytes of active extents").unwrap();
+        assert_eq!((counters.arenas, counters.active), (1, Some(active.wanted)));
+        struct Gone;
+        impl Source for Gone {
+            fn copy(&self, _: u64, into: &mut [u8]) -> bool {
+                into.fill(0);
+                true
+            }
+        }
+        assert_eq!(place.read(&Gone), None, "something else is there now");
+    }
+}

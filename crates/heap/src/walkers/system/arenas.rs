@@ -6,20 +6,20 @@ use crate::{Mapping, Memory, Window};
 /// Bins of an arena.
 pub(super) const BINS: u64 = 127;
 /// From the bins to the link to the next arena.
-const NEXT: u64 = 2048;
+pub(super) const NEXT: u64 = 2048;
 /// The distances from an arena's start to its bins that are known.
 const STARTS: [u64; 2] = [112, 24];
 /// A thread arena's heaps begin at multiples of this, whatever the size of huge pages.
-const HEAPS: u64 = 2 << 20;
+pub(super) const HEAPS: u64 = 2 << 20;
 /// The headers of heaps that are known. A thread arena lies behind one.
-const HEADERS: [u64; 2] = [0x20, 0x30];
+pub(super) const HEADERS: [u64; 2] = [0x20, 0x30];
 /// Tries to read an arena's end.
 const TOPS: usize = 100;
 /// Bins that may look wrong, because the process changes them while they are read.
 const MOVING: usize = 4;
 /// The most arenas of a ring: what glibc makes by default on 1024 cores. Links that do not close to a ring are followed
 /// no farther.
-const MOST: usize = 8 << 10;
+pub(super) const MOST: usize = 8 << 10;
 
 /// The arenas of a C library.
 #[derive(Debug)]

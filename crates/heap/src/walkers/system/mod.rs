@@ -8,6 +8,7 @@ mod caches;
 mod checks;
 mod choose;
 mod chunks;
+pub(crate) mod counters;
 mod fast;
 mod heaps;
 #[cfg(test)]

@@ -46,6 +46,11 @@ impl Params {
         None
     }
 
+    /// The word with the bytes of mmapped blocks.
+    pub fn at_mapped(&self) -> u64 {
+        self.at - 16
+    }
+
     /// The counts as they are now.
     pub fn again(&self, memory: &dyn Memory, release: &Release) -> Option<Params> {
         Params::at(&mut Window::new(memory), memory, self.at, release)

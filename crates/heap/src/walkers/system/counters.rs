@@ -1,0 +1,88 @@
+//! glibc's own counters, without a walk: what each arena has from the kernel, what is free at its end, and the blocks with their own pages.
+
+use serde::{Deserialize, Serialize};
+
+use super::arenas::{self, Arena, HEADERS, HEAPS, MOST, NEXT};
+use super::params::Params;
+use super::{release, version};
+use crate::counters::{Counters, Source};
+use crate::{Memory, PAGE};
+
+/// Where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The main arena.
+    main: u64,
+    /// From an arena's start to its bins.
+    bins: u64,
+    /// The word with the bytes of mmapped blocks, if the parameters were found.
+    mapped: Option<u64>,
+}
+
+/// From the word with the end of an arena to the end of its counts.
+const SPAN: usize = 16 + 2072 + 8;
+
+impl Place {
+    /// Looks for them. `None` if there is no glibc whose malloc was used.
+    pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
+        let system = |one: &arenas::Arenas| Arena::read(memory, one.all[0], one.bins).map_or(0, |main| main.system);
+        let found = arenas::find(memory).into_iter().max_by_key(system)?;
+        let main = Arena::read(memory, found.all[0], found.bins)?;
+        let releases = release::candidates(found.bins, version::minor(memory, found.data.0)).into_iter();
+        let params =
+            |release: &'static release::Release| Params::find(memory, found.data, release, main.has_memory(release));
+        let mapped = { releases }.find_map(params).map(|params| params.at_mapped());
+        Some(Place { main: found.all[0], bins: found.bins, mapped })
+    }
+
+    /// What they say now.
+    pub(crate) fn read(&self, source: &impl Source) -> Option<Counters> {
+        let (mut at, mut arenas, mut system, mut ends) = (self.main, 0, 0_u64, 0_u64);
+        loop {
+            let mut bytes = [0; SPAN];
+            if !source.copy(at.checked_add(self.bins)?.checked_sub(16)?, &mut bytes) {
+                return None;
+            }
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word has eight bytes"));
+            let (top, next, has) = (word(0), word(16 + NEXT as usize), word(16 + 2072));
+            arenas += 1;
+            system = system.checked_add(has)?;
+            // The end moves while the process allocates: one that cannot be is left out.
+            let end = source.word(top.wrapping_add(8)).map(|size| size & !7).filter(|size| *size <= has);
+            ends += end.unwrap_or(0);
+            if next == self.main {
+                break;
+            }
+            let header = next % HEAPS;
+            if !HEADERS.contains(&header) || source.word(next - header) != Some(next) || arenas >= MOST as u64 {
+                return None;
+            }
+            at = next;
+        }
+        let mapped = self.mapped.and_then(|at| source.word(at)).filter(|bytes| bytes % PAGE == 0);
+        Some(Counters { arenas, system: Some(system), ends: Some(ends), mapped, active: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::image::image;
+    use super::super::release::ALL;
+    use super::*;
+
+    #[test]
+    fn the_counters_are_found_and_read_without_a_walk() {
+        for release in ALL {
+            let (memory, truth) = image(release, false);
+            let place = Place::find(&memory).unwrap();
+            assert_eq!(place.main, truth.main);
+            let counters = place.read(&memory).unwrap();
+            let walked = super::super::read(&memory).unwrap().unwrap();
+            assert_eq!(counters.system, Some(walked.system.iter().sum()), "{}", release.name);
+            assert_eq!((counters.arenas, counters.mapped), (walked.system.len() as u64, Some(walked.mmapped_bytes)));
+            assert!(counters.ends > Some(0) && counters.ends <= counters.system, "{counters:?}");
+            let elsewhere = Place { main: place.main + 8, ..place };
+            assert_eq!(elsewhere.read(&memory), None, "a ring that does not close has no counters");
+        }
+    }
+}
