@@ -4,7 +4,7 @@
 mod answer;
 mod difference;
 mod page;
-mod tree_map;
+pub(crate) mod tree_map;
 
 use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Text};
 use allocanary_kernel::terminal::Look;

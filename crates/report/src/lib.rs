@@ -13,6 +13,7 @@ pub mod contents;
 mod csv;
 pub mod door;
 mod figures;
+pub mod fleet;
 mod format;
 pub mod heap;
 mod html;

@@ -28,7 +28,7 @@ pub struct Part {
     /// Its blocks.
     pub blocks: u64,
     /// Its kinds, with bytes and blocks.
-    kinds: Vec<(String, u64, u64)>,
+    pub kinds: Vec<(String, u64, u64)>,
 }
 
 /// The parts of the map: the first holders, all other holders as one part, and the leaked blocks.
@@ -87,19 +87,23 @@ pub fn colored(parts: &[Part]) -> Vec<String> {
     summed(all, 0).into_iter().map(|kind| kind.0).filter(|kind| kind != "other kinds").take(COLORED).collect()
 }
 
-/// The map.
+/// The map of what a heap contains.
 pub fn picture(parts: &[Part], colors: &[String]) -> Picture {
+    let caption = "Each framed rectangle is a holder, with its number in the table; within it are the kinds that it holds, as large as their \
+                   bytes. Kinds without a colour of their own are grey.";
+    map(parts, colors, "What holds the memory, by kind", caption)
+}
+
+/// A map.
+pub fn map(parts: &[Part], colors: &[String], title: &str, caption: &str) -> Picture {
     let weights: Vec<f64> = parts.iter().map(|part| part.bytes as f64).collect();
     let areas = squarified(&weights, Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT });
-    let title = "What holds the memory, by kind";
     let drawing = html! {
         svg.treemap viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(title) {
             title { (title) }
             @for (number, (part, area)) in parts.iter().zip(&areas).enumerate() { (holder(number + 1, part, area, colors)) }
         }
     };
-    let caption = "Each framed rectangle is a holder, with its number in the table; within it are the kinds that it holds, as large as their \
-                   bytes. Kinds without a colour of their own are grey.";
     Picture { title: title.into(), drawing, caption: caption.into(), is_numbered: false }
 }
 

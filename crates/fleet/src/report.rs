@@ -1,0 +1,189 @@
+//! What the agent of a node tells: a row for each container, and what the agent itself costs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Parts;
+
+/// The form of reports. A reader refuses later ones.
+pub const SCHEMA: u32 = 1;
+
+/// The report of one node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The node's name.
+    pub node: String,
+    /// When it was made, in milliseconds since 1970.
+    pub taken: u64,
+    /// The machine.
+    pub host: Host,
+    /// The containers, and the control groups that are none.
+    pub rows: Vec<Row>,
+    /// What the agent costs.
+    pub own: Own,
+    /// What could not be read, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// What of a machine decides how much memory an allocator keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Host {
+    /// Processors that are online.
+    pub cores: u32,
+    /// The kernel's setting of transparent huge pages.
+    pub thp: String,
+    /// Bytes of a page.
+    pub page: u64,
+    /// The machine's architecture: `x86_64`.
+    pub arch: String,
+}
+
+/// What the number of arenas is made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Follows {
+    /// The processors of the host, although fewer can be used.
+    Host,
+    /// The processors that can be used, or a setting.
+    Quota,
+    /// Not known, or the allocator has no arenas.
+    #[default]
+    Unknown,
+}
+
+impl Follows {
+    /// Its name as a label.
+    pub fn key(self) -> &'static str {
+        match self {
+            Follows::Host => "host",
+            Follows::Quota => "quota",
+            Follows::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a remedy can give at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// The remedy: `give-back`, `arena_max`.
+    pub remedy: String,
+    /// Bytes. The remedies of a container overlap: they do not add up.
+    pub bytes: u64,
+    /// Whether these pages were counted one by one, and not only bounded.
+    pub exact: bool,
+}
+
+/// A container, or a control group of the host that is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its namespace; empty if it is no pod's, or not known.
+    pub namespace: String,
+    /// Its pod's name; the pod's UID while the name is not known; empty if it is no pod's.
+    pub pod: String,
+    /// Its name in the pod; the beginning of its ID while that is not known; for other groups their name.
+    pub container: String,
+    /// What the pod is a replica of: `deployment/web`; empty if it is not known.
+    pub workload: String,
+    /// Its image.
+    pub image: String,
+    /// The allocators of its processes, joined by `+`; those that have less than a twentieth of its anonymous memory are left out.
+    /// `unknown` until it is known.
+    pub allocator: String,
+    /// The version of the allocator.
+    pub version: String,
+    /// The settings that are in force: `MALLOC_ARENA_MAX=2`.
+    pub settings: Vec<String>,
+    /// What the arenas follow.
+    pub follows: Follows,
+    /// Arenas that are in use, of the process that has the most.
+    pub arenas: Option<u64>,
+    /// The processors that it may use, in thousandths; `None` without a quota.
+    pub quota_milli: Option<u64>,
+    /// Its processes.
+    pub processes: u64,
+    /// Of these, those whose heap has not been read.
+    pub unread: u64,
+    /// Resident bytes by part, the sum over its processes: what two processes share counts twice.
+    pub parts: Parts,
+    /// Anonymous bytes that the kernel charges to its control group.
+    pub charged: Option<u64>,
+    /// Bytes that its allocators have from the kernel, resident or not, by their own count.
+    pub system: Option<u64>,
+    /// Bytes of blocks that have their own pages, by the allocators' own count.
+    pub mapped: Option<u64>,
+    /// Bytes of pages in use, by the allocators' own count.
+    pub active: Option<u64>,
+    /// When the oldest of its readings was made, in milliseconds since 1970; `None` if a process with memory was never read.
+    pub read: Option<u64>,
+    /// What remedies would give at most.
+    pub bounds: Vec<Bound>,
+}
+
+/// What an agent costs and what it could not read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// CPU time in seconds since its start, with its child's.
+    pub cpu: f64,
+    /// CPU time of that for what each minute is read of all.
+    pub cpu_counts: f64,
+    /// CPU time of that for walks.
+    pub cpu_walks: f64,
+    /// Seconds since its start.
+    pub up: f64,
+    /// Resident bytes of the agent and its child.
+    pub resident: u64,
+    /// Processes that it sees.
+    pub processes: u64,
+    /// Of these, those that it may not read.
+    pub denied: u64,
+    /// Walks that gave parts.
+    pub walks: u64,
+    /// Walks that failed.
+    pub failed: u64,
+    /// When the names of pods were last told, in milliseconds since 1970; `None` if they never were.
+    pub names: Option<u64>,
+    /// Pods on this node of which no name is known.
+    pub nameless: u64,
+}
+
+impl Row {
+    /// Resident bytes.
+    pub fn resident(&self) -> u64 {
+        self.parts.sum()
+    }
+}
+
+impl Report {
+    /// Reads one. The error says what was wanted.
+    pub fn parse(text: &str) -> Result<Report, String> {
+        let report: Report = serde_json::from_str(text)
+            .map_err(|error| format!("wanted the report of a node, as /report.json: {error}"))?;
+        match report.schema {
+            SCHEMA => Ok(report),
+            other => {
+                Err(format!("wanted a report of schema {SCHEMA}, found {other}: use the `allocanary` of that release"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_back_and_a_later_schema_is_refused() {
+        let report = Report {
+            schema: SCHEMA,
+            node: "n1".into(),
+            rows: vec![Row { pod: "a\"\n".into(), quota_milli: Some(500), ..Row::default() }],
+            ..Report::default()
+        };
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(Report::parse(&text).unwrap(), report);
+        let later = text.replacen("\"schema\":1", "\"schema\":2", 1);
+        assert!(Report::parse(&later).unwrap_err().contains("found 2"));
+        assert!(Report::parse("{}").unwrap_err().contains("/report.json"));
+    }
+}

@@ -1,0 +1,258 @@
+//! The reports of many nodes as one table. In: reports. Out: a workload for each kind of replica, on nodes that are alike.
+//!
+//! Replicas on unlike nodes are not added up to one figure: how much memory an allocator keeps depends on the processors and the page
+//! sizes of the machine. They are rows of their own, and the row says on which kind of node it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Bound, Follows, Host, Part, Parts, Report, Row};
+
+/// A workload's container on nodes that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Its namespace.
+    pub namespace: String,
+    /// What the replicas are of: `deployment/web`; the pod's name if it is of nothing; empty for control groups of hosts.
+    pub workload: String,
+    /// The container.
+    pub container: String,
+    /// The allocator.
+    pub allocator: String,
+    /// The kind of node.
+    pub host: Host,
+    /// The settings that are in force, if all replicas have the same.
+    pub settings: Option<Vec<String>>,
+    /// Replicas: pods, or hosts.
+    pub replicas: u64,
+    /// Of these, those with a process whose heap was not read.
+    pub unread: u64,
+    /// Replicas whose arenas follow the host and not the quota.
+    pub by_host: u64,
+    /// Resident bytes by part, of all replicas.
+    pub parts: Parts,
+    /// The most that one remedy would give, of all replicas, and its name.
+    pub bound: Option<Bound>,
+    /// When the oldest of its readings was made, in milliseconds since 1970.
+    pub read: Option<u64>,
+}
+
+/// Many nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fleet {
+    /// The form of this value.
+    pub schema: u32,
+    /// Nodes.
+    pub nodes: u64,
+    /// The kinds of nodes, with how many there are of each.
+    pub hosts: Vec<(Host, u64)>,
+    /// The workloads, those with the most bytes that are not live first.
+    pub workloads: Vec<Workload>,
+    /// What agents could not read, with the node.
+    pub problems: Vec<String>,
+}
+
+type Key = (String, String, String, String, Host);
+
+impl Fleet {
+    /// Puts reports together. Of a node that is told of more than once the latest report counts.
+    pub fn of(reports: Vec<Report>) -> Fleet {
+        let mut latest: BTreeMap<String, Report> = BTreeMap::new();
+        for report in reports {
+            let known = latest.get(&report.node).map(|known| known.taken);
+            if known.is_none_or(|known| known <= report.taken) {
+                latest.insert(report.node.clone(), report);
+            }
+        }
+        let mut hosts: BTreeMap<Host, u64> = BTreeMap::new();
+        let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (node, report) in &latest {
+            *hosts.entry(report.host.clone()).or_default() += 1;
+            problems.extend(report.problems.iter().map(|problem| format!("{node}: {problem}")));
+            for row in &report.rows {
+                let name = if row.workload.is_empty() { &row.pod } else { &row.workload };
+                let key = (
+                    row.namespace.clone(),
+                    name.clone(),
+                    row.container.clone(),
+                    row.allocator.clone(),
+                    report.host.clone(),
+                );
+                all.entry(key).or_default().add(node, row);
+            }
+        }
+        let mut workloads: Vec<Workload> = all.into_iter().map(|(key, sum)| sum.workload(key)).collect();
+        workloads.sort_by_key(|one| (std::cmp::Reverse(one.not_live()), std::cmp::Reverse(one.parts.sum())));
+        Fleet {
+            schema: crate::SCHEMA,
+            nodes: latest.len() as u64,
+            hosts: hosts.into_iter().collect(),
+            workloads,
+            problems,
+        }
+    }
+}
+
+impl Workload {
+    /// Bytes that the allocator has and that are in no live block: cached, free, kept, padding and structures.
+    pub fn not_live(&self) -> u64 {
+        let parts = [Part::Cached, Part::Free, Part::Kept, Part::Padding, Part::Structures];
+        parts.iter().map(|part| self.parts.of(*part)).sum()
+    }
+
+    /// Its name in a table.
+    pub fn name(&self) -> String {
+        let parts = [&self.namespace, &self.workload, &self.container];
+        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The sum of replicas.
+#[derive(Default)]
+struct Sum {
+    replicas: BTreeSet<(String, String)>,
+    unread: BTreeSet<(String, String)>,
+    by_host: BTreeSet<(String, String)>,
+    settings: BTreeSet<Vec<String>>,
+    parts: Parts,
+    bounds: BTreeMap<String, (u64, bool)>,
+    read: Option<u64>,
+    never: bool,
+}
+
+impl Sum {
+    fn add(&mut self, node: &str, row: &Row) {
+        let replica = (node.to_string(), row.pod.clone());
+        if row.unread > 0 {
+            self.unread.insert(replica.clone());
+        }
+        if row.follows == Follows::Host {
+            self.by_host.insert(replica.clone());
+        }
+        self.replicas.insert(replica);
+        self.settings.insert(row.settings.clone());
+        self.parts += row.parts;
+        for bound in &row.bounds {
+            let sum = self.bounds.entry(bound.remedy.clone()).or_insert((0, true));
+            *sum = (sum.0.saturating_add(bound.bytes), sum.1 && bound.exact);
+        }
+        self.never |= row.read.is_none();
+        self.read = [self.read, row.read].into_iter().flatten().min();
+    }
+
+    fn workload(self, (namespace, workload, container, allocator, host): Key) -> Workload {
+        let most = self.bounds.into_iter().max_by_key(|(_, (bytes, _))| *bytes);
+        Workload {
+            namespace,
+            workload,
+            container,
+            allocator,
+            host,
+            settings: self.settings.iter().next().filter(|_| self.settings.len() == 1).cloned(),
+            replicas: self.replicas.len() as u64,
+            unread: self.unread.len() as u64,
+            by_host: self.by_host.len() as u64,
+            parts: self.parts,
+            bound: most.map(|(remedy, (bytes, exact))| Bound { remedy, bytes, exact }),
+            read: self.read.filter(|_| !self.never),
+        }
+    }
+}
+
+/// What a pod is a replica of, from the owner that it names and its label `pod-template-hash`: a ReplicaSet's name is that of its
+/// Deployment with this hash behind it, and a Job's name may be that of its CronJob with the minute behind it.
+pub fn of_replica(kind: &str, name: &str, template: Option<&str>) -> String {
+    let without = |rest: &str| name.strip_suffix(rest).and_then(|name| name.strip_suffix('-')).map(str::to_string);
+    match (kind, template.and_then(without)) {
+        ("ReplicaSet", Some(deployment)) => format!("deployment/{deployment}"),
+        ("Job", _) => match name.rsplit_once('-') {
+            Some((cron, minute)) if minute.len() == 8 && minute.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("cronjob/{cron}")
+            }
+            _ => format!("job/{name}"),
+        },
+        _ => format!("{}/{name}", kind.to_lowercase()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pod: &str, kept: u64) -> Row {
+        let mut parts = Parts::default();
+        parts.add(Part::Kept, kept);
+        parts.add(Part::Live, 100);
+        Row {
+            namespace: "shop".into(),
+            pod: pod.into(),
+            container: "web".into(),
+            workload: "deployment/web".into(),
+            allocator: "glibc".into(),
+            parts,
+            read: Some(5),
+            bounds: vec![Bound { remedy: "give-back".into(), bytes: kept, exact: true }],
+            ..Row::default()
+        }
+    }
+
+    fn report(node: &str, cores: u32, taken: u64, rows: Vec<Row>) -> Report {
+        let host = Host { cores, ..Host::default() };
+        Report { schema: crate::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
+    }
+
+    #[test]
+    fn replicas_on_alike_nodes_add_up_and_those_on_unlike_nodes_do_not() {
+        let fleet = Fleet::of(vec![
+            report("a", 8, 1, vec![row("web-1", 10), row("web-2", 20)]),
+            report("b", 8, 1, vec![row("web-3", 30)]),
+            report("c", 64, 1, vec![row("web-4", 400)]),
+        ]);
+        let told: Vec<_> = fleet
+            .workloads
+            .iter()
+            .map(|one| (one.host.cores, one.replicas, one.parts.of(Part::Kept), one.bound.as_ref().unwrap().bytes))
+            .collect();
+        assert_eq!(told, [(64, 1, 400, 400), (8, 3, 60, 60)]);
+        assert_eq!((fleet.nodes, fleet.hosts.len()), (3, 2));
+        assert_eq!(fleet.workloads[0].name(), "shop/deployment/web/web");
+    }
+
+    #[test]
+    fn of_two_reports_of_a_node_the_later_counts() {
+        let (old, new) = (report("a", 8, 1, vec![row("web-1", 10)]), report("a", 8, 2, vec![row("web-1", 70)]));
+        for both in [vec![old.clone(), new.clone()], vec![new, old]] {
+            let fleet = Fleet::of(both);
+            assert_eq!((fleet.nodes, fleet.workloads.len(), fleet.workloads[0].parts.of(Part::Kept)), (1, 1, 70));
+        }
+    }
+
+    #[test]
+    fn a_replica_that_was_never_read_leaves_the_age_unknown_and_is_counted() {
+        let unread = Row { read: None, unread: 1, ..row("web-2", 0) };
+        let fleet = Fleet::of(vec![report("a", 8, 1, vec![row("web-1", 10), unread])]);
+        let one = &fleet.workloads[0];
+        assert_eq!((one.replicas, one.unread, one.read), (2, 1, None));
+    }
+
+    #[test]
+    fn the_settings_are_told_only_if_all_replicas_have_the_same() {
+        let with = |value: &str| Row { settings: vec![value.into()], ..row("web-1", 1) };
+        let same = Fleet::of(vec![report("a", 8, 1, vec![with("x")]), report("b", 8, 1, vec![with("x")])]);
+        assert_eq!(same.workloads[0].settings, Some(vec!["x".to_string()]));
+        let other = Fleet::of(vec![report("a", 8, 1, vec![with("x")]), report("b", 8, 1, vec![with("y")])]);
+        assert_eq!(other.workloads[0].settings, None);
+    }
+
+    #[test]
+    fn what_a_pod_is_a_replica_of() {
+        assert_eq!(of_replica("ReplicaSet", "web-5d8f9c7b6", Some("5d8f9c7b6")), "deployment/web");
+        assert_eq!(of_replica("ReplicaSet", "web", None), "replicaset/web");
+        assert_eq!(of_replica("ReplicaSet", "web-1", Some("2")), "replicaset/web-1");
+        assert_eq!(of_replica("Job", "report-28401120", None), "cronjob/report");
+        assert_eq!(of_replica("Job", "report-now", None), "job/report-now");
+        assert_eq!(of_replica("StatefulSet", "db", None), "statefulset/db");
+    }
+}

@@ -1,0 +1,263 @@
+//! Many nodes in one table, and as a page with a tree map. In: a fleet. Out: text of 80 columns, or HTML that fetches nothing.
+
+use std::time::Duration;
+
+use allocanary_fleet::{Fleet, Host, Part, Workload};
+use allocanary_kernel::terminal::{Look, harmless};
+use allocanary_kernel::units::{Bytes, show_time};
+use maud::{Markup, html};
+
+use crate::contents::tree_map;
+use crate::page::Page;
+use crate::wrapped;
+
+/// What this page adds to the style of all pages.
+const OWN: &str = include_str!("contents/page.css");
+/// Rectangles of the map that are framed.
+const FRAMED: usize = 40;
+/// The figures of a workload.
+const HEADS: [&str; 8] = ["resident", "live", "kept", "free", "padding", "other", "not known", "gives"];
+/// Their width.
+const WIDTH: usize = 9;
+
+const NOTE: &str = "resident: the sum over processes; what two of them share counts twice. kept: whole free pages. free: free in pages that are \
+                    in use, and in caches of threads (fragmentation). padding: huge pages that were filled up. other: structures, runtimes' \
+                    heaps, stacks, programs and files. not known: not read yet, changed since, or not to be divided; it is not zero. gives: \
+                    the most that one remedy would give, all replicas together; without `<` each page was counted.";
+
+/// What a workload's columns show.
+fn figures(one: &Workload) -> [String; 8] {
+    let of = |parts: &[Part]| parts.iter().map(|part| one.parts.of(*part)).sum::<u64>();
+    let gives = match &one.bound {
+        Some(bound) => format!("{}{}", if bound.exact { "" } else { "<" }, Bytes(bound.bytes)),
+        None if one.read.is_none() => "?".into(),
+        None => "-".into(),
+    };
+    let [live, kept, free, padding, other, unknown] = [
+        of(&[Part::Live]),
+        of(&[Part::Kept]),
+        of(&[Part::Free, Part::Cached]),
+        of(&[Part::Padding]),
+        of(&[Part::Structures, Part::Runtime, Part::Stacks, Part::Files]),
+        of(&[Part::Unknown]),
+    ]
+    .map(|bytes| Bytes(bytes).to_string());
+    [Bytes(one.parts.sum()).to_string(), live, kept, free, padding, other, unknown, gives]
+}
+
+/// A line about a workload: its name, replicas, allocator, settings.
+fn about(one: &Workload, kinds: usize) -> String {
+    let mut text = format!("{}: {} x {}", one.name(), one.replicas, one.allocator);
+    match &one.settings {
+        Some(settings) if settings.is_empty() => {}
+        Some(settings) => text.push_str(&format!(", {}", settings.join(" "))),
+        None => text.push_str(", with unlike settings"),
+    }
+    if kinds > 1 {
+        text.push_str(&format!(", on {}", host(&one.host)));
+    }
+    if one.by_host > 0 {
+        text.push_str(&format!(", arenas of {} follow the host and not the quota", one.by_host));
+    }
+    if one.unread > 0 {
+        text.push_str(&format!(", {} not read", one.unread));
+    }
+    text
+}
+
+fn host(host: &Host) -> String {
+    let page = if host.page == 4096 { String::new() } else { format!(", pages of {}", Bytes(host.page)) };
+    format!("{} cores, {}, huge pages {}{page}", host.cores, host.arch, host.thp)
+}
+
+/// Where the figures come from, and what is in them.
+fn answer(fleet: &Fleet, price: Option<f64>) -> String {
+    let sum = |of: &dyn Fn(&Workload) -> u64| fleet.workloads.iter().map(of).sum::<u64>();
+    let (all, live) = (sum(&|one| one.parts.sum()), sum(&|one| one.parts.of(Part::Live)));
+    let (idle, unknown) = (sum(&Workload::not_live), sum(&|one| one.parts.of(Part::Unknown)));
+    let gives = sum(&|one| one.bound.as_ref().map_or(0, |bound| bound.bytes));
+    let nodes = if fleet.nodes == 1 { "node".to_string() } else { format!("{} nodes", fleet.nodes) };
+    let money =
+        price.map_or_else(String::new, |price| format!(", {:.2} a month", gives as f64 / f64::from(1 << 30) * price));
+    format!(
+        "Of {} on this {nodes} {} are live, {} are allocators' and not live, and {} are not known. The best remedy of each workload \
+         gives {} together at most{money}.",
+        Bytes(all),
+        Bytes(live),
+        Bytes(idle),
+        Bytes(unknown),
+        Bytes(gives)
+    )
+    .replace("this ", if fleet.nodes == 1 { "this " } else { "" })
+}
+
+/// The table.
+pub fn table(fleet: &Fleet, price: Option<f64>, look: &Look) -> String {
+    let width = usize::from(look.width);
+    let mut out = format!("{}\n\n", wrapped(&answer(fleet, price), width));
+    let line = |cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!(" {:>WIDTH$}", harmless(cell))).collect();
+        cells.trim_end().to_string() + "\n"
+    };
+    out.push_str(&line(&HEADS.map(String::from)));
+    for one in &fleet.workloads {
+        out.push_str(&format!("{}\n", wrapped(&harmless(&about(one, fleet.hosts.len())), width)));
+        out.push_str(&line(&figures(one)));
+    }
+    if fleet.hosts.len() > 1 {
+        out.push_str("\nThe nodes are not alike. Replicas on unlike nodes are rows of their own:\n");
+        fleet.hosts.iter().for_each(|(kind, count)| out.push_str(&format!("  {count} x {}\n", harmless(&host(kind)))));
+    }
+    for problem in &fleet.problems {
+        out.push_str(&format!("\n{}\n", wrapped(&harmless(problem), width)));
+    }
+    out.push_str(&format!("\n{}\n", wrapped(NOTE, width)));
+    out
+}
+
+/// The page.
+pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
+    let head = html! { section #answer { p.answer { (answer(fleet, price)) } } };
+    let main = html! {
+        (map(fleet))
+        section {
+            h2 { "Workloads" }
+            div.scroll { table {
+                thead { tr {
+                    th scope="col" { "workload" } th scope="col" { "replicas" } th scope="col" { "allocator" }
+                    @for head in HEADS { th scope="col" { (head) } }
+                    th scope="col" { "read" } th scope="col" { "on" }
+                } }
+                tbody { @for one in &fleet.workloads { (row(one)) } }
+            } }
+            p { (NOTE) }
+        }
+        @if !fleet.problems.is_empty() {
+            section { h2 { "What could not be read" } ul { @for one in &fleet.problems { li { (harmless(one)) } } } }
+        }
+    };
+    let title = if fleet.nodes == 1 { "What allocators keep on a node" } else { "What allocators keep on every node" };
+    Page { title, heading: title, style: OWN, head, main, foot: html! {} }.document()
+}
+
+fn row(one: &Workload) -> Markup {
+    let read = one.read.map_or("never all".into(), |read| format!("{} UTC", show_time(Duration::from_millis(read))));
+    let settings = match &one.settings {
+        Some(settings) => settings.join(" "),
+        None => "unlike settings".into(),
+    };
+    html! {
+        tr {
+            th scope="row" { (harmless(&one.name())) }
+            td { (one.replicas) }
+            td { (harmless(&format!("{} {settings}", one.allocator))) }
+            @for figure in figures(one) { td { (figure) } }
+            td { (read) }
+            td { (harmless(&host(&one.host))) }
+        }
+    }
+}
+
+fn map(fleet: &Fleet) -> Markup {
+    let mut largest: Vec<&Workload> = fleet.workloads.iter().filter(|one| one.parts.sum() > 0).collect();
+    largest.sort_by_key(|one| std::cmp::Reverse(one.parts.sum()));
+    let kinds = |all: &[&Workload]| {
+        let parts = allocanary_fleet::PARTS.into_iter();
+        let sum = |part: Part| all.iter().map(|one| one.parts.of(part)).sum::<u64>();
+        parts.map(|part| (part.name().to_string(), sum(part), 0)).filter(|kind| kind.1 > 0).collect::<Vec<_>>()
+    };
+    let part = |name: String, all: &[&Workload]| {
+        let kinds = kinds(all);
+        tree_map::Part { name, bytes: kinds.iter().map(|kind| kind.1).sum(), blocks: 0, kinds }
+    };
+    let (framed, rest) = largest.split_at(largest.len().min(FRAMED));
+    let mut parts: Vec<tree_map::Part> = framed.iter().map(|one| part(one.name(), &[one])).collect();
+    if !rest.is_empty() {
+        parts.push(part(format!("{} more workloads", rest.len()), rest));
+    }
+    let colors = tree_map::colored(&parts);
+    let caption =
+        "Each framed rectangle is a workload, with its number by size; within it are the parts of its resident memory.";
+    html! {
+        section {
+            div.pictures { (tree_map::map(&parts, &colors, "Resident memory of each workload, by part", caption).figure()) }
+            p {
+                @for kind in &colors {
+                    svg.key viewBox="0 0 12 12" aria-hidden="true" {
+                        rect fill=(tree_map::fill(kind, &colors)) width="12" height="12" {}
+                    }
+                    (kind) " "
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_fleet::{Bound, Parts, Report, Row, SCHEMA};
+
+    fn row(pod: &str, workload: &str, live: u64, kept: u64) -> Row {
+        let mut parts = Parts::default();
+        [(Part::Live, live), (Part::Kept, kept), (Part::Files, 9 << 20), (Part::Unknown, 3 << 20)]
+            .into_iter()
+            .for_each(|(part, bytes)| parts.add(part, bytes));
+        Row {
+            namespace: "shop".into(),
+            pod: pod.into(),
+            container: "web".into(),
+            workload: workload.into(),
+            allocator: "glibc".into(),
+            settings: vec!["MALLOC_ARENA_MAX=2".into()],
+            parts,
+            read: Some(1_700_000_000_000),
+            bounds: vec![Bound { remedy: "arena_max".into(), bytes: kept, exact: false }],
+            ..Row::default()
+        }
+    }
+
+    fn fleet(cores: &[u32]) -> Fleet {
+        let report = |(at, cores): (usize, &u32)| Report {
+            schema: SCHEMA,
+            node: format!("n{at}"),
+            host: Host { cores: *cores, thp: "madvise".into(), page: 4096, arch: "x86_64".into() },
+            rows: vec![
+                row(&format!("web-{at}"), "deployment/web", 700 << 20, 300 << 20),
+                Row {
+                    read: None,
+                    unread: 1,
+                    bounds: vec![],
+                    ..row("db-0", "statefulset/a-database-with-a-rather-long-name", 1 << 33, 1 << 20)
+                },
+                Row { namespace: "<script>\u{1b}[31m".into(), ..row("x", "", 1, 0) },
+            ],
+            problems: vec!["2 processes may not be read".into()],
+            ..Report::default()
+        };
+        Fleet::of(cores.iter().enumerate().map(report).collect())
+    }
+
+    #[test]
+    fn the_table_fits_and_unlike_nodes_are_told() {
+        let look = Look { color: false, width: 80 };
+        let text = table(&fleet(&[8, 8, 64]), Some(4.0), &look);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("2 x 8 cores, x86_64") && text.contains("1 x 64 cores"), "{text}");
+        assert!(text.contains("shop/deployment/web/web: 2 x glibc, MALLOC_ARENA_MAX=2, on 8 cores"), "{text}");
+        assert!(text.contains("<600 MiB") && text.contains("<300 MiB"), "they are not added up: {text}");
+        assert!(text.contains("        ?\n"), "what was not read gives nothing that is known: {text}");
+        assert!(text.contains("a month") && !text.contains('\u{1b}'), "{text}");
+        let alike = table(&fleet(&[8, 8]), None, &look);
+        assert!(!alike.contains("not alike") && !alike.contains("a month"), "{alike}");
+        assert!(table(&Fleet::default(), None, &look).contains("0 B"));
+    }
+
+    #[test]
+    fn the_page_has_a_map_and_no_text_of_a_process_is_markup() {
+        let page = page(&fleet(&[8]), None);
+        assert!(page.contains("treemap") && page.contains("shop/deployment/web/web"));
+        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
+        assert!(page.contains("whole free pages") && page.contains("2 processes may not be read"));
+    }
+}
