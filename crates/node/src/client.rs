@@ -1,0 +1,244 @@
+//! Asks a server. In: a URL. Out: what it answers, within a time and a size. For the kubelet also TLS and the pod's own token.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::header::{AUTHORIZATION, HOST};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// The largest answer: a kubelet's list of 500 pods has some 10 MiB.
+const MOST: usize = 16 << 20;
+/// The time for all of it.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Where a pod has its token, and the authority of its cluster.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Whom a client believes, and what it shows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// The file with the authorities. The cluster's own by default.
+    pub authority: Option<PathBuf>,
+    /// Whether the certificate is not checked, as most kubelets have one that nobody has signed.
+    pub unverified: bool,
+    /// The file with a token, if one is shown.
+    pub token: Option<PathBuf>,
+}
+
+impl Trust {
+    /// That of a pod: it shows its token, if it has one.
+    pub fn of_pod(authority: Option<PathBuf>, unverified: bool) -> Trust {
+        let token = Path::new(ACCOUNT).join("token");
+        Trust { authority, unverified, token: token.exists().then_some(token) }
+    }
+}
+
+/// A runtime for one question.
+pub fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("starting a runtime: {error}"))
+}
+
+/// What the server answers. The error names the URL, and what was wanted.
+pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
+    let told = |error: String| format!("{url}: {error}");
+    match timeout(WITHIN, ask(url, trust)).await {
+        Ok(answer) => answer.map_err(told),
+        Err(_) => Err(told(format!("no answer within {} s", WITHIN.as_secs()))),
+    }
+}
+
+async fn ask(url: &str, trust: &Trust) -> Result<Bytes, String> {
+    let uri: Uri = url.parse().map_err(|error| format!("wanted http://HOST:PORT/PATH: {error}"))?;
+    let host = uri.host().ok_or("wanted http://HOST:PORT/PATH, found no host")?.to_string();
+    let secure = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err("wanted http:// or https://".into()),
+    };
+    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+    let bare = host.trim_start_matches('[').trim_end_matches(']').to_string();
+    let stream =
+        TcpStream::connect((bare.as_str(), port)).await.map_err(|error| format!("could not be reached: {error}"))?;
+    let request = request(&uri, trust)?;
+    match secure {
+        false => exchange(stream, request).await,
+        true => {
+            let connector = TlsConnector::from(Arc::new(config(trust)?));
+            let name = ServerName::try_from(bare).map_err(text)?;
+            let stream = connector.connect(name, stream).await.map_err(|error| {
+                format!(
+                    "its certificate is not trusted ({error}): name its authority, or say that it is not to be verified"
+                )
+            })?;
+            exchange(stream, request).await
+        }
+    }
+}
+
+fn request(uri: &Uri, trust: &Trust) -> Result<Request<Empty<Bytes>>, String> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let mut request = Request::get(path).header(HOST, authority);
+    if let Some(file) = &trust.token {
+        // Read each time: the kubelet renews it.
+        let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
+    }
+    request.body(Empty::new()).map_err(text)
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Empty<Bytes>>,
+) -> Result<Bytes, String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
+    let connection = tokio::spawn(connection);
+    let response = sender.send_request(request).await.map_err(text)?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(format!("wanted status 200, found {status}"));
+    }
+    let body = Limited::new(response.into_body(), MOST).collect().await;
+    connection.abort();
+    body.map(|body| body.to_bytes())
+        .map_err(|error| format!("reading the answer (at most {} MiB): {error}", MOST >> 20))
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn config(trust: &Trust) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let versions = versions.map_err(text)?;
+    if trust.unverified {
+        let anybody = Arc::new(Anybody(provider));
+        return Ok(versions.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth());
+    }
+    let file = trust.authority.clone().unwrap_or_else(|| Path::new(ACCOUNT).join("ca.crt"));
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(format!("{}: wanted certificates of authorities, found none", file.display()));
+    }
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Believes any certificate, if the user has said so. Signatures are checked all the same.
+#[derive(Debug)]
+struct Anybody(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// A server that reads a request and answers with these bytes, then waits.
+    fn server(answer: Vec<u8>) -> (String, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/pods", listener.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let count = stream.read(&mut request).unwrap();
+            let _ = stream.write_all(&answer);
+            String::from_utf8_lossy(&request[..count]).into_owned()
+        });
+        (url, served)
+    }
+
+    fn fetched(url: &str, trust: &Trust) -> Result<Bytes, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(fetch(url, trust))
+    }
+
+    #[test]
+    fn an_answer_is_read_and_the_token_is_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "secret\n").unwrap();
+        let (url, served) = server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_vec());
+        let trust = Trust { token: Some(file.path().into()), ..Trust::default() };
+        assert_eq!(fetched(&url, &trust).unwrap(), "{}");
+        let request = served.join().unwrap();
+        assert!(
+            request.starts_with("GET /pods HTTP/1.1") && request.contains("authorization: Bearer secret"),
+            "{request}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_with_its_url() {
+        let said = |answer: &[u8]| {
+            let (url, served) = server(answer.to_vec());
+            let error = fetched(&url, &Trust::default()).unwrap_err();
+            served.join().unwrap();
+            assert!(error.starts_with(&url), "{error}");
+            error
+        };
+        assert!(said(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").contains("found 401"));
+        assert!(!said(b"garbage\r\n\r\n").is_empty());
+        let endless = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b'x'; MOST + 1]].concat();
+        assert!(said(&endless).contains("at most 16 MiB"));
+        assert!(fetched("http://127.0.0.1:1/", &Trust::default()).unwrap_err().contains("could not be reached"));
+        assert!(fetched("ftp://x/", &Trust::default()).unwrap_err().contains("wanted http://"));
+        assert!(fetched("https://127.0.0.1:1/", &Trust::default()).is_err());
+    }
+
+    #[test]
+    fn without_an_authority_a_server_is_not_believed() {
+        let trust = Trust { authority: Some("/nonexistent/ca.crt".into()), ..Trust::default() };
+        assert!(config(&trust).unwrap_err().contains("/nonexistent/ca.crt"));
+        assert!(config(&Trust { unverified: true, ..trust }).is_ok());
+    }
+}

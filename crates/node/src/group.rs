@@ -1,0 +1,200 @@
+//! Which container a process is in. In: the text of `/proc/PID/cgroup`. Out: the pod's UID, the container's ID, or the name of a group
+//! that is no container's. Nothing here reads.
+//!
+//! The forms that are known, each in version 1 and 2 and below any folder (a node that is itself a container has its groups in another's):
+//!
+//! - systemd's driver: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`, with `crio-`,
+//!   `docker-` and others in place of `cri-containerd-`; the UID has `_` in place of `-`.
+//! - the driver `cgroupfs`: `/kubepods/burstable/podUID/ID`, and `crio-ID` for CRI-O.
+//! - containerd with systemd's form below `cgroupfs`: `/system.slice/containerd.service/kubepods-burstable-podUID.slice:cri-containerd:ID`.
+//! - docker without pods: `/docker/ID`, `/system.slice/docker-ID.scope`.
+
+/// Where a process belongs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The pod's UID, or the hash that the kubelet has in its place for a static pod.
+    pub pod: Option<String>,
+    /// The container's ID: 64 hexadecimal digits.
+    pub container: Option<String>,
+    /// The name of the group: a unit of systemd, or the last folder.
+    pub group: String,
+}
+
+impl Place {
+    /// From the text. Of the hierarchies the one that tells the most counts: on hybrid hosts some have the root alone.
+    pub fn parse(listed: &str) -> Place {
+        let paths = listed.lines().filter_map(|line| line.split_once(':')?.1.split_once(':').map(|(_, path)| path));
+        let rank = |place: &Place| (place.container.is_some(), place.pod.is_some(), !place.group.is_empty());
+        // Of equals the first counts.
+        let more = |best: Place, next: Place| if rank(&next) > rank(&best) { next } else { best };
+        paths.map(Place::of_path).reduce(more).unwrap_or_default()
+    }
+
+    fn of_path(path: &str) -> Place {
+        // A group below the container's own is the container's, too: the last ID counts, since a node may itself be a container.
+        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".." | ".")).collect();
+        let mut place = Place::default();
+        for part in &parts {
+            if let Some(pod) = pod_of(part) {
+                (place.pod, place.container) = (Some(pod), None);
+            }
+            if let Some(id) = id_of(part) {
+                place.container = Some(id);
+            }
+        }
+        let unit = parts.iter().rev().find(|part| part.ends_with(".service") || part.ends_with(".scope"));
+        place.group = unit.or(parts.last()).map_or_else(String::new, |part| part.to_string());
+        place
+    }
+}
+
+/// The UID in a folder's name: `podUID`, `kubepods-burstable-podUID.slice`, and what containerd puts before a colon.
+fn pod_of(part: &str) -> Option<String> {
+    let head = part.split(':').next().unwrap_or_default();
+    let head = head.strip_suffix(".slice").unwrap_or(head);
+    let uid = match head.rsplit_once("-pod") {
+        // A UID has `_` here, so that no `-pod` is in it.
+        Some((before, uid)) if before.contains("kubepods") => uid,
+        _ => head.strip_prefix("pod")?,
+    };
+    let uid = uid.replace('_', "-");
+    let is_uid = uid.len() == 36
+        && uid.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    let is_hash = uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_uid || is_hash).then(|| uid.to_ascii_lowercase())
+}
+
+/// The container's ID in a folder's name: the last piece between `-`, `:` and the suffix `.scope`, if it has 64 hexadecimal digits.
+/// `crio-conmon-ID` is the monitor of the container and not the container.
+fn id_of(part: &str) -> Option<String> {
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    let (before, id) = part.rfind(['-', ':']).map_or(("", part), |at| (&part[..at], &part[at + 1..]));
+    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_id && !before.contains("conmon")).then(|| id.to_ascii_lowercase())
+}
+
+/// The text with paths that lead up and out of the reader's own name space replaced by the host's, as far as they are known: a name of
+/// systemd's tells the folders above it, and the folders of `cgroupfs` are always the same.
+///
+/// There are three candidates for a pod of `cgroupfs`; `exists` says which of them is there.
+pub fn from_the_root(listed: &str, exists: impl Fn(&str) -> bool) -> String {
+    let line = |line: &str| {
+        let Some((head, path)) = line.match_indices(':').nth(1).map(|(at, _)| line.split_at(at + 1)) else {
+            return line.to_string();
+        };
+        let inside: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | "..")).collect();
+        if !path.starts_with("/..") || inside.is_empty() {
+            return line.to_string();
+        }
+        let found =
+            above(inside[0]).into_iter().map(|above| format!("{above}/{}", inside.join("/"))).find(|path| exists(path));
+        format!("{head}{}", found.unwrap_or_else(|| path.to_string()))
+    };
+    listed.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The folders that may be above one.
+fn above(name: &str) -> Vec<String> {
+    match name.strip_suffix(".slice") {
+        Some(slice) => {
+            let ends = slice.match_indices('-').map(|(at, _)| at);
+            vec![ends.map(|at| format!("/{}.slice", &slice[..at])).collect()]
+        }
+        None if name.starts_with("pod") => {
+            ["/kubepods", "/kubepods/burstable", "/kubepods/besteffort"].map(String::from).to_vec()
+        }
+        None if matches!(name, "burstable" | "besteffort") => vec!["/kubepods".into()],
+        None => vec![String::new(), "/system.slice".into()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UID: &str = "3f0d5a1e-9c1b-4e5e-8f11-0123456789ab";
+    const LOW: &str = "3f0d5a1e_9c1b_4e5e_8f11_0123456789ab";
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn told(listed: &str) -> (Option<String>, Option<String>) {
+        let place = Place::parse(listed);
+        (place.pod, place.container)
+    }
+
+    #[test]
+    fn every_driver_and_runtime_tells_pod_and_container() {
+        let both = (Some(UID.to_string()), Some(ID.to_string()));
+        for path in [
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{LOW}.slice/cri-containerd-{ID}.scope"
+            ),
+            format!("/kubepods.slice/kubepods-pod{LOW}.slice/crio-{ID}.scope"),
+            format!("/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{LOW}.slice/docker-{ID}.scope"),
+            format!("/kubepods.slice/kubepods-pod{LOW}.slice/crio-{ID}.scope/container"),
+            format!("/kubepods/burstable/pod{UID}/{ID}"),
+            format!("/kubepods/pod{UID}/crio-{ID}"),
+            format!("/kubepods/pod{UID}/{ID}/system.slice/nginx.service"),
+            format!("/system.slice/containerd.service/kubepods-burstable-pod{LOW}.slice:cri-containerd:{ID}"),
+            format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{LOW}.slice/cri-containerd-{ID}.scope"),
+            // A node that is a container.
+            format!("/docker/{}/kubelet/kubepods/besteffort/pod{UID}/{ID}", ID.replace('0', "f")),
+            // From within another container.
+            format!("/../../kubepods-besteffort-pod{LOW}.slice/cri-containerd-{ID}.scope"),
+        ] {
+            assert_eq!(told(&format!("0::{path}\n")), both, "{path}");
+            assert_eq!(told(&format!("4:memory:{path}\n0::/\n")), both, "version 1, hybrid: {path}");
+            assert_eq!(told(&format!("0::/\n4:cpu,cpuacct:{path}\n")), both, "hybrid, the other order: {path}");
+        }
+    }
+
+    #[test]
+    fn a_static_pod_has_a_hash_and_other_groups_have_their_name() {
+        let hash = "0123456789abcdef0123456789abcdef";
+        let static_pod = format!("0::/kubepods/burstable/pod{hash}/{ID}\n");
+        assert_eq!(told(&static_pod), (Some(hash.into()), Some(ID.into())));
+        assert_eq!(told(&format!("0::/docker/{ID}\n")), (None, Some(ID.into())));
+        assert_eq!(told(&format!("0::/system.slice/docker-{ID}.scope\n")), (None, Some(ID.into())));
+        let unit = |path: &str| Place::parse(&format!("0::{path}\n"));
+        assert_eq!(unit("/system.slice/nginx.service").group, "nginx.service");
+        assert_eq!(unit("/user.slice/user-0.slice/session-3.scope").group, "session-3.scope");
+        assert_eq!(unit("/user.slice/user@0.service/app.slice/dbus.service/x").group, "dbus.service");
+        assert_eq!(unit("/"), Place::default());
+    }
+
+    #[test]
+    fn what_looks_like_a_pod_is_none() {
+        let monitor = format!("0::/kubepods.slice/kubepods-pod{LOW}.slice/crio-conmon-{ID}.scope\n");
+        assert_eq!(told(&monitor), (Some(UID.into()), None));
+        for path in ["/podman.service", "/machine.slice/pod-x.slice", "/kubepods.slice", "/my-podcast.slice/x"] {
+            assert_eq!(told(&format!("0::{path}\n")), (None, None), "{path}");
+        }
+        assert_eq!(told(&format!("0::/x/pod{}/y\n", &UID[..35])), (None, None));
+    }
+
+    #[test]
+    fn paths_out_of_a_name_space_are_the_hosts_again() {
+        let found = |path: &str, there: &str| from_the_root(&format!("0::{path}"), |path| path == there);
+        let systemd = format!(
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{LOW}.slice/cri-containerd-{ID}.scope"
+        );
+        let seen = format!("/../../kubepods-burstable-pod{LOW}.slice/cri-containerd-{ID}.scope");
+        assert_eq!(found(&seen, &systemd), format!("0::{systemd}"));
+        let cgroupfs = format!("/kubepods/besteffort/pod{UID}/{ID}");
+        assert_eq!(found(&format!("/../../pod{UID}/{ID}"), &cgroupfs), format!("0::{cgroupfs}"));
+        assert_eq!(found("/../../nginx.service", "/system.slice/nginx.service"), "0::/system.slice/nginx.service");
+        assert_eq!(found("/../../gone", "/x"), "0::/../../gone", "what is not known stays");
+        assert_eq!(found("/a/b", "/x"), "0::/a/b");
+        assert_eq!(from_the_root("4:memory:/a\nx\n", |_| true), "4:memory:/a\nx");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_a_panic(text in "[0-9a-f:/._\\-podkubeslice\n]{0,300}") {
+            let _ = (Place::parse(&text), from_the_root(&text, |_| true));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The report as metrics. In: a report. Out: the text of OpenMetrics, at most [`MOST_SERIES`] series a container.
+//!
+//! What is not known has no series, or is the part `unknown`: it is never 0.
+
+use std::fmt;
+use std::sync::Arc;
+
+use allocanary_fleet::{Report, Row};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The most series of one container.
+pub const MOST_SERIES: usize = 20;
+/// The longest value of a label that a process or a kubelet decides.
+const LONGEST: usize = 200;
+
+/// The page.
+pub fn page(report: Arc<Report>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Snapshot(report)));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Snapshot(Arc<Report>);
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Whose series they are.
+fn labels(row: &Row) -> Labels {
+    vec![
+        ("namespace", plain(&row.namespace)),
+        ("pod", plain(&row.pod)),
+        ("container", plain(&row.container)),
+        ("allocator", plain(&row.allocator)),
+    ]
+}
+
+fn with(row: &Row, more: &[(&'static str, &str)]) -> Labels {
+    let mut all = labels(row);
+    all.extend(more.iter().map(|(name, value)| (*name, plain(value))));
+    all
+}
+
+/// A text from outside, without control characters and not too long. The encoder takes care of quotes.
+fn plain(text: &str) -> String {
+    text.chars().map(|one| if one.is_control() { ' ' } else { one }).take(LONGEST).collect()
+}
+
+/// The series of a gauge: labels and value.
+type Series = Vec<(Labels, f64)>;
+
+fn gauge(
+    encoder: &mut DescriptorEncoder,
+    (name, help, unit): (&str, &str, Option<Unit>),
+    series: Series,
+) -> fmt::Result {
+    if series.is_empty() {
+        return Ok(());
+    }
+    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+    for (labels, value) in series {
+        ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let report = &*self.0;
+        of_containers(&mut encoder, &report.rows)?;
+        of_agent(&mut encoder, report)
+    }
+}
+
+fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
+    let bytes = || Some(Unit::Bytes);
+    let each = |of: &dyn Fn(&Row) -> Series| rows.iter().flat_map(of).collect::<Series>();
+    let parts = each(&|row| {
+        // A part without a byte has no series, so that a shell has two of them and not ten; `unknown` is always told.
+        let told = row.parts.iter().filter(|(part, bytes)| *bytes > 0 || part.key() == "unknown");
+        told.map(|(part, bytes)| (with(row, &[("part", part.key())]), bytes as f64)).collect()
+    });
+    let help = "Resident bytes of the processes of a container by what they are: the parts add up to what is resident";
+    gauge(encoder, ("allocanary_memory", help, bytes()), parts)?;
+    let info = each(&|row| {
+        let settings = row.settings.join(" ");
+        let more = [
+            ("version", row.version.as_str()),
+            ("settings", &settings),
+            ("arenas", row.follows.key()),
+            ("workload", &row.workload),
+        ];
+        vec![(with(row, &more), 1.0)]
+    });
+    let help =
+        "The allocator of a container, its settings in force, and whether its arenas follow the host or the quota";
+    gauge(encoder, ("allocanary_allocator_info", help, None), info)?;
+    let one =
+        |row: &Row, value: Option<f64>| -> Series { value.map(|value| (labels(row), value)).into_iter().collect() };
+    let arenas = each(&|row| one(row, row.arenas.map(|count| count as f64)));
+    let help = "Arenas in use, of the process of the container that has the most";
+    gauge(encoder, ("allocanary_arenas", help, None), arenas)?;
+    let quota = each(&|row| one(row, row.quota_milli.map(|milli| milli as f64 / 1000.0)));
+    let help = "Processors that a container may use by its quota";
+    gauge(encoder, ("allocanary_cpu_quota", help, Some(Unit::Other("cores".into()))), quota)?;
+    let counted = each(&|row| {
+        let all = [("system", row.system), ("mapped", row.mapped), ("active", row.active)];
+        let known = all.into_iter().filter_map(|(counter, bytes)| Some((counter, bytes?)));
+        known.map(|(counter, bytes)| (with(row, &[("counter", counter)]), bytes as f64)).collect()
+    });
+    let help = "Bytes of addresses by the allocator's own counters, read each minute: from the kernel, mapped for one block, in use";
+    gauge(encoder, ("allocanary_allocator", help, bytes()), counted)?;
+    let bounds = each(&|row| {
+        let labels = |exact| if exact { "exact" } else { "at_most" };
+        let one = |bound: &allocanary_fleet::Bound| {
+            (with(row, &[("remedy", &bound.remedy), ("bound", labels(bound.exact))]), bound.bytes as f64)
+        };
+        row.bounds.iter().map(one).collect()
+    });
+    let help = "Resident bytes that a remedy would give back: exactly, or at most. Remedies overlap and do not add up";
+    gauge(encoder, ("allocanary_remedy", help, bytes()), bounds)?;
+    let read = each(&|row| one(row, row.read.map(|read| read as f64 / 1000.0)));
+    let help = "When the oldest of a container's readings was made; absent while a process of it was never read";
+    gauge(encoder, ("allocanary_reading_timestamp", help, Some(Unit::Seconds)), read)?;
+    let charged = each(&|row| one(row, row.charged.map(|bytes| bytes as f64)));
+    let help = "Anonymous bytes that the kernel charges to the control group";
+    gauge(encoder, ("allocanary_charged", help, bytes()), charged)
+}
+
+fn of_agent(encoder: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+    let own = &report.own;
+    let mut metric = encoder.encode_descriptor(
+        "allocanary_node_cpu",
+        "CPU time of the agent and its child by kind of work",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    let rest = (own.cpu - own.cpu_counts - own.cpu_walks).max(0.0);
+    for (work, seconds) in [("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)] {
+        ConstCounter::new(seconds).encode(metric.encode_family(&[("work", work)])?)?;
+    }
+    let mut metric = encoder.encode_descriptor("allocanary_node_walks", "Walks of heaps", None, MetricType::Counter)?;
+    for (result, count) in [("read", own.walks), ("failed", own.failed)] {
+        ConstCounter::new(count).encode(metric.encode_family(&[("result", result)])?)?;
+    }
+    let single = |value: f64| -> Series { vec![(Vec::new(), value)] };
+    let help = "Resident bytes of the agent and its child";
+    gauge(encoder, ("allocanary_node_resident", help, Some(Unit::Bytes)), single(own.resident as f64))?;
+    let processes = [("readable", own.processes - own.denied.min(own.processes)), ("denied", own.denied)];
+    let processes = processes.map(|(state, count)| (vec![("state", state.to_string())], count as f64)).to_vec();
+    gauge(encoder, ("allocanary_node_processes", "Processes that have memory", None), processes)?;
+    let help = "Pods on this node that have processes and no name";
+    gauge(encoder, ("allocanary_node_nameless_pods", help, None), single(own.nameless as f64))?;
+    let names: Series = own.names.map(|told| (Vec::new(), told as f64 / 1000.0)).into_iter().collect();
+    let help = "When the kubelet last told the names of pods; absent if it never did";
+    gauge(encoder, ("allocanary_node_names_timestamp", help, Some(Unit::Seconds)), names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_fleet::{Bound, Follows, Own, PARTS, Parts};
+    use std::collections::BTreeMap;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    /// A container that has everything.
+    fn full() -> Row {
+        let mut parts = Parts::default();
+        PARTS.iter().for_each(|part| parts.add(*part, 4096 + *part as u64));
+        let bound = |remedy: &str| Bound { remedy: remedy.into(), bytes: 7, exact: remedy == "give-back" };
+        Row {
+            namespace: "shop".into(),
+            pod: "web-1".into(),
+            container: "web".into(),
+            workload: "deployment/web".into(),
+            allocator: "glibc+jemalloc".into(),
+            version: "2.36".into(),
+            settings: vec!["MALLOC_ARENA_MAX=2".into()],
+            follows: Follows::Host,
+            arenas: Some(8),
+            quota_milli: Some(500),
+            parts,
+            charged: Some(1),
+            system: Some(2),
+            mapped: Some(3),
+            active: Some(4),
+            read: Some(1_700_000_000_123),
+            bounds: vec![bound("give-back"), bound("arena_max")],
+            ..Row::default()
+        }
+    }
+
+    fn text(rows: Vec<Row>) -> String {
+        let own = Own { cpu: 3.0, cpu_counts: 1.0, cpu_walks: 1.5, names: Some(5_000), ..Own::default() };
+        page(Arc::new(Report { rows, own, ..Report::default() })).unwrap()
+    }
+
+    /// The series, with their values.
+    fn series(text: &str) -> BTreeMap<String, f64> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.rsplit_once(' ').unwrap())
+            .map(|(name, value)| (name.into(), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn a_container_has_no_more_series_than_promised_and_its_parts_add_up() {
+        let text = text(vec![full()]);
+        let all = series(&text);
+        let own = all.iter().filter(|(name, _)| name.contains("pod=\"web-1\""));
+        assert_eq!(own.count(), MOST_SERIES, "{text}");
+        let sum: f64 =
+            all.iter().filter(|(name, _)| name.starts_with("allocanary_memory_bytes{")).map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, full().resident() as f64);
+        assert!(text.contains("part=\"unknown\"} 4105.0"), "{text}");
+        assert!(text.contains("arenas=\"host\",workload=\"deployment/web\"} 1.0"), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_series() {
+        let text = text(vec![Row { allocator: "unknown".into(), pod: "p".into(), ..Row::default() }]);
+        let own: Vec<&str> = text.lines().filter(|line| line.contains("pod=\"p\"")).collect();
+        assert_eq!(own.len(), 2, "{text}");
+        assert!(own[0].contains("part=\"unknown\"} 0.0") && own[1].contains("allocanary_allocator_info"), "{text}");
+    }
+
+    #[test]
+    fn a_label_with_quotes_and_newlines_is_one_label_and_promtool_takes_the_page() {
+        let bad = Row { container: "a\"} 1\nevil{x=\"\\".into(), settings: vec!["x".repeat(900)], ..full() };
+        let text = text(vec![bad, full()]);
+        assert!(text.contains(r#"container="a\"} 1 evil{x=\"\\""#), "{text}");
+        assert!(text.lines().all(|line| !line.starts_with("evil") && line.len() < 700), "{text}");
+        let mut child = match Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+        {
+            Ok(child) => child,
+            Err(error) => {
+                return allocanary_testing::skipped::skipped(format_args!("promtool is not installed ({error})"));
+            }
+        };
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && said.trim().is_empty(), "{said}");
+    }
+}

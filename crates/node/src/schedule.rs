@@ -1,0 +1,221 @@
+//! What is done next. In: a clock, what the agent has spent, and which processes wait. Out: a step. Nothing here reads a clock.
+//!
+//! The agent may use a share of one core. What it saves it may spend later, up to ten minutes' worth; what it has spent too much it earns
+//! back before it walks again. Counting all processes each minute is not optional and is paid from the same purse.
+
+use std::time::Duration;
+
+/// The purse.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// The share of a core: 0.01.
+    share: f64,
+    /// When it was last looked at, since the start.
+    at: Duration,
+    /// What was spent by then.
+    spent: Duration,
+    /// Seconds of CPU time that may be spent; less than nothing is a debt.
+    saved: f64,
+}
+
+/// What an agent may spend before it has earned anything, in seconds' worth of its share: the first reading of a node should not wait.
+const LOAN: f64 = 120.0;
+/// The most that it saves, in seconds' worth of its share.
+const MOST: f64 = 600.0;
+
+impl Budget {
+    /// A purse for a share of a core.
+    pub fn new(share: f64) -> Budget {
+        Budget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: share * LOAN }
+    }
+
+    /// Earns for the time since the last look, and pays for what was spent in it. Both are since the start. A clock or a counter that
+    /// goes back earns and costs nothing.
+    pub fn look(&mut self, at: Duration, spent: Duration) {
+        let earned = at.saturating_sub(self.at).as_secs_f64() * self.share;
+        let cost = spent.saturating_sub(self.spent).as_secs_f64();
+        self.saved = (self.saved + earned - cost).min(self.share * MOST);
+        self.at = self.at.max(at);
+        self.spent = self.spent.max(spent);
+    }
+
+    /// How long it takes until something may be spent; zero if something may be spent now.
+    pub fn wait(&self) -> Duration {
+        match self.saved {
+            saved if saved > 0.0 => Duration::ZERO,
+            _ if self.share <= 0.0 => Duration::MAX,
+            debt => {
+                Duration::try_from_secs_f64(-debt / self.share).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
+            }
+        }
+    }
+}
+
+/// A process that could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its anonymous bytes.
+    pub anonymous: u64,
+    /// How long ago its heap was last tried; `None` if never.
+    pub age: Option<Duration>,
+    /// How often that has failed in a row.
+    pub failures: u32,
+    /// What has changed since: bytes that are not known.
+    pub changed: u64,
+}
+
+/// A heap is not read again within this time.
+const PAUSE: Duration = Duration::from_secs(300);
+/// What was never tried counts as if it were so old.
+const NEVER: f64 = 24.0 * 3600.0;
+/// Less anonymous memory than this is not worth a walk: a program that has just started.
+const FEW: u64 = 256 << 10;
+
+impl Waiting {
+    /// How much its reading is needed: bytes times seconds. `None` if not now.
+    fn need(&self) -> Option<f64> {
+        if self.anonymous < FEW {
+            return None;
+        }
+        let pause = PAUSE * 2_u32.pow(self.failures.min(8));
+        match self.age {
+            None => Some(self.anonymous as f64 * NEVER),
+            Some(age) if age < pause => None,
+            Some(age) => Some((self.anonymous as f64 + 4.0 * self.changed as f64) * age.as_secs_f64()),
+        }
+    }
+}
+
+/// The place of the one that is needed most. `None` if nobody waits.
+pub fn next(all: impl Iterator<Item = Waiting>) -> Option<usize> {
+    let needs = all.enumerate().filter_map(|(at, one)| Some((at, one.need()?)));
+    needs.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Count all processes.
+    Count,
+    /// Read a process.
+    Read(usize),
+    /// Wait.
+    Wait(Duration),
+}
+
+/// The next step. Counting comes first when it is due; `waiting` is asked only if something may be spent.
+pub fn step(budget: &Budget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> Step {
+    if now >= due {
+        return Step::Count;
+    }
+    let until_due = due - now;
+    match budget.wait() {
+        Duration::ZERO => waiting().map_or(Step::Wait(until_due), Step::Read),
+        wait => Step::Wait(wait.min(until_due)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn waiting(anonymous: u64, age: Option<u64>) -> Waiting {
+        Waiting { anonymous, age: age.map(Duration::from_secs), failures: 0, changed: 0 }
+    }
+
+    #[test]
+    fn the_purse_earns_its_share_and_a_debt_is_worked_off() {
+        let mut budget = Budget::new(0.01);
+        assert_eq!(budget.wait(), Duration::ZERO, "the loan");
+        budget.look(SECOND, Duration::from_millis(2_200));
+        // 1.2 s of loan and 0.01 earned against 2.2 s: a debt of 0.99 s takes 99 s.
+        assert!((budget.wait().as_secs_f64() - 99.0).abs() < 1e-6, "{:?}", budget.wait());
+        budget.look(SECOND * 101, Duration::from_millis(2_200));
+        assert_eq!(budget.wait(), Duration::ZERO);
+    }
+
+    #[test]
+    fn it_saves_for_ten_minutes_and_no_longer() {
+        let mut budget = Budget::new(0.01);
+        budget.look(SECOND * 1_000_000, Duration::ZERO);
+        budget.look(SECOND * 1_000_000, SECOND * 6);
+        assert!(budget.wait() > Duration::ZERO, "ten minutes earn six seconds");
+    }
+
+    #[test]
+    fn clocks_that_go_back_earn_and_cost_nothing() {
+        let mut budget = Budget::new(0.01);
+        budget.look(SECOND * 100, SECOND * 5);
+        let wait = budget.wait();
+        budget.look(SECOND * 50, SECOND * 3);
+        assert_eq!(budget.wait(), wait);
+        budget.look(SECOND * 100, SECOND * 5);
+        assert_eq!(budget.wait(), wait);
+        let mut idle = Budget::new(0.0);
+        idle.look(SECOND, SECOND);
+        assert_eq!(idle.wait(), Duration::MAX);
+    }
+
+    /// An hour of a node, simulated: each walk costs CPU time by the size of the heap.
+    #[test]
+    fn over_an_hour_it_stays_within_its_share_and_reads_the_large_ones_more_often() {
+        let sizes: Vec<u64> = (0..200).map(|at| (1 + at % 20) << 24).collect();
+        let (mut read, mut last) = (vec![0_u32; sizes.len()], vec![None; sizes.len()]);
+        let mut budget = Budget::new(0.01);
+        let (mut now, mut spent, mut due) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        while now < SECOND * 3600 {
+            budget.look(now, spent);
+            let list = || {
+                next(sizes.iter().zip(&last).map(|(size, last)| Waiting {
+                    anonymous: *size,
+                    age: last.map(|last: Duration| now - last),
+                    failures: 0,
+                    changed: 0,
+                }))
+            };
+            let cost = match step(&budget, now, due, list) {
+                Step::Count => {
+                    due = now + SECOND * 60;
+                    Duration::from_millis(6)
+                }
+                Step::Read(at) => {
+                    (read[at], last[at]) = (read[at] + 1, Some(now));
+                    Duration::from_nanos(sizes[at] / 4)
+                }
+                Step::Wait(wait) => {
+                    now += wait.max(Duration::from_millis(1));
+                    Duration::ZERO
+                }
+            };
+            (now, spent) = (now + cost, spent + cost);
+        }
+        let share = spent.as_secs_f64() / now.as_secs_f64();
+        assert!(share < 0.0105, "{share}");
+        assert!(read.iter().all(|count| *count >= 1), "nobody is left out");
+        assert!(read[19] > read[0], "{} and {}", read[19], read[0]);
+    }
+
+    #[test]
+    fn who_was_never_read_comes_first_and_who_was_just_read_does_not_come() {
+        assert_eq!(next([waiting(1 << 30, Some(600)), waiting(1 << 26, None)].into_iter()), Some(1));
+        assert_eq!(next([waiting(1 << 30, Some(299)), waiting(1 << 24, Some(301))].into_iter()), Some(1));
+        assert_eq!(next([waiting(1 << 30, Some(10)), waiting(1000, None)].into_iter()), None);
+        let failed = Waiting { failures: 3, ..waiting(1 << 30, Some(2_000)) };
+        assert_eq!(next([failed].into_iter()), None, "after three failures it pauses for 40 minutes");
+        let changed = Waiting { changed: 1 << 30, ..waiting(1 << 20, Some(301)) };
+        assert_eq!(next([waiting(1 << 30, Some(301)), changed].into_iter()), Some(1));
+    }
+
+    #[test]
+    fn counting_is_due_whatever_was_spent() {
+        let mut budget = Budget::new(0.01);
+        budget.look(Duration::ZERO, SECOND * 100);
+        assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), Step::Count);
+        assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), Step::Wait(SECOND * 10));
+        let fresh = Budget::new(0.01);
+        assert_eq!(step(&fresh, SECOND, SECOND * 60, || Some(3)), Step::Read(3));
+        assert_eq!(step(&fresh, SECOND, SECOND * 60, || None), Step::Wait(SECOND * 59));
+    }
+}

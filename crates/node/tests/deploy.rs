@@ -1,0 +1,138 @@
+//! What is shipped with the agent, by the tools that read it: rules, dashboard, chart. In: `deploy/node`. Out: whether each is taken, and
+//! names only what the agent tells.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Arc;
+
+use allocanary_fleet::{Bound, Own, PARTS, Parts, Report, Row};
+use allocanary_node::metrics;
+use allocanary_testing::skipped::skipped;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/node");
+
+/// Runs a tool in the folder; `None`, with a message, if it is not installed.
+fn tool(name: &str, arguments: &[&str]) -> Option<(bool, String)> {
+    let home = std::env::var("GOPATH").unwrap_or_else(|_| std::env::var("HOME").unwrap_or_default() + "/go");
+    let path = std::env::var("PATH").unwrap_or_default() + ":" + &home + "/bin";
+    match Command::new(name).args(arguments).current_dir(FOLDER).env("PATH", path).output() {
+        Ok(out) => {
+            let said = String::from_utf8_lossy(&out.stdout).into_owned();
+            let said = if out.status.success() { said } else { said + &String::from_utf8_lossy(&out.stderr) };
+            Some((out.status.success(), said))
+        }
+        Err(error) => {
+            skipped(format_args!("{name} is not installed ({error})"));
+            None
+        }
+    }
+}
+
+fn file(name: &str) -> String {
+    std::fs::read_to_string(format!("{FOLDER}/{name}")).unwrap()
+}
+
+/// The metrics that an agent tells.
+fn told() -> BTreeSet<String> {
+    let mut parts = Parts::default();
+    PARTS.iter().for_each(|part| parts.add(*part, 1));
+    let some = Some(1);
+    let row = Row {
+        parts,
+        arenas: some,
+        quota_milli: some,
+        charged: some,
+        system: some,
+        mapped: some,
+        active: some,
+        read: some,
+        bounds: vec![Bound { remedy: "give-back".into(), bytes: 1, exact: true }],
+        ..Row::default()
+    };
+    let own = Own { names: some, ..Own::default() };
+    let page = metrics::page(Arc::new(Report { rows: vec![row], own, ..Report::default() })).unwrap();
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
+}
+
+/// The names in a text that begin as ours do.
+fn named(text: &str, begin: &str) -> BTreeSet<String> {
+    let is_of_name = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == ':';
+    let words = text.split(|one: char| !is_of_name(one)).filter(|word| word.starts_with(begin));
+    words.map(String::from).collect()
+}
+
+#[test]
+fn the_rules_are_right_and_each_alert_fires_in_its_case_alone() {
+    let Some((is_well, said)) = tool("promtool", &["check", "rules", "monitoring/rules.yaml"]) else { return };
+    assert!(is_well, "{said}");
+    let Some((is_well, said)) = tool("promtool", &["test", "rules", "monitoring/rules.test.yaml"]) else { return };
+    assert!(is_well, "{said}");
+    let (rules, tests, runbooks) =
+        (file("monitoring/rules.yaml"), file("monitoring/rules.test.yaml"), file("monitoring/runbooks.md"));
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() >= 5);
+    for alert in alerts {
+        assert!(tests.contains(&format!("alertname: {alert}")), "{alert} is not tested");
+        assert!(runbooks.contains(&format!("## {alert}\n")), "{alert} has no runbook");
+        assert!(rules.contains(&format!("runbooks.md#{}", alert.to_lowercase())), "{alert} does not name it");
+    }
+}
+
+#[test]
+fn rules_and_dashboard_name_only_what_the_agent_tells_or_a_rule_records() {
+    let (told, rules) = (told(), file("monitoring/rules.yaml"));
+    let recorded: BTreeSet<String> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- record: ")).map(String::from).collect();
+    let board: serde_json::Value = serde_json::from_str(&file("monitoring/dashboard.json")).unwrap();
+    let targets = board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let queries: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    assert!(queries.len() >= 10);
+    let rules: String = rules
+        .lines()
+        .filter(|line| !line.trim().starts_with('#') && !line.contains("name: "))
+        .collect::<Vec<_>>()
+        .join("\n");
+    for text in queries.into_iter().chain([rules.as_str()]) {
+        let unknown: Vec<String> = named(text, "allocanary_").into_iter().filter(|name| !told.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {text}");
+        let unknown: Vec<String> =
+            named(text, "allocanary:").into_iter().filter(|name| !recorded.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {text}");
+    }
+}
+
+#[test]
+fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
+    let Some((is_well, said)) = tool("helm", &["lint", "--strict", "helm"]) else { return };
+    assert!(is_well, "{said}");
+    let render = |more: &[&str]| {
+        let all = [&["template", "x", "helm", "--kube-version=1.34.0"], more].concat();
+        tool("helm", &all).expect("it was there a moment ago")
+    };
+    let (is_well, whole) = render(&["--set=podMonitor.enabled=true,prometheusRule.enabled=true"]);
+    assert!(is_well, "{whole}");
+    for wanted in [
+        "hostPID: true",
+        "capabilities: {drop: [ALL], add: [SYS_PTRACE]}",
+        "readOnlyRootFilesystem: true",
+        "resources: [nodes/proxy]",
+        "honorLabels: true",
+        "- alert: AllocanaryKeptMoreThanLive",
+        "{{ $labels.container }}",
+        "--kubelet-unverified",
+    ] {
+        assert!(whole.contains(wanted), "{wanted}: {whole}");
+    }
+    assert!(
+        !whole.contains("privileged: true") && !whole.contains("hostPath") && !whole.contains("hostNetwork"),
+        "{whole}"
+    );
+    let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
+    assert!(is_well && !alone.contains("ClusterRole") && !alone.contains("--kubelet"), "{alone}");
+    assert!(alone.contains("egress: []"), "{alone}");
+    let (is_well, said) = render(&["--set=resources.limits.cpu=1"]);
+    assert!(!is_well && said.contains("cpu"), "a limit of CPU is refused: {said}");
+    let (is_well, said) = render(&["--set=share=0"]);
+    assert!(!is_well && said.contains("share"), "{said}");
+}
