@@ -9,6 +9,7 @@ mod bursts;
 mod fake;
 mod figures;
 mod files;
+mod fleet;
 mod gate;
 mod give_back;
 mod go;

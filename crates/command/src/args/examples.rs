@@ -195,6 +195,33 @@ Examples:
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be
 read.";
 
+/// Of `node`.
+pub const NODE_EXAMPLES: &str = "\
+Defaults: 1 % of a core, all processes each minute, heaps by need. No process is
+stopped, nothing is loaded into one, and no pod is changed.
+
+Examples:
+  allocanary node --listen 127.0.0.1:9912   run the agent
+  allocanary node --once                    read once, print the metrics
+  allocanary node --once --json > node.json a file for `allocanary fleet`
+  allocanary node --listen 0.0.0.0:9912 --kubelet https://127.0.0.1:10250/pods
+      with the names of pods
+
+Exit codes: 2 if the port is taken, or if --once cannot ask the kubelet.";
+
+/// Of `fleet`.
+pub const FLEET_EXAMPLES: &str = "\
+Default: a table of all workloads, those with the most bytes that are not live
+first. Replicas on unlike nodes are rows of their own.
+
+Examples:
+  allocanary fleet http://10.0.0.1:9912 http://10.0.0.2:9912
+  allocanary fleet node-*.json --price 3.50     with the price of a GiB for a month
+  allocanary fleet node-*.json --to fleet.html  a page with a map
+  allocanary fleet node-*.json --json           for a script
+
+Exit codes: 1 if a node did not answer; 2 if none did.";
+
 /// Of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
 Defaults: one process, once, as text. The process is not stopped, and nothing is

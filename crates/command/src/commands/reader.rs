@@ -16,6 +16,7 @@ use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_heap::reader::{Cost, Reader, limit_memory, serve, serves};
 use allocanary_heap::{How, Reading};
 use allocanary_kernel::terminal::Look;
+use allocanary_node::look;
 
 /// What the child is asked for, beyond a reading.
 #[derive(Serialize, Deserialize)]
@@ -24,6 +25,8 @@ enum Asked {
     Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>> },
     /// What to do about its memory.
     Remedies { reading: Box<Reading> },
+    /// What the agent of a node wants to know of a process.
+    Node(look::Wanted),
     /// What its heap contains.
     Contents { of: Of, wanted: Asking, time: Duration },
 }
@@ -77,6 +80,10 @@ fn answer(text: &str) -> String {
             let process = Process::look_at(reading.process.pid).ok();
             serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
         }
+        Ok(Asked::Node(wanted)) => {
+            let line = |seen| serde_json::to_string(&seen).map_err(|error| error.to_string());
+            look::look(&wanted).and_then(line)
+        }
         Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
             let wanted = Wanted { how, limit, holders: true, texts, addresses };
@@ -112,6 +119,12 @@ pub fn diagnosis(
 /// What the heap of a process contains.
 pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> Result<Contents, String> {
     let text = ask(reader, &Asked::Contents { of, wanted, time }, time)?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// What the agent of a node wants to know of a process.
+pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, String> {
+    let text = ask(reader, &Asked::Node(wanted.clone()), wanted.time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

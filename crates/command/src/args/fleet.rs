@@ -1,0 +1,55 @@
+//! Flags of `node` and `fleet`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Flags of `node`.
+#[derive(Args, Clone, Default)]
+pub struct NodeFlags {
+    /// Serve /metrics, /report and /report.json here.
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "once")]
+    pub listen: Option<SocketAddr>,
+    /// Read every process once, print the metrics, and end [default: run until it is ended].
+    #[arg(long, conflicts_with = "listen")]
+    pub once: bool,
+    /// Print the report as JSON in place of the metrics [default: off].
+    #[arg(long, requires = "once")]
+    pub json: bool,
+    /// Ask this kubelet for the names of pods, such as https://10.0.0.1:10250/pods [default: UIDs alone].
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub kubelet: Option<String>,
+    /// The authority that has signed the kubelet's certificate [default: that of the cluster, from the pod's service account].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "kubelet", conflicts_with = "kubelet_unverified")]
+    pub kubelet_authority: Option<PathBuf>,
+    /// Do not check the kubelet's certificate: most kubelets have one that nobody has signed [default: it is checked].
+    #[arg(long, requires = "kubelet")]
+    pub kubelet_unverified: bool,
+    /// The name of this node [default: NODE_NAME, or the host's name].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// How often all processes are counted [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<String>,
+    /// The CPU time that may be used, in percent of one core [default: 1].
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, hide_default_value = true)]
+    pub share: f64,
+}
+
+/// Flags of `fleet`.
+#[derive(Args, Clone, Default)]
+pub struct FleetFlags {
+    /// Agents, such as http://10.0.0.1:9912, and files of their /report.json.
+    #[arg(value_name = "NODE", required = true, value_hint = ValueHint::AnyPath)]
+    pub nodes: Vec<String>,
+    /// Print JSON, for a script [default: off].
+    #[arg(long)]
+    pub json: bool,
+    /// The price of one GiB for a month, to tell what is saved at most [default: none].
+    #[arg(long, value_name = "PRICE")]
+    pub price: Option<f64>,
+    /// Also write a page with a map (*.html), or the JSON (*.json) [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub to: Option<PathBuf>,
+}

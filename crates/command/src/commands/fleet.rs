@@ -1,0 +1,52 @@
+//! `allocanary fleet`: the reports of many nodes as one table. In: agents, and files. Out: a table, JSON, or a page.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::FleetFlags;
+use allocanary_error::{Error, Result};
+use allocanary_fleet::{Fleet, Report};
+use allocanary_kernel::private;
+use allocanary_node::client::{Trust, fetch};
+use allocanary_report::fleet;
+
+/// Prints it. The exit code is 1 if a node did not answer: its replicas are in no figure.
+pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
+    let (mut reports, mut missing) = (Vec::new(), Vec::new());
+    for node in &flags.nodes {
+        match read(node) {
+            Ok(report) => reports.push(report),
+            Err(error) => missing.push(error),
+        }
+    }
+    if let Some(first) = missing.first().filter(|_| reports.is_empty()) {
+        return Err(Error::Input(first.clone()));
+    }
+    let mut fleet = Fleet::of(reports);
+    fleet.problems.extend(missing.iter().map(|error| format!("left out: {error}")));
+    let json = || serde_json::to_string(&fleet).map_err(|error| Error::Input(error.to_string()));
+    if let Some(file) = &flags.to {
+        let is_json = file.extension().is_some_and(|end| end == "json");
+        let text = if is_json { json()? } else { fleet::page(&fleet, flags.price) };
+        private::replace(file, text.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))?;
+        terminal::tell(format_args!("page: {}", file.display()));
+    }
+    let text = if flags.json { json()? + "\n" } else { fleet::table(&fleet, flags.price, &terminal::look()) };
+    let printed = terminal::print(text.as_bytes())?;
+    Ok(if missing.is_empty() { printed } else { ExitCode::from(1) })
+}
+
+fn read(node: &str) -> std::result::Result<Report, String> {
+    let text = match node.starts_with("http://") || node.starts_with("https://") {
+        true => {
+            let runtime = allocanary_node::client::runtime()?;
+            let url = format!("{}/report.json", node.trim_end_matches('/').trim_end_matches("/report.json"));
+            let bytes = runtime.block_on(fetch(&url, &Trust::default()))?;
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+        false => std::fs::read_to_string(Path::new(node))
+            .map_err(|error| format!("{node}: {error}: wanted a URL or a file"))?,
+    };
+    Report::parse(&text).map_err(|error| format!("{node}: {error}"))
+}

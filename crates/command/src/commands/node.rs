@@ -1,0 +1,79 @@
+//! `allocanary node`: the agent of a node. In: an address. Out: pages, until it is ended; or one page, at once.
+
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::{reader, terminal};
+use crate::args::NodeFlags;
+use allocanary_error::{Error, Result};
+use allocanary_fleet::{Fleet, Report};
+use allocanary_heap::Reader;
+use allocanary_kernel::units::parse_duration;
+use allocanary_node::client::Trust;
+use allocanary_node::look::{Look, Seen, Wanted};
+use allocanary_node::metrics;
+use allocanary_node::run::{Options, once, run as serve};
+use allocanary_report::fleet;
+
+/// The memory of the child that reads: a program of 2 GiB needs less.
+const MEMORY: u64 = 128 << 20;
+/// More than this is no agent any more.
+const MOST_PERCENT: f64 = 100.0;
+
+/// Runs it.
+pub fn run(flags: &NodeFlags) -> Result<ExitCode> {
+    let options = options(flags)?;
+    let mut child = Child { reader: Reader::new(MEMORY) };
+    if flags.once {
+        let report = once(&options, &mut child).map_err(Error::Input)?;
+        let text = match flags.json {
+            true => serde_json::to_string(&report).map_err(|error| error.to_string()),
+            false => metrics::page(report.into()).map_err(|error| error.to_string()),
+        };
+        return terminal::print_plain(&text.map_err(Error::Input)?);
+    }
+    let Some(address) = flags.listen else { return Err(Error::Input("--listen: wanted ADDRESS:PORT".into())) };
+    let told = |error| Error::Input(format!("--listen {address}: {error}: choose another port, or end who has it"));
+    let listener = TcpListener::bind(address).map_err(told)?;
+    let at = listener.local_addr().map_err(told)?;
+    terminal::tell(format_args!("node {}: http://{at}/metrics, /report and /report.json", options.node));
+    serve(options, listener, &mut child, page).map_err(Error::Input)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of one node.
+fn page(report: &Report) -> String {
+    fleet::page(&Fleet::of(vec![report.clone()]), None)
+}
+
+fn options(flags: &NodeFlags) -> Result<Options> {
+    let every = flags.every.as_deref().map_or(Some(Duration::from_secs(60)), parse_duration);
+    let every = every.filter(|every| *every >= Duration::from_secs(1));
+    let every = every.ok_or_else(|| Error::Input("--every: wanted a time of at least 1s, such as 60s".into()))?;
+    if !(flags.share > 0.0 && flags.share <= MOST_PERCENT) {
+        return Err(Error::Input(format!(
+            "--share {}: wanted a percentage above 0 and at most {MOST_PERCENT}",
+            flags.share
+        )));
+    }
+    let own = || std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+    let node = flags.name.clone().or_else(own).unwrap_or_else(|| allocanary_kernel::host::Host::this().name);
+    let trust = Trust::of_pod(flags.kubelet_authority.clone(), flags.kubelet_unverified);
+    Ok(Options { node, every, share: flags.share / 100.0, kubelet: flags.kubelet.clone().map(|url| (url, trust)) })
+}
+
+/// The child that reads processes: what one holds must not harm the agent.
+struct Child {
+    reader: Reader,
+}
+
+impl Look for Child {
+    fn look(&mut self, wanted: &Wanted) -> std::result::Result<Seen, String> {
+        reader::seen(&mut self.reader, wanted)
+    }
+
+    fn rest(&mut self) {
+        self.reader = Reader::new(MEMORY);
+    }
+}

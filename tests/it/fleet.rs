@@ -1,0 +1,95 @@
+//! `allocanary node` and `fleet` as a user runs them: an agent of this machine, asked by hand and by the other verb.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::support::{allocanary, command, words};
+
+/// An agent, until it is dropped.
+struct Agent {
+    child: Child,
+    address: String,
+}
+
+impl Agent {
+    fn start() -> Agent {
+        let mut command = command(Path::new("/"));
+        // Little is read: what counts here is that it is told.
+        let line = "node --listen 127.0.0.1:0 --every 1s --share 0.5 --name test-node";
+        command.args(words(line)).env("NODE_NAME", "another").stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        Agent { child, address: address.unwrap_or_else(|| panic!("{said}")).to_string() }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        body.to_string()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
+    let agent = Agent::start();
+    let report: Value = serde_json::from_str(&agent.get("/report.json")).unwrap();
+    assert_eq!((report["schema"].as_u64(), report["node"].as_str()), (Some(1), Some("test-node")));
+    let rows = report["rows"].as_array().unwrap();
+    assert!(!rows.is_empty() && report["own"]["processes"].as_u64() >= Some(2), "{report}");
+    let sum = |row: &Value| row["parts"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+    assert!(rows.iter().map(sum).sum::<u64>() > 1 << 20, "{report}");
+    let metrics = agent.get("/metrics");
+    assert!(metrics.contains("allocanary_memory_bytes{") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(agent.get("/report").contains("treemap"));
+
+    let told = |line: String| allocanary(Path::new("/"), words(&line));
+    let table = told(format!("fleet http://{}", agent.address));
+    assert_eq!(table.code, Some(0), "{table:?}");
+    assert!(table.out.contains("resident") && table.out.lines().all(|line| line.chars().count() <= 120), "{table:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.json");
+    std::fs::write(&file, report.to_string()).unwrap();
+    // A file is a node as well, and one that does not answer is told.
+    let both = told(format!("fleet {} http://127.0.0.1:1 --json", file.display()));
+    let fleet: Value = serde_json::from_str(&both.out).unwrap();
+    assert_eq!((both.code, fleet["nodes"].as_u64()), (Some(1), Some(1)), "{both:?}");
+    assert!(both.out.contains("left out: http://127.0.0.1:1/report.json: could not be reached"), "{both:?}");
+    let none = told("fleet http://127.0.0.1:1".into());
+    assert_eq!((none.code, none.out.as_str()), (Some(2), ""), "{none:?}");
+
+    let second = told(format!("node --listen {}", agent.address));
+    assert!(second.code == Some(2) && second.err.contains("choose another port"), "{second:?}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (line, wanted) in [
+        ("node", "--listen"),
+        ("node --once --listen 127.0.0.1:0", "cannot be used with"),
+        ("node --listen 127.0.0.1:0 --share 0", "wanted a percentage"),
+        ("node --listen 127.0.0.1:0 --every 5ms", "at least 1s"),
+        ("node --listen nowhere", "ADDRESS:PORT"),
+        ("fleet", "NODE"),
+        ("fleet /nonexistent/node.json", "wanted a URL or a file"),
+    ] {
+        let ran = allocanary(Path::new("/"), words(line));
+        assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
+    }
+}
