@@ -1,0 +1,13 @@
+{{- define "node.name" -}}
+{{- if contains "allocanary" .Release.Name }}{{ .Release.Name | trunc 53 }}{{ else }}{{ printf "%s-allocanary" .Release.Name | trunc 53 }}{{ end -}}
+{{- end }}
+{{- define "node.selector" -}}
+app.kubernetes.io/name: allocanary-node
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+{{- define "node.labels" -}}
+{{ include "node.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
