@@ -1,0 +1,80 @@
+#!/bin/sh
+# What the agent of a node costs. Usage: examples/fleet/costs.sh [SECONDS [COUNT...]]
+#
+# For each COUNT so many processes of 50 programs are started, 2 to 7 MiB each, and the agent runs next to them for SECONDS. A line each:
+# its CPU time as a share of one core, the most resident memory of the agent and its child, how many heaps were read, and a scrape.
+set -eu
+seconds=${1:-300}
+[ $# -gt 0 ] && shift
+[ $# -gt 0 ] || set -- 50 200 1000
+here=$(cd "$(dirname "$0")" && pwd)
+command=${ALLOCANARY:-$here/../../target/release/allocanary}
+folder=$(mktemp -d)
+started=
+end() {
+    [ -z "$started" ] || kill $started 2>/dev/null || true
+    rm -rf "$folder"
+}
+trap end EXIT
+trap 'exit 1' INT TERM
+
+kind=0
+while [ $kind -lt 50 ]; do
+    cc -O1 -pthread -DKIND=$kind "$here/worker.c" -o "$folder/service-$kind"
+    kind=$((kind + 1))
+done
+echo "processes  CPU of a core  in the last half  resident MiB  heaps read  not read  scrape ms  page KiB"
+for count in "$@"; do
+    started=
+    number=0
+    while [ $number -lt "$count" ]; do
+        "$folder/service-$((number % 50))" $((2 + number % 6)) $((1 + number % 4)) &
+        started="$started $!"
+        number=$((number + 1))
+    done
+    sleep 3
+    "$command" node --listen 127.0.0.1:0 2>"$folder/said" &
+    agent=$!
+    started="$started $agent"
+    sleep 2
+    url=$(sed -n 's/.*\(http:[^ ]*\)metrics,.*/\1/p' "$folder/said")
+    python3 - "$agent" "$url" "$seconds" "$count" <<'P'
+import json, os, sys, time, urllib.request
+agent, url, seconds, count = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
+tick = os.sysconf("SC_CLK_TCK")
+def children(pid):
+    try: return [int(one) for one in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+    except OSError: return []
+def cpu(pid):
+    # Its own and that of children that have ended, and of those that have not.
+    fields = open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()
+    own = sum(int(field) for field in fields[11:15])
+    return own / tick + sum(cpu(child) for child in children(pid))
+def resident(pid):
+    try: text = open(f"/proc/{pid}/status").read()
+    except OSError: return 0
+    lines = [line for line in text.splitlines() if line.startswith("VmRSS")]
+    return int(lines[0].split()[1]) / 1024 if lines else 0
+begun, most, half = time.monotonic(), 0, None
+while (passed := time.monotonic() - begun) < seconds:
+    # A child that ends between two looks is counted with its parent at the end.
+    most = max(most, resident(agent) + sum(resident(child) for child in children(agent)))
+    if half is None and passed >= seconds / 2:
+        half = (passed, cpu(agent))
+    time.sleep(0.05)
+total, passed = cpu(agent), time.monotonic() - begun
+late = (total - half[1]) / (passed - half[0])
+times = []
+for _ in range(20):
+    start = time.monotonic()
+    page = urllib.request.urlopen(url + "metrics").read()
+    times.append((time.monotonic() - start) * 1000)
+report = json.load(urllib.request.urlopen(url + "report.json"))
+own = report["own"]
+unread = sum(row["unread"] for row in report["rows"])
+print(f"{count:>9}  {100 * total / (passed + 2):11.2f} %  {100 * late:14.2f} %  {most:12.1f}  {own['walks']:10}  {unread:8}  "
+      f"{sorted(times)[10]:9.1f}  {len(page) / 1024:8.0f}", flush=True)
+P
+    kill $started 2>/dev/null || true
+    wait 2>/dev/null || true
+done
