@@ -26,8 +26,16 @@ def main():
         server = subprocess.Popen(["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder}/tsdb", "--web.listen-address=127.0.0.1:7398"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(30)
             base, failed = "http://127.0.0.1:7398/api/v1", False
+            # Until a heap was read and the rules have seen it, for two minutes at most.
+            for _ in range(60):
+                time.sleep(2)
+                try:
+                    if get(f"{base}/query?query=allocanary:live_bytes:container")["data"]["result"]:
+                        break
+                except OSError:
+                    pass
+            time.sleep(10)
             target = get(f"{base}/targets")["data"]["activeTargets"][0]
             print(f"scrape: {target['health']}, {float(target['lastScrapeDuration']) * 1000:.1f} ms")
             failed |= target["health"] != "up"

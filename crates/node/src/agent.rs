@@ -239,7 +239,7 @@ impl<W: World> Agent<W> {
         let denied = self.known.values().filter(|one| one.is_denied).count() as u64;
         if denied > 0 {
             problems.push(format!(
-                "{denied} processes may not be read: wanted CAP_SYS_PTRACE (run as root), and the host's process IDs"
+                "processes that may not be read: {denied}. Wanted: CAP_SYS_PTRACE (run as root), and the host's process IDs"
             ));
         }
         let own = Own {

@@ -42,6 +42,8 @@ pub struct Known {
 const FEW: u64 = 1 << 20;
 /// An allocator with less than one in this many of a container's anonymous bytes is not named.
 const SMALL: u64 = 20;
+/// The name of the group that has no name.
+const ROOT: &str = "(no group)";
 /// The remedies of a container that are told.
 const BOUNDS: usize = 2;
 
@@ -120,6 +122,7 @@ fn name(row: &mut Row, place: &Place, names: &Names) {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     row.container = match &place.container {
         Some(id) => short(id),
+        None if place.group.is_empty() => ROOT.into(),
         None => place.group.clone(),
     };
     let Some(uid) = &place.pod else { return };
@@ -248,5 +251,6 @@ mod tests {
         assert_eq!(named(&names, &pause), told(["shop", "web-1", "cdcdcdcdcdcd", ""]));
         let unit = Place { group: "nginx.service".into(), ..Place::default() };
         assert_eq!(named(&names, &unit), told(["", "", "nginx.service", ""]));
+        assert_eq!(named(&names, &Place::default()), told(["", "", ROOT, ""]));
     }
 }

@@ -48,7 +48,7 @@ pub struct Identity {
     pub allocator: String,
     /// The version, if it tells one.
     pub version: String,
-    /// The settings in force: variables that are read, and what code has set.
+    /// The settings in force: variables that are read, and what code has set; `unknown` if the process does not show its variables.
     pub settings: Vec<String>,
     /// What its arenas follow.
     pub follows: Follows,
@@ -110,9 +110,15 @@ fn identity(process: &Process) -> Identity {
         .map(|remark| format!("{}={}", remark.variable, remark.value))
         .collect();
     settings.extend(process.seen.code.iter().map(|(key, value)| format!("{key}={value}")));
+    // A program that writes its title over its environment has read its settings before: they are not known, and neither is what follows.
+    let is_known = !process.seen.overwritten;
+    if !is_known {
+        settings.push("unknown".into());
+    }
     let change = advice(&process.surroundings, &process.variables, Some(&flavours), &process.seen);
     let own = flavours.first().copied().unwrap_or(Flavour::Unknown);
     let follows = match own {
+        _ if !is_known => Follows::Unknown,
         _ if change.iter().any(|one| one.fewer_arenas) => Follows::Host,
         own if own.has_settings() => Follows::Quota,
         _ => Follows::Unknown,
