@@ -1,26 +1,39 @@
 //! The blocks that thread caches keep, and those that the caches are in. In: the threads, and the extents. Out: the blocks' addresses.
 //!
-//! A thread has its cache among its thread-local variables, just below its thread pointer: an array with one `cache_bin_t` for
-//! each size class (`include/jemalloc/internal/cache_bin.h`, releases 5.3.0 and 5.3.1), 24 bytes each:
+//! A thread has its cache among its thread-local variables, just below its thread pointer: arrays with one `cache_bin_t` of 24 bytes for
+//! each size class (`include/jemalloc/internal/cache_bin.h`):
 //!
-//! | offset | field | |
+//! | offset | 5.3 | |
 //! |---|---|---|
 //! | 0 | `stack_head` | the address of the first cached block's address |
 //! | 16 | `low_bits_low_water` | |
 //! | 18 | `low_bits_full` | the low 16 bits of where the stack of addresses begins |
 //! | 20 | `low_bits_empty` | the low 16 bits of where it ends |
 //!
+//! | offset | 5.2 | |
+//! |---|---|---|
+//! | 4 | `ncached` | how many blocks are cached |
+//! | 16 | `avail` | where the stack of addresses ends |
+//!
 //! The stacks of all classes lie one behind the other. So each record ends where the next begins, and no address is needed to find
-//! the array: it is a long run of records for which this is so. Each cached block must have the size class of its record; where most
-//! have not, the array is that of another jemalloc in the process.
+//! an array: it is a long run of records for which this is so. Each cached block must have the size class of its record; where most
+//! have not, the array is that of another jemalloc in the process. In 5.2 large blocks have an array of their own, behind a structure
+//! with the addresses of both.
 
 use super::extents::Extents;
+use super::release::{Cache, Release};
 use crate::{Memory, Thread};
 
 const RECORD: usize = 24;
 
 /// The bytes below the thread pointer in which thread-local variables are looked for.
 const BELOW: u64 = 1 << 18;
+
+/// The bytes behind the array for small blocks in which the address of that for large ones is looked for (5.2).
+const BEHIND: usize = 256;
+
+/// More blocks of a class are in no cache of 5.2 (`lg_tcache_nslots_mul` is not in that release).
+const MOST: u64 = 1 << 13;
 
 /// A shorter run of records is no cache. jemalloc has 36 classes of small blocks.
 const SHORTEST: usize = 16;
@@ -38,10 +51,10 @@ pub struct Caches {
 
 impl Caches {
     /// Reads the caches of all threads.
-    pub fn read(memory: &dyn Memory, extents: &Extents) -> Caches {
+    pub fn read(memory: &dyn Memory, extents: &Extents, release: &Release) -> Caches {
         let mut caches = Caches::default();
         for thread in memory.threads() {
-            caches.thread(memory, thread, extents);
+            caches.thread(memory, thread, extents, release);
         }
         caches.blocks.sort_unstable();
         caches.blocks.dedup();
@@ -50,14 +63,14 @@ impl Caches {
         caches
     }
 
-    fn thread(&mut self, memory: &dyn Memory, thread: &Thread, extents: &Extents) -> Option<()> {
+    fn thread(&mut self, memory: &dyn Memory, thread: &Thread, extents: &Extents, release: &Release) -> Option<()> {
         let pointer = thread.pointer?;
         let from = pointer.checked_sub(BELOW)?.max(memory.mapping(pointer.checked_sub(8)?)?.from);
         let mut bytes = vec![0; (pointer - from) as usize];
         if !memory.read(from, &mut bytes) {
             return None;
         }
-        for run in runs(&bytes) {
+        for run in runs(&bytes, from, release) {
             let (mut blocks, mut odd) = (Vec::new(), 0);
             for (class, record) in run.iter().enumerate() {
                 let mut items = vec![0; record.cached];
@@ -82,59 +95,94 @@ impl Caches {
 }
 
 /// A `cache_bin_t`.
+#[derive(Clone, Copy)]
 struct Record {
     head: u64,
-    full: u16,
-    empty: u16,
     /// Bytes of addresses in the stack.
     cached: usize,
+    /// The low 16 bits of where its stack begins and ends, if it has them.
+    low: Option<(u16, u16)>,
 }
 
 impl Record {
-    fn parse(bytes: &[u8]) -> Option<Record> {
+    fn parse(bytes: &[u8], form: Cache) -> Option<Record> {
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-        let head = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-        let (full, empty) = (half(18)?, half(20)?);
-        let (length, cached) = (empty.wrapping_sub(full), empty.wrapping_sub(head as u16));
-        let aligned = head % 8 == 0 && full % 8 == 0 && empty % 8 == 0;
-        ((1 << 16..1 << 56).contains(&head) && aligned && length > 0 && cached <= length).then_some(Record {
-            head,
-            full,
-            empty,
-            cached: usize::from(cached),
-        })
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let is_address = |at: u64| (1 << 16..1 << 56).contains(&at) && at.is_multiple_of(8);
+        match form {
+            Cache::LowBits => {
+                let (head, full, empty) = (word(0)?, half(18)?, half(20)?);
+                let (length, cached) = (empty.wrapping_sub(full), empty.wrapping_sub(head as u16));
+                let aligned = full % 8 == 0 && empty % 8 == 0;
+                (is_address(head) && aligned && length > 0 && cached <= length).then_some(Record {
+                    head,
+                    cached: usize::from(cached),
+                    low: Some((full, empty)),
+                })
+            }
+            Cache::Counts => {
+                let (count, end) = (word(0)? >> 32, word(16)?);
+                let bytes = 8 * count;
+                let record = Record { head: end.wrapping_sub(bytes), cached: bytes as usize, low: None };
+                (is_address(end) && count <= MOST).then_some(record)
+            }
+        }
     }
 
     /// Where its stack ends.
     fn end(&self) -> u64 {
         self.head + self.cached as u64
     }
+
+    /// Whether its stack lies right behind that of another record.
+    fn follows(&self, last: &Record) -> bool {
+        let length = self.end().wrapping_sub(last.end());
+        match (self.low, last.low) {
+            (Some((full, empty)), Some((_, before))) => before == full && length == u64::from(empty.wrapping_sub(full)),
+            // It has room for what is cached.
+            _ => (1..=8 * MOST).contains(&length) && self.cached as u64 <= length,
+        }
+    }
 }
 
-/// The long runs of records of which each ends where the next begins.
-fn runs(bytes: &[u8]) -> Vec<Vec<Record>> {
+/// The long runs of records of which each ends where the next begins. `from` is the address of the bytes.
+fn runs(bytes: &[u8], from: u64, release: &Release) -> Vec<Vec<Record>> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while at + RECORD <= bytes.len() {
-        let run = run(&bytes[at..]);
-        at += if run.len() >= SHORTEST { run.len() * RECORD } else { 8 };
-        if run.len() >= SHORTEST {
-            runs.push(run);
+        let mut found = run(&bytes[at..], None, release.cache);
+        let length = found.len();
+        if length >= SHORTEST {
+            if release.cache == Cache::Counts {
+                large(bytes, from, at, &mut found, release);
+            }
+            runs.push(found);
         }
+        at += if length >= SHORTEST { length * RECORD } else { 8 };
     }
     runs
 }
 
-fn run(bytes: &[u8]) -> Vec<Record> {
-    let mut run: Vec<Record> = Vec::new();
-    for record in bytes.chunks_exact(RECORD).map_while(Record::parse) {
-        let follows = |last: &Record| {
-            last.empty == record.full
-                && record.end().wrapping_sub(last.end()) == u64::from(record.empty.wrapping_sub(record.full))
-        };
-        if !run.last().is_none_or(follows) {
-            break;
-        }
-        run.push(record);
+/// Adds the records for large blocks to those for small ones, which begin at a place of the bytes.
+fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &Release) {
+    small.truncate(release.classes.small.into());
+    let behind = at + small.len() * RECORD;
+    let Some(words) = bytes.get(behind..bytes.len().min(behind + BEHIND)) else { return };
+    let is = |bytes: &[u8], wanted: u64| bytes == wanted.to_le_bytes();
+    let Some(place) = words.chunks_exact(8).position(|word| is(word, from + at as u64)) else { return };
+    let Some(Ok(address)) = words.get(8 * place + 8..8 * place + 16).map(<[u8; 8]>::try_from) else { return };
+    let Some(begins) = u64::from_le_bytes(address).checked_sub(from) else { return };
+    if let Some(bytes) = bytes.get(begins as usize..) {
+        let more = run(bytes, small.last().copied(), release.cache);
+        small.extend(more);
     }
-    run
+}
+
+/// The records from the first byte on, as far as each follows the one before.
+fn run(bytes: &[u8], mut last: Option<Record>, form: Cache) -> Vec<Record> {
+    let follow = |record: Record| {
+        let follows = last.is_none_or(|last| record.follows(&last));
+        last = Some(record);
+        follows.then_some(record)
+    };
+    bytes.chunks_exact(RECORD).map_while(|bytes| Record::parse(bytes, form)).map_while(follow).collect()
 }

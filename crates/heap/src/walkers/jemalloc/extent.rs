@@ -1,22 +1,8 @@
-//! An extent: pages that jemalloc has in one state. In: the 128 bytes of its `edata_t`. Out: its fields.
-//!
-//! The same in the releases 5.3.0 and 5.3.1 (`include/jemalloc/internal/edata.h`), for pages of 4 KiB:
-//!
-//! | offset | field | |
-//! |---|---|---|
-//! | 0 | `e_bits` | bits 0 to 11 arena, 12 slab, 14 `pai`, 17 to 19 state, 20 to 27 size class, 28 to 37 free regions |
-//! | 8 | `e_addr` | the first byte; of a large block moved within its first page (`cache_oblivious`) |
-//! | 16 | `e_size_esn` | bytes in whole pages; the low 12 bits are a number |
-//! | 64 | `e_slab_data.bitmap` | a bit for each region of a slab, set if it is free |
+//! An extent: pages that jemalloc has in one state. In: the 128 bytes of its `edata_t`, and the release. Out: its fields.
 
+use super::release::{Classes, Release};
 use super::rtree::Entry;
 use crate::PAGE;
-
-/// `SC_NSIZES`: how many size classes there are.
-pub const CLASSES: u8 = 232;
-
-/// `SC_NBINS`: how many of them are of small blocks.
-const SMALL: u8 = 36;
 
 /// What an extent is used for: `extent_state_e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,24 +30,31 @@ pub struct Extent {
     /// Bytes, in whole pages.
     pub bytes: u64,
     bits: u64,
+    release: &'static Release,
 }
 
 impl Extent {
     /// Reads the fields. `None` if they cannot be those of an extent.
-    pub fn parse(bytes: &[u8]) -> Option<Extent> {
-        let extent = Extent { bits: word(bytes, 0)?, at: word(bytes, 8)?, bytes: word(bytes, 16)? & !(PAGE - 1) };
+    pub fn parse(bytes: &[u8], release: &'static Release) -> Option<Extent> {
+        let fields = &release.extent;
+        let (at, size) = (word(bytes, fields.at)?, word(bytes, fields.bytes)? & !(PAGE - 1));
+        let extent = Extent { bits: word(bytes, 0)?, at, bytes: size, release };
         let end = extent.from().checked_add(extent.bytes)?;
-        (extent.bytes > 0 && end < 1 << 57 && extent.bits >> 17 & 7 <= 5).then_some(extent)
+        (extent.bytes > 0 && end < 1 << 57 && extent.state_number() <= 5).then_some(extent)
     }
 
     /// The large block that an entry of the tree tells of. `None` if it is none, or its class does not fit its pages.
-    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64) -> Option<Extent> {
-        let (state, class) = (u64::from(entry.state) << 17, u64::from(entry.class) << 20);
-        let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | class;
-        let extent = Extent { at: entry.page * PAGE, bytes, bits };
-        let range = class_bytes(entry.class.checked_sub(1)?) + 1..=class_bytes(entry.class) + PAGE;
-        let large = extent.state() == Use::Active && !entry.slab && entry.class >= SMALL;
-        (large && range.contains(&bytes)).then_some(extent)
+    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64, release: &'static Release) -> Option<Extent> {
+        let fields = &release.extent;
+        let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
+        let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | u64::from(entry.class) << fields.class;
+        let extent = Extent { at: entry.page * PAGE, bytes, bits, release };
+        let large = extent.state() == Use::Active && !entry.slab;
+        (large && release.classes.is_large(entry.class, bytes)).then_some(extent)
+    }
+
+    fn classes(&self) -> &'static Classes {
+        &self.release.classes
     }
 
     /// Its first page.
@@ -86,12 +79,17 @@ impl Extent {
 
     /// Whether the allocator of huge pages (`hpa:true`) made it.
     pub fn of_huge_pages(&self) -> bool {
-        self.bits >> 14 & 1 == 1
+        self.release.extent.huge.is_some_and(|bit| self.bits >> bit & 1 == 1)
+    }
+
+    /// What it is used for, as the release has it.
+    pub fn state_number(&self) -> u8 {
+        (self.bits >> self.release.extent.state & ((1 << self.release.extent.state_bits) - 1)) as u8
     }
 
     /// What it is used for.
     pub fn state(&self) -> Use {
-        match self.bits >> 17 & 7 {
+        match self.state_number() {
             0 => Use::Active,
             1 => Use::Dirty,
             2 => Use::Muzzy,
@@ -102,25 +100,34 @@ impl Extent {
 
     /// Its size class.
     pub fn class(&self) -> u8 {
-        (self.bits >> 20) as u8
+        (self.bits >> self.release.extent.class) as u8
     }
 
     /// How many of a slab's regions are free.
     pub fn free(&self) -> u64 {
-        self.bits >> 28 & 0x3ff
+        self.bits >> self.release.extent.free & 0x3ff
     }
 
     /// Bytes of each region.
     pub fn block(&self) -> u64 {
-        class_bytes(self.class())
+        self.classes().bytes(self.class())
+    }
+
+    /// Whether its pages are as many as its class wants. A small block has an extent to itself if the profiler picked it.
+    pub fn fits_its_class(&self) -> bool {
+        match (self.slab(), self.class() < self.classes().small) {
+            (true, _) => self.classes().fit(self.class(), self.bytes),
+            (false, true) => true,
+            (false, false) => self.classes().is_large(self.class(), self.bytes),
+        }
     }
 
     /// The usable bytes of a large block whose extent has `pad` bytes more.
     ///
-    /// The release 5.3.1 has no size classes for them (`disable_large_size_classes:true`): what the extent has is usable. In 5.3.0 that
+    /// The release 5.3.1 has no size classes for them (`disable_large_size_classes:true`): what the extent has is usable. In earlier ones that
     /// is the class. A small block has an extent to itself if the profiler picked it.
     pub fn usable(&self, pad: u64) -> u64 {
-        match self.class() < SMALL {
+        match self.class() < self.classes().small {
             true => self.block(),
             false => self.bytes.saturating_sub(pad),
         }
@@ -128,7 +135,7 @@ impl Extent {
 
     /// Whether this large extent can only be one that has a page more than its block.
     pub fn is_padded(&self) -> bool {
-        !self.at.is_multiple_of(PAGE) || self.class() >= SMALL && self.bytes > self.block()
+        !self.at.is_multiple_of(PAGE) || self.class() >= self.classes().small && self.bytes > self.block()
     }
 
     /// How many regions a slab has; at most 512.
@@ -141,25 +148,12 @@ impl Extent {
         let mut bitmap = Bitmap::default();
         let words = (self.regions() as usize).div_ceil(64);
         for (at, bits) in bitmap.iter_mut().enumerate().take(words) {
-            *bits = word(bytes, 64 + 8 * at)?;
+            *bits = word(bytes, self.release.extent.bitmap + 8 * at)?;
         }
         let free = bitmap.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
         let beyond = self.regions() % 64;
         let whole = beyond == 0 || bitmap.get(words - 1).is_some_and(|last| last >> beyond == 0);
         (words <= bitmap.len() && whole && free == self.free()).then_some(bitmap)
-    }
-}
-
-/// The bytes of a size class (`sc.c`): 8, then multiples of 16, four in each doubling. 0 for what is none.
-pub fn class_bytes(class: u8) -> u64 {
-    match class {
-        0 => 8,
-        1..=4 => 16 * u64::from(class),
-        5..CLASSES => {
-            let (doubling, step) = ((class - 5) / 4, u64::from((class - 5) % 4) + 1);
-            (64 << doubling) + (step << (doubling + 4))
-        }
-        _ => 0,
     }
 }
 

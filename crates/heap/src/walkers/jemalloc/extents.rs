@@ -1,6 +1,7 @@
-//! The extents of a heap. In: a tree. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
+//! The extents of a heap. In: a tree, and the release. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
 
-use super::extent::{Bitmap, CLASSES, Extent, Use};
+use super::extent::{Bitmap, Extent, Use};
+use super::release::Release;
 use super::rtree::{BYTES, Entry, Tree};
 use crate::{Memory, PAGE, Window};
 
@@ -22,16 +23,18 @@ pub struct Extents {
     pub skipped: u64,
     /// Of the extents in `breaks`, those for which the tree's entry and the `edata_t` disagree.
     pub disagree: u64,
+    /// Extents in use whose pages are not as many as their class wants. A layout that is the right one has none.
+    pub misfits: u64,
     /// Of the extents in `breaks`, large blocks that are known by their entry in the tree alone.
     pub guessed: u64,
 }
 
 impl Extents {
-    /// Reads all extents of a tree. `None` if it is none: its leaves overlap.
-    pub fn read(memory: &dyn Memory, tree: &Tree) -> Option<Extents> {
+    /// Reads all extents of a tree by a release. `None` if it is none: its leaves overlap.
+    pub fn read(memory: &dyn Memory, tree: &Tree, release: &'static Release) -> Option<Extents> {
         // Each extent with its first and its last page. A slab has an entry for each page, another extent for the first and the last.
         let mut spans: Vec<(Entry, u64)> = Vec::new();
-        let (structures, breaks) = tree.entries(memory, |entry| match spans.last_mut() {
+        let (structures, breaks) = tree.entries(memory, &release.leaf, |entry| match spans.last_mut() {
             Some((first, last)) if first.edata == entry.edata => *last = entry.page,
             _ => spans.push((entry, entry.page)),
         })?;
@@ -47,7 +50,7 @@ impl Extents {
         let mut window = Window::new(memory);
         for (first, last) in &spans {
             match window.bytes(first.edata, BYTES) {
-                Some(bytes) => extents.take(first, *last, bytes),
+                Some(bytes) => extents.take(first, *last, bytes, release),
                 None => extents.broken(0),
             }
         }
@@ -56,24 +59,29 @@ impl Extents {
         Some(extents)
     }
 
-    fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8]) {
+    fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8], release: &'static Release) {
         let pages = (last - entry.page + 1) * PAGE;
         let spans = |extent: &Extent| extent.from() == entry.page * PAGE && extent.bytes == pages;
-        let Some(extent) = Extent::parse(bytes).filter(spans) else { return self.guess(entry, pages, bytes) };
+        let Some(extent) = Extent::parse(bytes, release).filter(spans) else {
+            return self.guess(entry, pages, bytes, release);
+        };
         let active = extent.state() == Use::Active;
         // A free extent keeps the class and the kind that it had.
         let same_blocks = !active || extent.class() == entry.class && extent.slab() == entry.slab;
-        if !same_blocks || extent.state() as u8 != entry.state {
+        if !same_blocks || entry.state.is_some_and(|state| state != extent.state_number()) {
             self.disagree += 1;
             self.breaks += 1;
         }
         let slab = active && extent.slab();
         let bitmap = extent.bitmap(bytes).filter(|_| slab);
         if active
-            && (extent.class() >= CLASSES || slab && bitmap.is_none() || !slab && extent.usable(PAGE) > extent.bytes)
+            && (extent.class() >= release.classes.count
+                || slab && bitmap.is_none()
+                || !slab && extent.usable(PAGE) > extent.bytes)
         {
             return self.broken(extent.bytes);
         }
+        self.misfits += u64::from(active && !extent.fits_its_class());
         self.padded |= active && !slab && extent.is_padded();
         self.bitmaps.extend(bitmap);
         self.all.push((extent, bitmap.map(|_| self.bitmaps.len() as u32 - 1)));
@@ -81,9 +89,9 @@ impl Extents {
 
     /// An extent that is no longer what its entry in the tree says: the process goes on, and has used the `edata_t` for another one. The
     /// entries were all read within a moment. An `edata_t` stays with its arena.
-    fn guess(&mut self, entry: &Entry, pages: u64, bytes: &[u8]) {
+    fn guess(&mut self, entry: &Entry, pages: u64, bytes: &[u8], release: &'static Release) {
         let arena = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        match Extent::of_entry(entry, pages, arena) {
+        match Extent::of_entry(entry, pages, arena, release) {
             Some(extent) => {
                 self.breaks += 1;
                 self.guesses.push(extent);

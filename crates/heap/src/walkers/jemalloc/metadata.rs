@@ -1,15 +1,19 @@
 //! jemalloc's own memory, and what its arenas count. In: addresses of structures. Out: the blocks that hold them, and the arenas.
 //!
-//! Structures are never freed. They lie in blocks that begin at multiples of 2 MiB with a `base_block_t` (`base.h`, releases 5.3.0
-//! and 5.3.1): size at 0, next block at 8, and the `edata_t` of what is unused at 16, whose address lies in the block.
+//! Structures are never freed. They lie in blocks that begin at multiples of 2 MiB with a `base_block_t` (`base.h`): size at 0, next block
+//! at 8, and the `edata_t` of what is unused at 16, whose address lies in the block.
 //!
-//! An `arena_t` has fields whose distances depend on the build. But its part `pa_shard` ends with `emap` and `base`, and behind it are
+//! In 5.3 an `arena_t` has fields whose distances depend on the build. But its part `pa_shard` ends with `emap` and `base`, and behind it are
 //! `ind` and the same `base`; `emap` points just before the tree's root. `pa_shard` begins with a pointer to a global variable, then
 //! come the pages in active extents (`nactive`), two flags, and pointers to functions.
+//!
+//! In 5.2 the distances are those of the release. The address of arena `i` is the entry `i` of a global array, and the `base_t` to which an
+//! arena points begins with `i` and a pointer to a global variable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::release::{ArenaFields, Release};
 use super::rtree::Tree;
 use crate::walkers::globals::{each_piece, each_word};
 use crate::{Memory, PAGE};
@@ -64,7 +68,37 @@ fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
 }
 
 /// The arenas whose structure was found.
-pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Arena> {
+pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: &Release) -> Vec<Arena> {
+    match release.arena {
+        ArenaFields::Shard => by_shard(memory, tree, blocks),
+        ArenaFields::Base { active, base } => by_base(memory, tree, blocks, active, base),
+    }
+}
+
+/// The arenas of the global array, of which `active` and `base` are the distances of two fields.
+fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active: u64, base: u64) -> Vec<Arena> {
+    let mut arrays: BTreeMap<u64, Vec<Arena>> = BTreeMap::new();
+    each_word(memory, &tree.globals, |slot, at| {
+        let is_structure = |at: u64| at % 64 == 0 && blocks.iter().any(|block| block.contains(&at));
+        let read = || {
+            let base = memory.word(at.checked_add(base)?).filter(|base| is_structure(*base))?;
+            let number = memory.word(base)? & 0xffff_ffff;
+            // `extent_hooks`
+            memory.mapping(memory.word(base + 8)?).filter(|mapping| mapping.inode != 0)?;
+            let array = slot.checked_sub(8 * number).filter(|_| number < 4096)?;
+            let active = memory.word(at.checked_add(active)?)?.checked_mul(PAGE)?;
+            let threads = Some(memory.word(at)? & 0xffff_ffff);
+            Some((array, Arena { number: number as u32, at: Some(at), threads, active }))
+        };
+        if let Some((array, arena)) = is_structure(at).then(read).flatten() {
+            arrays.entry(array).or_default().push(arena);
+        }
+    });
+    // Another variable can point to one arena as well, and there looks like an array of one.
+    arrays.into_values().max_by_key(Vec::len).unwrap_or_default()
+}
+
+fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Arena> {
     let mut found: Vec<Arena> = Vec::new();
     for block in blocks {
         each_word(memory, block, |at, word| {

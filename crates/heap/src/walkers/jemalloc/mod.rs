@@ -6,12 +6,14 @@ mod extent;
 mod extents;
 mod fill;
 mod metadata;
+mod release;
 mod rtree;
 #[cfg(test)]
 mod tests;
 
 use caches::Caches;
 use extents::Extents;
+use release::Release;
 use rtree::Tree;
 
 use super::Known;
@@ -19,7 +21,7 @@ use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::jemalloc::NAME;
 
 /// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
-pub const WALKER: Walker = Walker { name: NAME, about: "5.3.0 and 5.3.1, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker { name: NAME, about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped", walk };
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =
@@ -28,23 +30,22 @@ pub(super) const KNOWN: Known =
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let trees = rtree::find(memory);
     if trees.is_empty() {
-        return super::named::unknown(memory, WALKER.name, NAME, "5.3");
+        return super::named::unknown(memory, WALKER.name, NAME, release::KNOWN);
     }
     Some(take_apart(memory, &trees).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
 
 fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
-    let mut walk =
-        super::empty(memory, WALKER.name, format!("5.3, for addresses of {} bits", trees[0].shape.address_bits));
+    let mut walk = super::empty(memory, WALKER.name, "");
     let mut purge = 0;
     for tree in trees {
-        let extents = Extents::read(memory, tree).ok_or(
-            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; found a tree whose leaves lie in one another",
-        )?;
-        readable(&extents)?;
-        let caches = Caches::read(memory, &extents);
+        let (release, extents) = choose(memory, tree)?;
+        if walk.version.is_empty() {
+            walk.version = format!("{}, for addresses of {} bits", release.name, tree.shape.address_bits);
+        }
+        let caches = Caches::read(memory, &extents, release);
         let blocks = metadata::blocks(memory, tree, &extents.structures);
-        let arenas = metadata::arenas(memory, tree, &blocks);
+        let arenas = metadata::arenas(memory, tree, &blocks, release);
         // Several are told apart by the files that they are in.
         let file =
             memory.mapping(tree.globals.start).map(|mapping| mapping.name.rsplit('/').next().unwrap_or_default());
@@ -69,20 +70,44 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
     Ok(walk)
 }
 
-/// Whether the extents have the layout that this walker knows.
+/// Reads the extents by the release that they fit best. One by which nearly all can be read is taken at once: a busy process has some that
+/// change.
+fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static Release, Extents), String> {
+    let mut best: Option<(u64, &Release, Extents)> = None;
+    for release in release::ALL {
+        let extents = Extents::read(memory, tree, release)
+            .ok_or_else(|| unknown("found a tree whose leaves lie in one another".into()))?;
+        let bad = extents.misfits + extents.disagree + extents.breaks;
+        if extents.misfits == 0 && bad * 10 <= extents.all.len() as u64 {
+            best = Some((bad, release, extents));
+            break;
+        }
+        if best.as_ref().is_none_or(|(least, ..)| bad < *least) {
+            best = Some((bad, release, extents));
+        }
+    }
+    let (_, release, extents) = best.expect("there is a release");
+    readable(&extents)?;
+    Ok((release, extents))
+}
+
+fn unknown(found: String) -> String {
+    format!("layout unknown: wanted that of the releases {}; {found}", release::KNOWN)
+}
+
+/// Whether the extents have the layout by which they were read.
 fn readable(extents: &Extents) -> Result<(), String> {
     let count = extents.all.len() as u64;
     if extents.disagree * 10 > count {
-        return Err(format!(
-            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; of {count} extents, {} are not what their entry in the tree says",
-            extents.disagree
-        ));
+        let wrong = extents.disagree;
+        return Err(unknown(format!("of {count} extents, {wrong} are not what their entry in the tree says")));
+    }
+    if extents.misfits * 10 > count {
+        let wrong = extents.misfits;
+        return Err(unknown(format!("of {count} extents, {wrong} are not as long as their size class wants")));
     }
     if extents.breaks > 2 * count || extents.guessed * 10 > count * 9 {
-        return Err(format!(
-            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; of {count} extents, {} can be read",
-            count - extents.guessed.min(count)
-        ));
+        return Err(unknown(format!("of {count} extents, {} can be read", count - extents.guessed.min(count))));
     }
     if extents.all.iter().any(|(extent, _)| extent.of_huge_pages()) {
         return Err(

@@ -5,14 +5,15 @@
 //! slot `i` has an extent whose address says `i` and `j`. So each word of the global variables that points to such a leaf tells
 //! where the root begins, without a symbol.
 //!
-//! Two shapes (`include/jemalloc/internal/rtree.h`, releases 5.3.0 and 5.3.1), by the address bits that `configure` found:
+//! Two shapes (`include/jemalloc/internal/rtree.h`), by the address bits that `configure` found:
 //!
-//! - 48 bits: 18 bits of the key in the root, 18 in the leaf. An entry is a word: size class << 48, `edata_t`, state << 2, slab.
-//! - 57 bits: 15, 15, 15. An entry has two words: `edata_t`; size class << 5, state << 2, slab.
+//! - 48 bits: 18 bits of the key in the root, 18 in the leaf. An entry is a word.
+//! - 57 bits: 15, 15, 15. An entry has two words: the address of the extent, and all else.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
+use super::release::{ALL, Leaf};
 use crate::walkers::globals::{each_piece, each_word, globals};
 use crate::{Mapping, Memory, PAGE};
 
@@ -45,8 +46,11 @@ pub struct Tree {
     pub globals: Range<u64>,
 }
 
-/// The bytes of an `edata_t`, and its alignment.
+/// The bytes of an extent's structure.
 pub const BYTES: usize = 128;
+
+/// It begins at a multiple of this.
+const ALIGNED: u64 = 64;
 
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +59,8 @@ pub struct Entry {
     pub page: u64,
     /// The address of the `edata_t`.
     pub edata: u64,
-    /// The state as the leaf has it.
-    pub state: u8,
+    /// The state, if the leaf has it.
+    pub state: Option<u8>,
     /// The size class as the leaf has it.
     pub class: u8,
     /// Whether it is a slab, as the leaf has it.
@@ -68,23 +72,26 @@ impl Shape {
         1 << self.level_bits
     }
 
-    fn decode(&self, bytes: &[u8], page: u64) -> Option<Entry> {
+    fn decode(&self, bytes: &[u8], page: u64, leaf: &Leaf) -> Option<Entry> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let first = word(0)?;
-        let (edata, rest) = match self.entry {
-            8 => ((first << 16) as i64 >> 16, first & 0x1f | first >> 48 << 5),
-            _ => (first as i64, word(8)?),
+        let (edata, rest, class, slab) = match self.entry {
+            8 => ((first << 16) as i64 >> 16, first, first >> 48, first & 1),
+            _ => {
+                let second = word(8)?;
+                (first as i64, second, second >> leaf.class, second >> leaf.slab & 1)
+            }
         };
-        let edata = edata as u64 & !(BYTES as u64 - 1);
-        let entry = Entry { page, edata, state: (rest >> 2 & 7) as u8, class: (rest >> 5) as u8, slab: rest & 1 == 1 };
-        (edata != 0).then_some(entry)
+        let edata = edata as u64 & !(ALIGNED - 1);
+        let state = leaf.state.map(|shift| (rest >> shift & 7) as u8);
+        (edata != 0).then_some(Entry { page, edata, state, class: class as u8, slab: slab == 1 })
     }
 
     /// The entries of a leaf that are there: only its resident pages are read.
-    fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, mut visit: impl FnMut(Entry)) {
+    fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, fields: &Leaf, mut visit: impl FnMut(Entry)) {
         each_piece(memory, &(leaf..leaf + self.slots() * self.entry), |from, bytes| {
             for (at, bytes) in bytes.chunks_exact(self.entry as usize).enumerate() {
-                if let Some(entry) = self.decode(bytes, first + (from - leaf) / self.entry + at as u64) {
+                if let Some(entry) = self.decode(bytes, first + (from - leaf) / self.entry + at as u64, fields) {
                     visit(entry);
                 }
             }
@@ -142,8 +149,10 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     if leaf % 64 != 0 || !has(memory, leaf, shape.slots() * shape.entry) {
         return None;
     }
-    let (at, entry) =
-        first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |bytes| shape.decode(bytes, 0))?;
+    // Where an extent is, every release says in the same words.
+    let (at, entry) = first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |bytes| {
+        shape.decode(bytes, 0, &ALL[0].leaf)
+    })?;
     if !is_heap(memory, entry.edata) {
         return None;
     }
@@ -209,7 +218,7 @@ impl Tree {
     /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and
     /// leaves, and how many words in the nodes are not the address of a node or leaf. `None` if nodes or leaves overlap, which those of
     /// jemalloc never do: a process of 20 MiB can have a quarter of a million leaves that lie in one another.
-    pub fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(Entry)) -> Option<(Vec<u64>, u64)> {
+    pub fn entries(&self, memory: &dyn Memory, fields: &Leaf, mut visit: impl FnMut(Entry)) -> Option<(Vec<u64>, u64)> {
         let shape = &self.shape;
         let mut level = vec![(self.root, 0)];
         let (mut places, mut others) = (Places::default(), 0);
@@ -230,7 +239,7 @@ impl Tree {
             level = below;
         }
         for (leaf, first) in level {
-            shape.leaf(memory, leaf, first * shape.slots(), &mut visit);
+            shape.leaf(memory, leaf, first * shape.slots(), fields, &mut visit);
         }
         Some((places.taken.into_keys().collect(), others))
     }

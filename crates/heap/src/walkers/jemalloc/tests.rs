@@ -4,6 +4,8 @@ use allocanary_testing::fuzz::holds;
 use proptest::prelude::*;
 
 use super::WALKER;
+use super::extents::Extents;
+use super::release::ALL;
 use crate::fake::{Fake, damage, walk_damaged};
 use crate::{PAGE, Part, Thread, Walk};
 
@@ -25,6 +27,8 @@ const TLS: u64 = 0x7200_0000_0000;
 enum Shape {
     Two,
     Three,
+    /// Two levels, and all structures of 5.2.
+    Older,
 }
 
 /// An extent: pages, state, class, whether it is a slab, free regions from the first one on.
@@ -60,7 +64,10 @@ fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
     for (index, (pages, state, class, slab, free)) in (0..).zip(EXTENTS) {
         let edata = EDATA + 128 * index;
         active += if state == 0 { pages } else { 0 };
-        let bits = u64::from(slab) << 12 | state << 17 | u64::from(class) << 20 | free << 28;
+        let bits = match shape {
+            Shape::Older => u64::from(slab) << 12 | state << 16 | u64::from(class) << 18 | free << 26,
+            _ => u64::from(slab) << 12 | state << 17 | u64::from(class) << 20 | free << 28,
+        };
         // A large block is moved within its first page.
         let moved = if slab || state != 0 { 0 } else { 0x440 };
         fake.put(edata, &[bits, at + moved, pages * PAGE]);
@@ -72,8 +79,16 @@ fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
         at += pages * PAGE;
     }
 
-    let shard = ARENA + 0x40;
+    fake.threads = vec![Thread { tid: 1, pointer: Some(TLS + 0xf000) }, Thread { tid: 2, pointer: None }];
     fake.put(ARENA, &[3]);
+    if matches!(shape, Shape::Older) {
+        fake.put(ARENA + 10344, &[active]);
+        fake.put(ARENA + 29480, &[STRUCTURES + 0xc0]);
+        fake.put(STRUCTURES + 0xc0, &[0, GLOBALS + 0x10]);
+        older_cache(&mut fake, heap, cached, stacks);
+        return fake.done();
+    }
+    let shard = ARENA + 0x40;
     fake.put(shard, &[GLOBALS + 0x1200, active, 1, CODE + 8, CODE + 16]);
     fake.put(shard + 0x800, &[EMAP, STRUCTURES + 0xc0, 0, 0, STRUCTURES + 0xc0]);
 
@@ -87,15 +102,29 @@ fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
             fake.put(head + 8 * item, &[heap + 64 * (63 - item)]);
         }
     }
-    fake.threads = vec![Thread { tid: 1, pointer: Some(TLS + 0xf000) }, Thread { tid: 2, pointer: None }];
     fake.done()
+}
+
+/// A thread cache of 5.2: 36 records for small blocks, and two for large ones.
+fn older_cache(fake: &mut Fake, heap: u64, cached: u64, stacks: u64) {
+    for class in 0..38 {
+        let count = if class == 4 { cached } else { 0 };
+        let (records, end) = (if class < 36 { TLS + 0x8000 } else { TLS + 0x8000 + 0x80 }, stacks + (class + 1) * 0x40);
+        fake.put(records + 24 * class, &[count << 32, 0, end]);
+        for item in 0..count {
+            // The last regions of the first slab.
+            fake.put(end - 8 * (item + 1), &[heap + 64 * (63 - item)]);
+        }
+    }
+    fake.put(TLS + 0x8000 + 24 * 36 + 0x20, &[TLS + 0x8000, TLS + 0x8000 + 24 * 36 + 0x80]);
 }
 
 fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64, u64, u64, u8, bool)) {
     let low = u64::from(slab) | state << 2;
     let leaf = if page < HEAP / PAGE { LEAF_BEFORE } else { LEAF };
     match shape {
-        Shape::Two => {
+        Shape::Two | Shape::Older => {
+            let low = if matches!(shape, Shape::Older) { slab.into() } else { low };
             fake.put(ROOT + 8 * (page >> 18), &[leaf]);
             fake.put(leaf + 8 * (page & 0x3ffff), &[u64::from(class) << 48 | edata | low]);
         }
@@ -115,14 +144,16 @@ fn walk(fake: &Fake) -> Walk {
 const LIVE: u64 = 24 * 64 + 8 * 2560 + 8 * PAGE;
 
 #[test]
-fn both_shapes_are_found_and_every_byte_is_counted() {
-    for shape in [Shape::Two, Shape::Three] {
+fn every_shape_is_found_and_every_byte_is_counted() {
+    for shape in [Shape::Two, Shape::Three, Shape::Older] {
         let fake = heap(shape, 5);
         let walk = walk(&fake);
         assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE - 5 * 64, 5 * 64, 19 + 8 + 1));
         assert_eq!((walk.breaks, walk.skipped, walk.layout.astray()), (0, 0, 0));
         assert_eq!((walk.checks[0].wanted, walk.checks[0].found), (15 * PAGE, 15 * PAGE));
         assert_eq!(walk.forecasts[0].bytes, 6 * PAGE);
+        let name = if matches!(shape, Shape::Older) { "5.2, for" } else { "5.3, for" };
+        assert!(walk.version.starts_with(name), "{}", walk.version);
     }
 }
 
@@ -198,6 +229,18 @@ fn a_cache_of_another_jemalloc_is_none_of_this_one() {
     assert_eq!((walk.live, walk.cached, walk.breaks), (LIVE, 0, 0));
 }
 
+/// Both read the other's heap, and refuse it: no extent is what its entry in the tree says.
+#[test]
+fn a_release_refuses_the_heap_of_its_neighbour() {
+    for (shape, own, other) in [(Shape::Two, 0, 2), (Shape::Older, 2, 0)] {
+        let fake = heap(shape, 0);
+        let trees = super::rtree::find(&fake);
+        let read = |release: usize| Extents::read(&fake, &trees[0], &ALL[release]).expect("a tree");
+        assert!(super::readable(&read(own)).is_ok());
+        assert!(super::readable(&read(other)).unwrap_err().starts_with("layout unknown"));
+    }
+}
+
 #[test]
 fn an_arena_that_counts_more_pages_is_seen() {
     let mut fake = heap(Shape::Two, 0);
@@ -238,7 +281,7 @@ fn a_tree_whose_leaves_lie_in_one_another_is_none() {
         assert!((WALKER.walk)(&fake).unwrap().is_ok());
         // A slot of the last level but one, behind those that prove the tree.
         match shape {
-            Shape::Two => fake.put(ROOT + 8 * 5, &[LEAF + 64]),
+            Shape::Two | Shape::Older => fake.put(ROOT + 8 * 5, &[LEAF + 64]),
             Shape::Three => fake.put(NODE + 8 * 0x7000, &[LEAF + 64]),
         }
         let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
@@ -263,7 +306,7 @@ fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
 
 #[test]
 fn fuzz_damaged_heaps_are_refused_or_warned_about() {
-    let shape = prop_oneof![Just(Shape::Two), Just(Shape::Three)];
+    let shape = prop_oneof![Just(Shape::Two), Just(Shape::Three), Just(Shape::Older)];
     holds(1000, 2, (shape, 0..8_u64, damage()), |(shape, cached, damage)| {
         walk_damaged(&WALKER, heap(shape, cached), damage);
     });
