@@ -1,5 +1,7 @@
 //! Which blocks of a page are free. In: a page. Out: a bit for each block, and whether the page's lists agree with its counts.
 
+use std::collections::BTreeSet;
+
 use super::page::Page;
 use crate::Memory;
 
@@ -45,6 +47,15 @@ pub fn read(memory: &dyn Memory, page: &Page, bytes: &mut Vec<u8>) -> Blocks {
     blocks.wrong = (free + u64::from(page.used)).abs_diff(u64::from(page.capacity));
     blocks.wrong += others.saturating_sub(u64::from(page.used)) + u64::from(!whole);
     blocks
+}
+
+impl Blocks {
+    /// Adds blocks of the page that are in a list of others.
+    pub fn also_freed_by_others(&mut self, page: &Page, all: &BTreeSet<u64>) {
+        for index in all.range(page.start..page.end()).filter_map(|at| page.index(*at)) {
+            self.freed_by_others[index / 64] |= 1 << (index % 64);
+        }
+    }
 }
 
 /// Sets the bits of a list's blocks. Returns whether it ends as it should: a block outside of the page, or one for the second time, ends

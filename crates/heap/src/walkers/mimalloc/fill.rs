@@ -6,6 +6,8 @@ use super::arena::Arena;
 use super::blocks::{self, Blocks};
 use super::map::{Found, Map};
 use super::page::{Origin, Page, SLICE};
+use super::release::Release;
+use super::segments::Heap;
 use crate::walkers::{bits::each_run, sums::Sums};
 use crate::{Kind, Memory, State, Walk};
 
@@ -41,24 +43,63 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
         walk.layout.block(table.start, table.end - table.start, Kind::Structure);
     }
     let mut bytes = Vec::new();
-    let before = used(memory, &found.pages);
+    let now = || used(&found.pages, |page| again(memory, page, map.release));
+    let before = now();
     for page in &found.pages {
         // The lists and the counts of a process that goes on agree only if they are read together.
-        let page = &again(memory, page).unwrap_or(*page);
+        let page = &again(memory, page, map.release).unwrap_or(*page);
         let blocks = blocks::read(memory, page, &mut bytes);
         if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
             totals.free += memory.pages().resident(page.start, page.end());
         }
+        if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
+            walk.layout.block(page.at, map.release.page.bytes as u64, Kind::Structure);
+        }
         put(page, &blocks, walk);
     }
-    walk.moved += moved(&before, &used(memory, &found.pages));
+    walk.moved += moved(&before, &now());
     totals
 }
 
+/// Puts the heap of mimalloc 2 on the pages of `walk`. Returns the resident bytes of free slices and of pages without a block in use.
+pub fn fill_segments(memory: &dyn Memory, heap: &Heap, walk: &mut Walk) -> u64 {
+    let mut free = 0;
+    let number = name(walk, "mimalloc, segments".into(), 0);
+    let now = || used(heap.pages(), |page| heap.again(memory, page));
+    let before = now();
+    // A block goes from the list of its page to that of a heap, and back: read last, it is met once.
+    let (delayed, breaks) = heap.delayed(memory);
+    walk.breaks += heap.breaks + breaks;
+    let mut bytes = Vec::new();
+    for segment in &heap.segments {
+        walk.breaks += segment.breaks;
+        walk.skipped += segment.skipped;
+        let end = segment.at + segment.slices * SLICE;
+        region(memory, segment.at..end, number, walk);
+        walk.layout.block(segment.at, segment.own * SLICE, Kind::Structure);
+        let mut last = segment.at + segment.own * SLICE;
+        for page in &segment.pages {
+            let Origin::Segment { from, bytes: all } = page.origin else { continue };
+            free += memory.pages().resident(last, from);
+            last = from + all;
+            let page = &heap.again(memory, page).unwrap_or(*page);
+            let mut blocks = blocks::read(memory, page, &mut bytes);
+            blocks.also_freed_by_others(page, &delayed);
+            if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
+                free += memory.pages().resident(from, last);
+            }
+            put(page, &blocks, walk);
+        }
+        free += memory.pages().resident(last, end);
+    }
+    walk.moved += moved(&before, &now());
+    free
+}
+
 /// The bytes in use of each page now. One that has become another page has none.
-fn used(memory: &dyn Memory, pages: &[Page]) -> Vec<u64> {
+fn used<'a>(pages: impl IntoIterator<Item = &'a Page>, again: impl Fn(&Page) -> Option<Page>) -> Vec<u64> {
     let bytes = |page: Page| u64::from(page.used) * page.block;
-    pages.iter().map(|page| again(memory, page).map_or(0, bytes)).collect()
+    pages.into_iter().map(|page| again(page).map_or(0, bytes)).collect()
 }
 
 /// By how much the sum of the pages can be off if each was read at some time between these two readings. mimalloc puts a block in
@@ -72,9 +113,9 @@ fn moved(before: &[u64], after: &[u64]) -> u64 {
 }
 
 /// Reads a page's counts again. `None` if it has become another page.
-pub(super) fn again(memory: &dyn Memory, page: &Page) -> Option<Page> {
-    let mut bytes = vec![0; page.release.page.bytes];
-    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes, page.release)).flatten()?;
+pub(super) fn again(memory: &dyn Memory, page: &Page, release: &Release) -> Option<Page> {
+    let mut bytes = vec![0; release.page.bytes];
+    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes, release)).flatten()?;
     (now.start == page.start && now.block == page.block).then_some(now)
 }
 
@@ -137,9 +178,6 @@ fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
     if blocks.wrong > 0 {
         walk.breaks += 1;
         walk.skipped += blocks.wrong * page.block;
-    }
-    if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
-        walk.layout.block(page.at, page.release.page.bytes as u64, Kind::Structure);
     }
     let mut left = u64::from(page.capacity);
     let taken: Vec<u64> = blocks

@@ -2,7 +2,7 @@
 //!
 //! A global variable points to the root, a table in memory of its own. The root's entry `i` points to a table of 2^13 entries (64 KiB),
 //! and its entry `j` to the page of the slice `i << 13 | j`. The page says where its blocks begin, and that is in this slice
-//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.3).
+//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.1 and 3.3).
 
 use std::collections::HashSet;
 
@@ -42,15 +42,16 @@ pub struct Found {
     pub breaks: u64,
 }
 
-/// All maps in the process. Mostly there is one.
-pub fn find(memory: &dyn Memory) -> Vec<Map> {
-    let mut found: Vec<Map> = Vec::new();
+/// All maps in the process, each by every release by which its pages prove it. Mostly there is one.
+pub fn find(memory: &dyn Memory) -> Vec<Vec<Map>> {
+    let mut found: Vec<Vec<Map>> = Vec::new();
     let mut seen = HashSet::new();
     for range in globals(memory) {
         each_word(memory, &range, |_, word| {
             if word % PAGE == 0 && is_heap(memory, word) && seen.insert(word) {
-                let mut maps = release::ALL.iter().filter_map(|release| map(memory, word, release));
-                found.extend(maps.find(|map| map.is_proven(memory)));
+                let maps = release::ALL.iter().filter_map(|release| map(memory, word, release));
+                let proven: Vec<Map> = maps.filter(|map| map.is_proven(memory)).collect();
+                found.extend(Some(proven).filter(|proven| !proven.is_empty()));
             }
         });
     }

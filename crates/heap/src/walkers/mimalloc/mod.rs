@@ -4,19 +4,26 @@ mod arena;
 mod blocks;
 mod fill;
 mod map;
+mod older;
+mod owners;
 mod page;
 mod release;
+mod segments;
+#[cfg(test)]
+mod segments_tests;
 #[cfg(test)]
 mod tests;
 
-use map::Map;
+use arena::Arena;
+use map::{Found, Map};
+use owners::Owned;
 
 use super::Known;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::mimalloc::NAME;
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
-pub const WALKER: Walker = Walker { name: NAME, about: "3.3, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker { name: NAME, about: "2.0.6 to 2.3, 3.1 and 3.3, with symbols or stripped", walk };
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =
@@ -25,39 +32,79 @@ pub(super) const KNOWN: Known =
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
     if maps.is_empty() {
-        return super::named::unknown(memory, WALKER.name, NAME, release::KNOWN);
+        return match segments::find(memory) {
+            Some(heap) => Some(Ok(take_segments(memory, &heap))),
+            None => super::named::unknown(memory, WALKER.name, NAME, &known()),
+        };
     }
     Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
 
-fn take_apart(memory: &dyn Memory, maps: &[Map]) -> Result<Walk, String> {
-    let mut walk = super::empty(memory, WALKER.name, maps[0].release.name);
-    let (mut wanted, mut found, mut collected) = (0, 0, 0);
+/// The releases that can be read, for sentences.
+fn known() -> String {
+    format!("{}, {}", older::KNOWN, release::KNOWN)
+}
+
+/// The heap of mimalloc 2.
+fn take_segments(memory: &dyn Memory, heap: &segments::Heap) -> Walk {
+    let mut walk = super::empty(memory, WALKER.name, heap.release.name);
+    let free = fill::fill_segments(memory, heap, &mut walk);
+    let (wanted, found) = heap.owned(memory);
+    walk.checks.push(Check { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
+    walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: free, at_most: true });
+    walk
+}
+
+fn take_apart(memory: &dyn Memory, maps: &[Vec<Map>]) -> Result<Walk, String> {
+    let mut walk = super::empty(memory, WALKER.name, "");
+    let (mut wanted, mut found, mut collected, mut owned) = (0, 0, 0, Owned::default());
     for map in maps {
-        let pages = map.pages(memory);
-        if pages.breaks > pages.pages.len() as u64 {
-            return Err(format!(
-                "layout unknown: wanted that of the releases {}; {} pages can be read, {} cannot",
-                release::KNOWN,
-                pages.pages.len(),
-                pages.breaks
-            ));
-        }
-        let (arenas, unsure) = arena::all(memory, &pages.pages, map.release);
-        if arenas.is_empty() && pages.pages.iter().any(|page| page.arena().is_some()) {
-            return Err(format!(
-                "layout unknown: wanted that of the releases {}; none of its arenas can be read",
-                release::KNOWN
-            ));
-        }
+        let Apart { map, pages, arenas, unsure } = choose(memory, map)?;
+        walk.version = map.release.name.into();
         walk.breaks += unsure;
         let totals = fill::fill(memory, map, &pages, &arenas, &mut walk);
         wanted += totals.pages_wanted;
         found += totals.pages_found;
         collected += totals.free;
+        owned += owners::count(memory, &pages.pages, map.release);
     }
     walk.checks.push(Check { what: "pages of the main heap".into(), wanted, found, tolerance: wanted / 50 });
+    // Memory from the kernel is in no arena's count.
+    let Owned { wanted, found } = owned;
+    walk.checks.push(Check { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
     // Which pages it gives back depends on the threads that own them.
     walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: collected, at_most: true });
     Ok(walk)
+}
+
+/// What a map leads to.
+struct Apart<'a> {
+    map: &'a Map,
+    pages: Found,
+    arenas: Vec<Arena>,
+    unsure: u64,
+}
+
+/// Reads a map by the first release by which its pages and their arenas can be read. Pages are alike in several releases.
+fn choose<'a>(memory: &dyn Memory, maps: &'a [Map]) -> Result<Apart<'a>, String> {
+    let mut error = String::new();
+    for map in maps {
+        match apart(memory, map) {
+            Ok(apart) => return Ok(apart),
+            Err(reason) => error = reason,
+        }
+    }
+    Err(format!("layout unknown: wanted that of the releases {}; {error}", known()))
+}
+
+fn apart<'a>(memory: &dyn Memory, map: &'a Map) -> Result<Apart<'a>, String> {
+    let pages = map.pages(memory);
+    if pages.breaks > pages.pages.len() as u64 {
+        return Err(format!("{} pages can be read, {} cannot", pages.pages.len(), pages.breaks));
+    }
+    let (arenas, unsure) = arena::all(memory, &pages.pages, map.release);
+    if arenas.is_empty() && pages.pages.iter().any(|page| page.arena().is_some()) {
+        return Err("none of its arenas can be read".into());
+    }
+    Ok(Apart { map, pages, arenas, unsure })
 }

@@ -2,6 +2,9 @@
 
 use super::release::Release;
 
+/// `MI_THREADID_ABANDONED_MAPPED`: what an abandoned page has instead of its thread is at most this.
+const ABANDONED: u64 = 4;
+
 /// The bytes of a slice.
 pub const SLICE: u64 = 1 << 16;
 
@@ -17,6 +20,13 @@ pub enum Origin {
         /// How many.
         slices: u32,
     },
+    /// Slices of a segment, in mimalloc 2.
+    Segment {
+        /// The first byte of the first slice.
+        from: u64,
+        /// Bytes.
+        bytes: u64,
+    },
     /// From the kernel.
     Kernel {
         /// The first byte.
@@ -29,8 +39,6 @@ pub enum Origin {
 /// A page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Whose layout it has.
-    pub release: &'static Release,
     /// The address of its `mi_page_t`.
     pub at: u64,
     /// The first block.
@@ -47,13 +55,15 @@ pub struct Page {
     pub freed_by_others: u64,
     /// The heap of the thread that owns it. Abandoned pages have none, or an old one.
     pub owner: u64,
+    /// Whether a thread owns it.
+    pub owned: bool,
     /// Where its memory is from.
     pub origin: Origin,
 }
 
 impl Page {
     /// Reads the fields. `None` if they cannot be those of a page.
-    pub fn parse(at: u64, bytes: &[u8], release: &'static Release) -> Option<Page> {
+    pub fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Page> {
         let fields = &release.page;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
@@ -65,7 +75,6 @@ impl Page {
             _ => return None,
         };
         let page = Page {
-            release,
             at,
             start: word(fields.page_start)?,
             block: word(fields.block_size)?,
@@ -73,7 +82,8 @@ impl Page {
             capacity: half(fields.capacity)?,
             free: [word(fields.free)?, word(fields.local_free)?],
             freed_by_others: word(fields.xthread_free)? & !1,
-            owner: word(fields.theap)?,
+            owner: word(fields.owner)?,
+            owned: word(fields.thread)? & !3 > ABANDONED,
             origin,
         };
         let reserved = half(fields.reserved)?;
@@ -82,7 +92,7 @@ impl Page {
             Origin::Arena { arena, slice, slices } => {
                 arena.checked_add((u64::from(slice) + u64::from(slices)) * SLICE)?
             }
-            Origin::Kernel { base, bytes } => base.checked_add(bytes)?,
+            Origin::Kernel { base: from, bytes } | Origin::Segment { from, bytes } => from.checked_add(bytes)?,
         };
         let fills = room.checked_sub(page.start)?.checked_div(page.block)? == u64::from(reserved);
         let counts = page.used <= page.capacity && page.capacity <= reserved && reserved > 0;
@@ -99,7 +109,7 @@ impl Page {
     pub fn arena(&self) -> Option<u64> {
         match self.origin {
             Origin::Arena { arena, .. } => Some(arena),
-            Origin::Kernel { .. } => None,
+            Origin::Kernel { .. } | Origin::Segment { .. } => None,
         }
     }
 

@@ -20,6 +20,7 @@ const META: u64 = ARENA + 0x4000;
 const FREE: u64 = ARENA + 0x1000;
 const OWNER: u64 = ARENA + 0x8000;
 const PROCESS: u64 = ARENA + 0x9000;
+const MAIN: u64 = ARENA + 0xa000;
 
 /// An arena with three pages, a slice with structures, and a block outside:
 /// 32 blocks of 2048 bytes, 20 made, of which 5 are free and 2 freed by others; 64 of 1008, all in use; one empty page; 1 MiB.
@@ -46,6 +47,10 @@ fn heap() -> Fake {
     fake.put(OWNER + 0x100 + 24, &[PROCESS]);
     fake.put(ARENA + 24, &[PROCESS]);
     fake.put(PROCESS + 24, &[1, ARENA]);
+    // The main heap has one part, that of the thread, which owns all four pages.
+    fake.put(PROCESS + 1368, &[MAIN]);
+    fake.put(MAIN + 56, &[OWNER]);
+    fake.put(OWNER + 176, &[4]);
     for (slice, block, used, capacity, reserved) in
         [(1, 2048, 15, 20, 32), (2, 1008, 65, 65, 65), (3, 64, 0, 1024, 1024)]
     {
@@ -107,6 +112,7 @@ fn every_block_is_live_or_free_or_freed_by_another_thread() {
     assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE, 2 * 2048, 13 + 65 + 1));
     assert_eq!((walk.breaks, walk.skipped, walk.layout.astray()), (0, 0, 0));
     assert_eq!((walk.checks[0].wanted, walk.checks[0].found), (3, 3));
+    assert_eq!((walk.checks[1].wanted, walk.checks[1].found), (4, 4));
     // The empty page, and the slice that is free and resident.
     assert_eq!((walk.forecasts[0].bytes, walk.forecasts[0].at_most), (2 * SLICE, true));
 }
@@ -130,10 +136,10 @@ fn the_counts_are_read_together_with_the_lists() {
     let mut fake = heap();
     list(&mut fake, META + 120 + 8, ARENA + SLICE, &[3, 1, 2, 4], 0);
     fake.put(META + 120 + 16, &[14 | 20 << 16 | 32 << 32]);
-    let again = super::fill::again(&fake, &page).unwrap();
+    let again = super::fill::again(&fake, &page, &ALL[0]).unwrap();
     assert_eq!((page.used, again.used), (15, 14));
     fake.put(META + 120 + 40, &[4096]);
-    assert!(super::fill::again(&fake, &page).is_none());
+    assert!(super::fill::again(&fake, &page, &ALL[0]).is_none());
 }
 
 /// A heap that is another one after so many reads.
@@ -212,13 +218,23 @@ fn a_page_that_the_map_has_lost_is_noticed() {
 }
 
 #[test]
+fn a_page_from_the_kernel_that_the_map_has_lost_is_noticed() {
+    let mut fake = heap();
+    // Its entry is the first one of its table, which begins a page later by now.
+    fake.put(ROOT + 8 * (LARGE / SLICE >> 13), &[TABLES + SLICE + PAGE]);
+    let walk = walk(&fake);
+    assert_eq!((walk.breaks, walk.live), (0, LIVE - (1 << 20)));
+    assert!(walk.trust(1 << 30).unwrap_err().contains("the allocator counts 4, the walk found 3"));
+}
+
+#[test]
 fn an_arena_of_another_layout_is_refused() {
     let mut fake = heap();
     fake.put(FREE, &[0]);
     let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
     assert_eq!(
         error,
-        "mimalloc: heap not divided: layout unknown: wanted that of the releases 3.3; none of its arenas can be read"
+        "mimalloc: heap not divided: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.1 and 3.3; none of its arenas can be read"
     );
 }
 

@@ -1,0 +1,236 @@
+//! The heap of mimalloc 2. In: a memory. Out: its segments and their pages.
+//!
+//! A segment has slices of 64 KiB, mostly 512, and begins at a multiple of so many. For each slice it has an entry, and the first entry of each
+//! page or free stretch says how many slices follow. So the entries lead from the first slice to exactly the last one, and the pages in use
+//! are as many as the segment counts. Each segment has its own address in its `cookie`, changed by one number of the whole process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::older::{ALL, Number, Older, Start};
+use super::page::{Origin, Page, SLICE};
+use crate::Memory;
+
+/// Segments of every release begin at multiples of this.
+const ALIGNED: u64 = 32 << 20;
+
+/// More heaps than this are none.
+const MOST: usize = 1 << 16;
+
+/// `MI_HUGE_BLOCK_SIZE`: a block that is not smaller has the size of its page, where block sizes have four bytes.
+const HUGE: u64 = 2 << 30;
+
+/// A segment.
+#[derive(Debug)]
+pub struct Segment {
+    /// Its address.
+    pub at: u64,
+    /// Its slices.
+    pub slices: u64,
+    /// Of them, the first ones, which have its structures.
+    pub own: u64,
+    cookie: u64,
+    /// Its pages.
+    pub pages: Vec<Page>,
+    /// Entries that are no page's.
+    pub breaks: u64,
+    /// The bytes of their slices.
+    pub skipped: u64,
+}
+
+/// The segments of a process.
+#[derive(Debug)]
+pub struct Heap {
+    /// The release by which they prove themselves.
+    pub release: &'static Older,
+    /// In the order of their addresses.
+    pub segments: Vec<Segment>,
+    /// Places at which a segment should be, and none can be read.
+    pub breaks: u64,
+}
+
+/// The heap, read by the release by which most segments prove themselves, and of these most pages.
+pub fn find(memory: &dyn Memory) -> Option<Heap> {
+    let places = places(memory);
+    let read = |release: &'static Older| {
+        let mut segments: Vec<Segment> = places.iter().filter_map(|at| Segment::read(memory, *at, release)).collect();
+        let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
+        segments.iter().for_each(|segment| *numbers.entry(segment.cookie).or_default() += 1);
+        let number = numbers.into_iter().max_by_key(|(_, count)| *count).map(|(number, _)| number);
+        let all = segments.len();
+        segments.retain(|segment| Some(segment.cookie) == number);
+        Heap { release, breaks: (all - segments.len()) as u64, segments }
+    };
+    let heaps = ALL.iter().map(read).filter(|heap| heap.pages().next().is_some());
+    let wrong = |heap: &Heap| heap.segments.iter().map(|segment| segment.breaks).sum::<u64>();
+    let owners_wrong = |heap: &Heap| {
+        let (wanted, found) = heap.owned(memory);
+        wanted.abs_diff(found)
+    };
+    heaps.min_by_key(|heap| (usize::MAX - heap.segments.len(), wrong(heap), owners_wrong(heap)))
+}
+
+/// The resident addresses at which a segment can begin.
+fn places(memory: &dyn Memory) -> Vec<u64> {
+    let mut places = Vec::new();
+    for mapping in memory.mappings().iter().filter(|mapping| mapping.is_heap_like() && mapping.readable) {
+        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
+            let first = run.from.next_multiple_of(ALIGNED);
+            places.extend((first..run.to).step_by(ALIGNED as usize));
+        }
+    }
+    places
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn number(bytes: &[u8], at: &Number) -> Option<u64> {
+    let mut word = [0; 8];
+    word[..at.bytes].copy_from_slice(bytes.get(at.at..at.at + at.bytes)?);
+    Some(u64::from_le_bytes(word))
+}
+
+impl Segment {
+    fn read(memory: &dyn Memory, at: u64, release: &'static Older) -> Option<Segment> {
+        let fields = &release.segment;
+        let mut bytes = vec![0; fields.first];
+        memory.read(at, &mut bytes).then_some(())?;
+        let (slices, own) = (word(&bytes, fields.slices)?, word(&bytes, fields.own)?);
+        let (entries, kind) = (word(&bytes, fields.entries)?, word(&bytes, fields.kind)? & 0xffff_ffff);
+        let used = word(&bytes, fields.used)?;
+        let place = at.is_multiple_of(fields.most * SLICE);
+        let fits = place && own > 0 && own < entries && entries <= fields.most && entries <= slices && kind <= 1;
+        if !fits || at.checked_add(slices.checked_mul(SLICE)?)? >= 1 << 47 || kind == 0 && slices != entries {
+            return None;
+        }
+        let mut bytes_of_slices = vec![0; release.page.bytes * entries as usize];
+        memory.read(at + fields.first as u64, &mut bytes_of_slices).then_some(())?;
+        let cookie = word(&bytes, fields.cookie)? ^ at;
+        let mut segment = Segment { at, slices, own, cookie, pages: Vec::new(), breaks: 0, skipped: 0 };
+        let (mut slice, mut pages) = (0, 0);
+        while slice < entries {
+            let entry = &bytes_of_slices[release.page.bytes * slice as usize..][..release.page.bytes];
+            let count = number(entry, &Number { at: release.page.count, bytes: 4 })?;
+            if count == 0 || slice + count > slices || slice == 0 && count != own {
+                return None;
+            }
+            let block = number(entry, &release.page.block_size)?;
+            if slice > 0 && block > 1 {
+                pages += 1;
+                let place = at + fields.first as u64 + release.page.bytes as u64 * slice;
+                match parse(place, entry, at + slice * SLICE, count * SLICE, release) {
+                    Some(page) => segment.pages.push(page),
+                    None => {
+                        segment.breaks += 1;
+                        segment.skipped += count * SLICE;
+                    }
+                }
+            }
+            slice += count;
+        }
+        segment.breaks += used.abs_diff(pages).min(entries);
+        let whole = if kind == 1 { slice <= slices } else { slice == entries };
+        (whole && segment.breaks <= segment.pages.len() as u64 + 1).then_some(segment)
+    }
+}
+
+/// Reads a page from its entry. `None` if it cannot be one.
+fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Option<Page> {
+    let fields = &release.page;
+    let half = |at: usize| number(entry, &Number { at, bytes: 2 });
+    let mut block = number(entry, &fields.block_size)?;
+    if fields.block_size.bytes == 4 && block >= HUGE {
+        block = bytes;
+    }
+    let start = match fields.start {
+        Start::Field(at) => word(entry, at)?,
+        Start::Fixed(bytes) => from + if (8..=1024).contains(&block) { bytes } else { 0 },
+        Start::Blocks => {
+            from + match block {
+                8..=64 => 3 * block,
+                65..=512 => block,
+                _ => 0,
+            }
+        }
+    };
+    let (used, capacity, reserved) = (number(entry, &fields.used)?, half(fields.capacity)?, half(fields.reserved)?);
+    let room = (from + bytes).checked_sub(start).filter(|_| start >= from)?;
+    let whole = block >= 8 && block.is_multiple_of(8) && reserved > 0 && room.checked_div(block)? >= reserved;
+    // A page is as full of blocks as can be, but for the largest, which can be aligned within it.
+    let fills = room.checked_div(block)? == reserved || reserved == 1;
+    (whole && fills && used <= capacity && capacity <= reserved).then_some(Page {
+        at,
+        start,
+        block,
+        used: used as u16,
+        capacity: capacity as u16,
+        free: [word(entry, fields.free)?, word(entry, fields.local_free)?],
+        freed_by_others: word(entry, fields.xthread_free)? & !3,
+        owner: word(entry, fields.heap)?,
+        owned: word(entry, fields.heap)? != 0,
+        origin: Origin::Segment { from, bytes },
+    })
+}
+
+impl Heap {
+    /// All pages.
+    pub fn pages(&self) -> impl Iterator<Item = &Page> {
+        self.segments.iter().flat_map(|segment| &segment.pages)
+    }
+
+    /// Reads a page's counts again. `None` if it has become another page.
+    pub fn again(&self, memory: &dyn Memory, page: &Page) -> Option<Page> {
+        let Origin::Segment { from, bytes } = page.origin else { return None };
+        let mut entry = vec![0; self.release.page.bytes];
+        let now = memory.read(page.at, &mut entry).then(|| parse(page.at, &entry, from, bytes, self.release))??;
+        (now.start == page.start && now.block == page.block).then_some(now)
+    }
+
+    /// The heaps of threads: those that own a page, and the others of the same threads.
+    pub fn owners(&self, memory: &dyn Memory) -> BTreeSet<u64> {
+        let fields = &self.release.heap;
+        let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
+        let mut owners: BTreeSet<u64> = self.pages().filter(|page| page.owned).map(|page| page.owner).collect();
+        let threads: BTreeSet<u64> = owners.iter().filter_map(|owner| after(*owner, 0)).collect();
+        let mut seen = BTreeSet::new();
+        for thread in threads {
+            let mut at = after(thread, fields.of_thread);
+            while let Some(heap) = at.filter(|heap| seen.len() < MOST && seen.insert(*heap)) {
+                owners.insert(heap);
+                at = after(heap, fields.next);
+            }
+        }
+        owners
+    }
+
+    /// The pages that threads own: by the counts of their heaps, and those that were found.
+    pub fn owned(&self, memory: &dyn Memory) -> (u64, u64) {
+        let count = |owner: &u64| memory.word(owner.checked_add(self.release.heap.page_count)?);
+        let wanted = self.owners(memory).iter().filter_map(count).fold(0, u64::saturating_add);
+        (wanted, self.pages().filter(|page| page.owned).count() as u64)
+    }
+
+    /// The blocks of full pages that other threads have freed: lists of the threads' heaps, and not of the pages. And how many of these lists do
+    /// not end as they should.
+    pub fn delayed(&self, memory: &dyn Memory) -> (BTreeSet<u64>, u64) {
+        let (mut all, mut breaks) = (BTreeSet::new(), 0);
+        let mut pages: Vec<&Page> = self.pages().collect();
+        pages.sort_unstable_by_key(|page| page.start);
+        let is_block = |at: u64| {
+            let page = pages[..pages.partition_point(|page| page.start <= at)].last();
+            page.is_some_and(|page| page.index(at).is_some())
+        };
+        for owner in self.owners(memory) {
+            let mut at = owner.checked_add(self.release.heap.delayed).and_then(|at| memory.word(at)).unwrap_or(0);
+            while at != 0 {
+                if !is_block(at) || !all.insert(at) {
+                    breaks += 1;
+                    break;
+                }
+                at = memory.word(at).unwrap_or(0);
+            }
+        }
+        (all, breaks)
+    }
+}
