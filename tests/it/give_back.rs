@@ -77,9 +77,9 @@ fn an_allocator_that_is_not_known_is_not_nothing() {
     running.kill();
 }
 
-/// Debian's tcmalloc, whose heap is not taken apart.
+/// Debian's tcmalloc.
 #[test]
-fn tcmalloc_gives_back_what_is_not_known_before() {
+fn tcmalloc_gives_back_its_free_spans() {
     let library = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
     if !Path::new(library).exists() {
         return skipped(format_args!("{library} is not installed"));
@@ -93,7 +93,7 @@ fn tcmalloc_gives_back_what_is_not_known_before() {
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     let account: Value = serde_json::from_str(&done.out).unwrap();
     let called: Vec<&Value> = account["calls"].as_array().unwrap().iter().map(|call| &call["allocator"]).collect();
-    assert!(called.contains(&&"tcmalloc".into()) && account["forecast"].is_null(), "{account}");
+    assert!(called.contains(&&"tcmalloc".into()) && account["forecast"].as_u64() > Some(1 << 20), "{account}");
     running.go_on("");
     assert_eq!(running.counts()["ended"], 0);
 }

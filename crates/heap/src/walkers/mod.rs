@@ -15,7 +15,7 @@ mod tcmalloc;
 use crate::{Layout, Memory, Walk, Walker};
 
 /// Every walker.
-pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER];
+pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER];
 
 /// By what an allocator is known whose heap no walker has found.
 #[derive(Debug)]

@@ -1,8 +1,82 @@
-//! tcmalloc: its heap is not divided.
+//! gperftools' tcmalloc: the page map proves itself, its spans tile the memory, and their lists of free blocks agree with their counts.
+
+mod blocks;
+mod fill;
+mod lists;
+mod map;
+mod release;
+mod sizes;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use blocks::Blocks;
+use map::Map;
 
 use super::Known;
+use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::tcmalloc::DESCRIPTOR;
 
-/// By what it is known.
+/// The walker. `live` counts usable sizes: whole blocks, and of large ones whole pages of tcmalloc.
+pub const WALKER: Walker =
+    Walker { name: DESCRIPTOR.heap, about: "gperftools 2.8 to 2.18, with symbols or stripped", walk };
+
+/// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =
     Known { name: DESCRIPTOR.heap, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
+
+fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
+    let maps = map::find(memory);
+    // Another allocator could have such a map: only one with tcmalloc's classes is its.
+    let whole = |map: Map| sizes::find(memory, &map.globals, map.release).map(|sizes| (map, sizes));
+    let maps: Vec<(Map, Vec<u64>)> = maps.into_iter().filter_map(whole).collect();
+    if maps.is_empty() {
+        return super::named::unknown(memory, WALKER.name, "tcmalloc", release::KNOWN);
+    }
+    Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
+}
+
+fn take_apart(memory: &dyn Memory, maps: &[(Map, Vec<u64>)]) -> Result<Walk, String> {
+    let mut walk = super::empty(memory, WALKER.name, "");
+    let mut releasable = 0;
+    for (map, sizes) in maps {
+        walk.version = map.release.name.into();
+        let unknown = |found: &str| format!("layout unknown: wanted that of {}; {found}", release::KNOWN);
+        let found = map.spans(memory);
+        if found.breaks > found.spans.len() as u64 {
+            return Err(unknown(&format!("{} spans can be read, {} cannot", found.spans.len(), found.breaks)));
+        }
+        // Blocks go from a span to the central lists and on to threads: who reads in this order meets a block that moves at least once.
+        let mut blocks = Blocks::new(&found.spans, sizes);
+        blocks.free_of_spans(memory);
+        let central = lists::central(memory, &map.globals, sizes, map.release)
+            .ok_or_else(|| unknown("its central lists were not found"))?;
+        blocks.cached(memory, &central.lists);
+        let caches = lists::caches(memory, &map.globals, sizes, map.release);
+        if caches.is_empty() {
+            return Err(unknown("no thread cache was found"));
+        }
+        for cache in &caches {
+            match lists::of_cache(memory, *cache, sizes, map.release) {
+                Some(lists) => blocks.cached(memory, &lists),
+                None => blocks.breaks += 1,
+            }
+        }
+        let totals = fill::fill(memory, map, &found, &blocks, &caches, &mut walk);
+        releasable += totals.free_resident;
+        let count = |at: u64| memory.word(map.root + map.release.stats + at).unwrap_or(0);
+        let (all, free, returned) = (count(0), count(8), count(16));
+        walk.checks.extend([
+            check("bytes of all spans", all, totals.all, all / 50),
+            check("bytes of free spans", free, totals.free, all / 50),
+            check("bytes of returned spans", returned, totals.returned, all / 50),
+            check("free blocks of spans", central.in_spans, totals.in_spans, central.in_spans / 50),
+        ]);
+    }
+    walk.forecasts.push(Forecast { remedy: "MallocExtension_ReleaseFreeMemory()", bytes: releasable, at_most: false });
+    Ok(walk)
+}
+
+fn check(what: &str, wanted: u64, found: u64, tolerance: u64) -> Check {
+    Check { what: what.into(), wanted, found, tolerance }
+}

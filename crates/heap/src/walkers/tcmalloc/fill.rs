@@ -1,0 +1,158 @@
+//! Puts the spans and their blocks on the pages. In: what was read. Out: regions, blocks and sums of a walk.
+
+use std::collections::BTreeSet;
+
+use super::blocks::Blocks;
+use super::map::{Found, Map};
+use super::span::Use;
+use crate::walkers::{bits::each_run, sums::Sums};
+use crate::{Kind, Memory, PAGE, State, Walk};
+
+/// Structures less far from one another are in one piece of memory, with those that are no longer used between them.
+const NEAR: u64 = 64 << 10;
+
+/// Totals of the spans, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Of all spans.
+    pub all: u64,
+    /// Of free ones that have not been given back.
+    pub free: u64,
+    /// Of them, what is resident.
+    pub free_resident: u64,
+    /// Of free ones that have been given back.
+    pub returned: u64,
+    /// Blocks in the lists of spans.
+    pub in_spans: u64,
+}
+
+/// Puts everything on the pages of `walk`.
+pub fn fill(
+    memory: &dyn Memory,
+    map: &Map,
+    found: &Found,
+    blocks: &Blocks,
+    caches: &BTreeSet<u64>,
+    walk: &mut Walk,
+) -> Totals {
+    walk.breaks += found.breaks + blocks.breaks;
+    walk.skipped += blocks.skipped;
+    let spans = name(walk, "tcmalloc, spans");
+    let mut last: Option<(u64, u64)> = None;
+    for span in found.spans.iter().chain(std::iter::once(&END)) {
+        last = match last {
+            Some((from, to)) if to == span.from => Some((from, span.to)),
+            Some((from, to)) => {
+                region(memory, from, to, spans, walk);
+                Some((span.from, span.to))
+            }
+            None => Some((span.from, span.to)),
+        };
+    }
+    structures(memory, map, found, caches, walk);
+    let mut totals = Totals::default();
+    for (number, span) in found.spans.iter().enumerate() {
+        let bytes = span.to - span.from;
+        totals.all = totals.all.saturating_add(bytes);
+        match span.used {
+            Use::Taken if blocks.size(span) > 0 => {
+                let (free, cached) = blocks.of(number);
+                let (size, count) = (blocks.size(span), blocks.count(span));
+                totals.in_spans += count_ones(free);
+                walk.cached += count_ones(cached) * size;
+                let taken = taken(free, cached, count);
+                let live = count_ones(&taken);
+                walk.live += live * size;
+                walk.blocks += live;
+                for (bits, kind) in [(taken.as_slice(), Kind::Live), (cached, Kind::Cached)] {
+                    let mut sums = Sums::new(&mut walk.layout, kind);
+                    each_run(bits, |from, count| sums.add(span.from + from * size, count * size));
+                }
+                each_run(&taken, |from, count| walk.layout.list(span.from + from * size, size, count));
+            }
+            Use::Taken => {
+                walk.live = walk.live.saturating_add(bytes);
+                walk.blocks += 1;
+                walk.layout.block(span.from, bytes, Kind::Live);
+                walk.layout.list(span.from, bytes, 1);
+            }
+            Use::Free => {
+                totals.free = totals.free.saturating_add(bytes);
+                totals.free_resident += memory.pages().resident(span.from, span.to);
+            }
+            Use::Returned => {
+                totals.returned = totals.returned.saturating_add(bytes);
+                for run in memory.pages().within(span.from, span.to) {
+                    walk.layout.block(run.from, run.to - run.from, Kind::Unused);
+                }
+            }
+        }
+    }
+    totals
+}
+
+/// Ends the last region.
+const END: super::span::Span =
+    super::span::Span { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
+
+/// The leaves of the map, and the pages that have structures of spans and of thread caches.
+fn structures(memory: &dyn Memory, map: &Map, found: &Found, caches: &BTreeSet<u64>, walk: &mut Walk) {
+    let own = name(walk, "tcmalloc: structures");
+    let leaves = found.leaves.iter().map(|leaf| (*leaf, leaf + map.leaf_bytes()));
+    let cache_bytes = (map.release.cache.list * map.release.cache.lists) as u64;
+    let small = found.spans.iter().map(|span| (span.at, map.release.span.bytes as u64));
+    let small = small.chain(caches.iter().map(|cache| (*cache, cache_bytes)));
+    let mut pages: Vec<(u64, u64)> =
+        leaves.chain(small.map(|(at, bytes)| (at / PAGE * PAGE, (at + bytes).next_multiple_of(PAGE)))).collect();
+    pages.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in pages {
+        match joined.last_mut() {
+            Some((_, end)) if from <= end.saturating_add(NEAR) => *end = to.max(*end),
+            _ => joined.push((from, to)),
+        }
+    }
+    for (from, to) in joined {
+        // Spans keep the pages that are theirs.
+        let ends = memory.mapping(from).map_or(from, |mapping| to.min(mapping.to));
+        let before = walk.layout.regions().count();
+        region(memory, from, ends, own, walk);
+        let new: Vec<(u64, u64)> = match walk.layout.regions().count() == before {
+            true => Vec::new(),
+            false => walk
+                .layout
+                .regions()
+                .filter(|(at, _, arena)| *arena == own && (from..ends).contains(at))
+                .map(|(from, to, _)| (from, to))
+                .collect(),
+        };
+        for (from, to) in new {
+            walk.layout.block(from, to - from, Kind::Structure);
+        }
+    }
+}
+
+fn taken(free: &[u64], cached: &[u64], count: u64) -> Vec<u64> {
+    let mut left = count;
+    let word = |(free, cached): (&u64, &u64)| {
+        let bits = left.min(64);
+        left -= bits;
+        !(free | cached) & ((1_u128 << bits) - 1) as u64
+    };
+    free.iter().zip(cached).map(word).collect()
+}
+
+fn count_ones(bits: &[u64]) -> u64 {
+    bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
+}
+
+fn name(walk: &mut Walk, name: &str) -> u32 {
+    walk.arenas.push(crate::Arena { name: name.into(), ..crate::Arena::default() });
+    walk.arenas.len() as u32 - 1
+}
+
+fn region(memory: &dyn Memory, from: u64, to: u64, arena: u32, walk: &mut Walk) {
+    walk.layout.region(memory.pages(), from, to, arena);
+    let swapped = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
+    walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
+}

@@ -1,0 +1,154 @@
+//! The map by which tcmalloc finds the span of a page (`src/pagemap.h`). In: a memory. Out: each map that proves itself, and its spans.
+//!
+//! The root is an array in the page heap, a global variable, and nothing names it. But the entry `j` of the leaf at the root's slot `i` has a
+//! span that says that it has the page `i`, `j`. So each word of the global variables that points to such a leaf tells where the root begins.
+//! A span has an entry for its first and its last page, one of small blocks for each page. The entries between are old.
+
+use std::ops::Range;
+
+use super::release::{ALL, Release};
+use super::span::Span;
+use crate::walkers::globals::{each_piece, each_word, globals};
+use crate::{Memory, Window};
+
+/// So many entries of a leaf are tried, and so many leaves.
+const PROOF: u64 = 64;
+
+/// A map.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// The root's first slot.
+    pub root: u64,
+    /// The global variables that it lies among.
+    pub globals: Range<u64>,
+    /// The release by which it proves itself.
+    pub release: &'static Release,
+}
+
+/// The spans of a map.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// In the order of their addresses. No two overlap.
+    pub spans: Vec<Span>,
+    /// The leaves.
+    pub leaves: Vec<u64>,
+    /// Entries whose span could not be read, or is elsewhere.
+    pub breaks: u64,
+}
+
+impl Map {
+    /// The bytes of a leaf.
+    pub fn leaf_bytes(&self) -> u64 {
+        8 << self.release.leaf_bits
+    }
+
+    fn root_bytes(&self) -> u64 {
+        8 << self.release.root_bits
+    }
+}
+
+/// All maps in the process. Mostly there is one.
+pub fn find(memory: &dyn Memory) -> Vec<Map> {
+    let mut found: Vec<Map> = Vec::new();
+    for (range, release) in globals(memory).iter().flat_map(|range| ALL.iter().map(move |release| (range, release))) {
+        let Some(last) = range.end.checked_sub(8 << release.root_bits).filter(|last| *last >= range.start) else {
+            continue;
+        };
+        each_word(memory, range, |slot, leaf| {
+            if found.iter().any(|map| (map.root..map.root + map.root_bytes()).contains(&slot)) {
+                return;
+            }
+            let Some(index) = proven(memory, leaf, release) else { return };
+            if let Some(root) = slot.checked_sub(8 * index).filter(|root| (range.start..=last).contains(root)) {
+                let map = Map { root, globals: range.clone(), release };
+                found.extend(Some(map).filter(|map| map.is_proven(memory)));
+            }
+        });
+    }
+    found
+}
+
+fn is_heap(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
+    let fits = |to: u64| at.checked_add(bytes).is_some_and(|end| end <= to);
+    memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable && fits(mapping.to))
+}
+
+/// The slot of the root that must point to this leaf, if the spans of its first entries say that they are there.
+fn proven(memory: &dyn Memory, leaf: u64, release: &Release) -> Option<u64> {
+    if leaf % 8 != 0 || !is_heap(memory, leaf, 8 << release.leaf_bits) {
+        return None;
+    }
+    let (mut left, mut window) = (PROOF, Window::of_pages(memory));
+    for run in memory.pages().within(leaf, leaf + (8 << release.leaf_bits)).filter(|run| run.state.is_resident()) {
+        for at in (run.from.max(leaf)..run.to).step_by(8) {
+            let word = window.word(at)?;
+            if word == 0 {
+                continue;
+            }
+            left = left.checked_sub(1)?;
+            let Some(span) = span(memory, &mut Window::of_pages(memory), word, release) else { continue };
+            let (page, entry) = (span.from >> release.page_shift, (at - leaf) / 8);
+            // Whatever page of it is meant, it is in the same leaf or in the next one.
+            let page = page + (entry.wrapping_sub(page) & ((1 << release.leaf_bits) - 1));
+            if page < span.to >> release.page_shift && is_heap(memory, span.from, 1) {
+                return Some(page >> release.leaf_bits);
+            }
+        }
+    }
+    None
+}
+
+fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &Release) -> Option<Span> {
+    let bytes = window.bytes(at, release.span.bytes).filter(|_| is_heap(memory, at, 8))?;
+    Span::parse(at, bytes, release)
+}
+
+impl Map {
+    /// Whether the slots of the root that are taken point to the leaves that must be there. One leaf alone could be one by chance.
+    fn is_proven(&self, memory: &dyn Memory) -> bool {
+        let (mut good, mut bad) = (0, 0);
+        each_word(memory, &(self.root..self.root + self.root_bytes()), |slot, leaf| {
+            if good + bad < PROOF {
+                match proven(memory, leaf, self.release) == Some((slot - self.root) / 8) {
+                    true => good += 1,
+                    false => bad += 1,
+                }
+            }
+        });
+        good > bad
+    }
+
+    /// Reads all spans.
+    pub fn spans(&self, memory: &dyn Memory) -> Found {
+        let (mut found, mut leaves) = (Found::default(), Vec::new());
+        each_word(memory, &(self.root..self.root + self.root_bytes()), |slot, leaf| {
+            let overlaps = |(_, other): &(u64, u64)| other.abs_diff(leaf) < self.leaf_bytes();
+            match leaf % 8 == 0 && is_heap(memory, leaf, self.leaf_bytes()) && !leaves.iter().any(overlaps) {
+                true => leaves.push(((slot - self.root) / 8, leaf)),
+                false => found.breaks += 1,
+            }
+        });
+        let (mut end, mut window) = (0, Window::of_pages(memory));
+        for (index, leaf) in leaves {
+            each_piece(memory, &(leaf..leaf + self.leaf_bytes()), |from, bytes| {
+                for (at, word) in bytes.chunks_exact(8).enumerate() {
+                    let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                    let page = (index << self.release.leaf_bits) + (from - leaf) / 8 + at as u64;
+                    let page = page << self.release.page_shift;
+                    if word == 0 || page < end {
+                        continue;
+                    }
+                    match span(memory, &mut window, word, self.release).filter(|span| span.from == page) {
+                        Some(span) => {
+                            end = span.to;
+                            found.spans.push(span);
+                        }
+                        None => found.breaks += 1,
+                    }
+                }
+            });
+            found.leaves.push(leaf);
+        }
+        found
+    }
+}
