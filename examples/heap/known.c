@@ -19,7 +19,7 @@
 typedef int mallctl_t(const char *, void *, size_t *, void *, size_t);
 
 // glibc counts the header of a block as the block's own.
-static mallctl_t *mallctl_of; static void (*collect_of)(int); static int is_glibc;
+static mallctl_t *mallctl_of; static void (*collect_of)(int); static void (*release_of)(void); static int is_glibc;
 static size_t bytes_of(void *block) { return is_glibc ? ((size_t *)block)[-1] & ~(size_t)7 : malloc_usable_size(block); }
 
 static void say(const char *line) { if (write(1, line, strlen(line)) < 0) _exit(2); }
@@ -129,6 +129,7 @@ int main(int count, char **arguments) {
   name = count > 1 ? arguments[1] : "half";
   mallctl_of = (mallctl_t *)dlsym(RTLD_DEFAULT, "mallctl");
   collect_of = (void (*)(int))dlsym(RTLD_DEFAULT, "mi_collect");
+  release_of = (void (*)(void))dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
   const char *preload = getenv("LD_PRELOAD");
   is_glibc = !preload || !*preload;
   threads = !strcmp(name, "threads") ? 12 : 1;
@@ -153,11 +154,11 @@ int main(int count, char **arguments) {
     if (!strcmp(word, "still")) { busy = 0; usleep(200000); say("still\n"); }
     if (!strcmp(word, "give")) {
       long before = resident();
-      if (mallctl_of) mallctl_of("arena.4096.purge", 0, 0, 0, 0); else if (collect_of) collect_of(1); else if (is_glibc) malloc_trim(0);
+      if (mallctl_of) mallctl_of("arena.4096.purge", 0, 0, 0, 0); else if (collect_of) collect_of(1); else if (release_of) release_of(); else if (is_glibc) malloc_trim(0);
       char line[64];
       snprintf(line, sizeof line, "given=%ld\n", before - resident());
       // A preload does not export what gives back.
-      say(mallctl_of || collect_of || is_glibc ? line : "given=none\n");
+      say(mallctl_of || collect_of || release_of || is_glibc ? line : "given=none\n");
     }
   }
   return 0;

@@ -1,9 +1,14 @@
 #!/bin/bash
 # The table of docs/heap.md of programs that know their live blocks: under each allocator, still and busy, `allocanary heap` against what
 # the program counts; and what a trim or a purge was forecast to give back against what it gave.
-# Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads]. Needs jq and a C compiler.
+# Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads [LIBRARY...]]. Needs jq and a C compiler.
+# Without libraries: the C library's, Debian's jemalloc, and the preloads. With them: these, such as what `allocanary build` has made, or
+# those of another release's package.
 set -u
 built=${1:-target/release}
+[ $# -gt 0 ] && shift
+libraries=()
+for library in "$@"; do libraries+=("$(realpath "$library")") || exit 2; done
 cd "$(dirname "$0")/../.." || exit 2
 built=$(realpath "$built")
 folder=$(mktemp -d)
@@ -23,8 +28,14 @@ mib() { [ "$1" = none ] && echo '' || awk -v bytes="$1" 'BEGIN { printf "%.1f", 
 
 echo '| allocator | program | its live bytes | ours, still | blocks | ours, busy: median of 5 | worst | not known | forecast MiB | given MiB |'
 echo '|---|---|--:|--:|--:|--:|--:|--:|--:|--:|'
-for allocator in glibc "jemalloc 5.3.0 of Debian" "jemalloc" "mimalloc"; do
+allocators=(glibc "jemalloc 5.3.0 of Debian" jemalloc mimalloc)
+[ ${#libraries[@]} -gt 0 ] && allocators=("${libraries[@]}")
+for allocator in "${allocators[@]}"; do
     case $allocator in
+    /*)
+        preload=$allocator
+        allocator=$(basename "$(dirname "$preload")")/$(basename "$preload")
+        ;;
     glibc) preload= ;;
     *Debian) preload=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1) ;;
     *) preload=$built/preload-$allocator ;;
