@@ -7,11 +7,12 @@ const CELLS: [&str; 3] = ["cell-system", "cell-jemalloc", "cell-mimalloc"];
 
 /// The binaries that are loaded into other programs: each is linked as a shared object that exports a list of symbols.
 /// Next to each bin `NAME` of `Cargo.toml` stands its list, `src/preloads/NAME.map` or the common one.
-const PRELOADS: [(&str, &str); 5] = [
+const PRELOADS: [(&str, &str); 6] = [
     ("preload-system", "src/preloads/allocator.map"),
     ("preload-jemalloc", "src/preloads/allocator.map"),
     ("preload-mimalloc", "src/preloads/allocator.map"),
     ("preload-record", "src/preloads/record.map"),
+    ("preload-profile", "src/preloads/record.map"),
     ("preload-prove", "src/preloads/prove.map"),
 ];
 
@@ -65,7 +66,7 @@ fn link_preloads() {
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }
-        if ["preload-record", "preload-prove"].contains(&name) {
+        if ["preload-record", "preload-profile", "preload-prove"].contains(&name) {
             continue; // they have no settings to apply, and the allocator behind them begins first
         }
         for argument in [

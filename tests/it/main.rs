@@ -33,6 +33,7 @@ mod preloads_sandbox;
 mod print;
 mod private;
 mod production;
+mod profile;
 mod record;
 mod record_ends;
 mod record_limits;

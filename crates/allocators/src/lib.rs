@@ -44,6 +44,7 @@ pub mod __private {
     pub use crate::budget::{Wanted as BudgetWanted, counted::Counted};
     pub use crate::idle::Policy;
     pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
+    pub use crate::setting::const_bytes;
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;
     #[cfg(feature = "jemalloc")]

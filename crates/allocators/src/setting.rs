@@ -215,7 +215,7 @@ impl Kind {
 }
 
 /// Parses a size such as `65536`, `64KiB` or `64K` at compile time, where traits cannot be called: whole numbers only.
-pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
+pub const fn const_bytes(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
     let (mut number, mut at) = (0_u64, 0);
     while at < bytes.len() && bytes[at].is_ascii_digit() {

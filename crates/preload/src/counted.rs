@@ -1,11 +1,12 @@
-//! The malloc family of an allocator that does not itself tell how much a thread has allocated, for the setting `budget`. In:
-//! sizes. Out: a call of the budget after each [`chunk`] of a thread.
+//! The malloc family of an allocator, with a count of what each thread allocates, for the settings `budget` and `profile`. In: sizes.
+//! Out: a call of the budget after each [`chunk`] of a thread, and of the sampler after each distance that it has drawn.
 //!
-//! The exported functions jump to the functions in [`Entries`]. Without the setting these are the allocator's own functions, and
-//! the jump costs nothing more. With it, three instructions come before `malloc`.
+//! The exported functions jump to the functions in [`Entries`]. Without a setting these are the allocator's own functions, and the jump
+//! costs nothing more. With one, three instructions come before `malloc`; with both it is the same three.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use allocanary_allocators::budget::{LARGE, chunk};
 
@@ -15,8 +16,9 @@ type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
 /// C's `calloc`, and its `memalign`.
 type OfTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
 
-/// The functions that allocate.
+/// The functions that allocate and free.
 #[derive(Clone, Copy)]
 pub struct Functions {
     /// C's `malloc`.
@@ -27,6 +29,8 @@ pub struct Functions {
     pub realloc: Realloc,
     /// C's `memalign`.
     pub memalign: OfTwo,
+    /// C's `free`.
+    pub free: Free,
 }
 
 /// The functions to which the exported functions jump.
@@ -65,6 +69,30 @@ allocanary_kernel::thread_word! {
     word,
     /// Sets them.
     set_word
+}
+
+allocanary_kernel::thread_word! {
+    "allocanary_preload_span",
+    /// The bytes of which what is left is counted, where there is a profile; 0 at the thread's start.
+    span,
+    /// Sets them.
+    set_span
+}
+
+allocanary_kernel::thread_word! {
+    "allocanary_preload_since",
+    /// Bytes since the budget was called last, where there is a profile as well.
+    since,
+    /// Sets them.
+    set_since
+}
+
+/// Whether the budget is called from [`at_event`].
+static HAS_BUDGET: AtomicBool = AtomicBool::new(false);
+
+/// With a profile the budget has no entries of its own: [`at_event`] calls it.
+pub(crate) fn share_with_budget() {
+    HAS_BUDGET.store(true, Relaxed);
 }
 
 /// Counts bytes that are about to be allocated. If they fill a chunk, the calling function returns the result of `full`, a tail
@@ -110,6 +138,45 @@ pub fn at_chunk(bytes: usize) {
     // A thread's first chunk begins with its first allocation.
     let bytes = if over == bytes { bytes as u64 } else { chunk.saturating_add(over) as u64 };
     budget::at_chunk(bytes, bytes);
+}
+
+fn number(word: *mut ()) -> usize {
+    word.addr()
+}
+
+fn as_word(number: usize) -> *mut () {
+    std::ptr::without_provenance_mut(number)
+}
+
+/// Called when a thread has come to its next sample or to the budget's next chunk, with the bytes that it is about to allocate. Returns
+/// whether the block is sampled. First begins the next distance, so that allocations made from here do not call this again.
+#[cold]
+#[inline(never)]
+pub fn at_event(bytes: usize) -> bool {
+    use allocanary_profile::writer;
+    // Of a thread's first allocation nothing was counted before.
+    let done = number(span()).wrapping_add(number(word()));
+    let is_sampled = writer::draw(done as u64);
+    let has_budget = HAS_BUDGET.load(Relaxed);
+    let since = if has_budget { number(since()).wrapping_add(done) } else { 0 };
+    let is_due = has_budget && since as isize >= chunk() as isize;
+    let kept = if is_due { 0 } else { since };
+    let room = if has_budget { (chunk() as isize - kept as isize).max(1) as u64 } else { u64::MAX };
+    let next = writer::left().min(room) as usize;
+    set_since(as_word(kept));
+    set_span(as_word(next));
+    set_word(as_word(next.wrapping_neg()));
+    if is_due {
+        budget::at_chunk(since as u64, bytes as u64);
+    }
+    is_sampled
+}
+
+/// A large block is about to grow: for the budget its present bytes are no new ones. The next [`at_event`] counts all of them.
+pub fn credit(bytes: usize) {
+    if HAS_BUDGET.load(Relaxed) {
+        set_since(as_word(number(since()).wrapping_sub(bytes)));
+    }
 }
 
 /// Whether `realloc` to this size is counted by [`grow`].
@@ -178,8 +245,39 @@ mod tests {
     }
 
     #[test]
+    fn with_a_profile_one_count_serves_both() {
+        share_with_budget();
+        let counts = || {
+            let chunk = chunk() as usize;
+            let left = || word::<()>().addr().wrapping_neg();
+            // No profile is on here: nothing is sampled, and the distance to look again is 64 KiB.
+            let count = |bytes| add(bytes) && !at_event(bytes);
+            assert!(count(100) && left() <= 64 << 10);
+            let mut events = 0;
+            let mut bytes = 100;
+            while number(since()) != 0 || events == 0 {
+                assert!(left() <= chunk - number(since()));
+                events += usize::from(count(1000));
+                bytes += 1000;
+                assert!(bytes < 2 * chunk, "the budget was called");
+            }
+            assert!(bytes >= chunk && bytes < chunk + 2000, "{bytes}");
+            credit(5000);
+            assert_eq!(number(since()) as isize, -5000);
+        };
+        std::thread::spawn(counts).join().unwrap();
+        HAS_BUDGET.store(false, Relaxed);
+    }
+
+    #[test]
     fn entries_are_the_allocators_until_they_are_set() {
-        let own = Functions { malloc: libc::malloc, calloc: libc::calloc, realloc: libc::realloc, memalign: libc::memalign };
+        let own = Functions {
+            malloc: libc::malloc,
+            calloc: libc::calloc,
+            realloc: libc::realloc,
+            memalign: libc::memalign,
+            free: libc::free,
+        };
         unsafe extern "C" fn none(_: usize) -> *mut c_void {
             std::ptr::null_mut()
         }

@@ -171,26 +171,36 @@ macro_rules! __family {
     };
 }
 
-/// The allocator's functions as a module `own`: the functions themselves, or entries that can count.
+/// The functions of C's malloc family that exist under one name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __others {
+    () => {
+        $crate::__functions! {
+            fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
+                $crate::family::reallocarray(own::realloc, block, count, size);
+            fn cfree(block: *mut c_void) = own::free(block);
+            fn free_sized(block: *mut c_void, _size: usize) = own::free(block);
+            fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) = own::free(block);
+            fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void = $crate::family::memalign(own::memalign, alignment, size);
+            fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int =
+                $crate::family::posix_memalign(own::memalign, place, alignment, size);
+        }
+    };
+}
+
+/// The allocator's functions as a module `own`: entries to the functions themselves, or to those that count or sample.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __own {
-    (direct, $malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
-        mod own {
-            $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
-
-            pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::None;
-        }
-    };
-    (counted, $malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
+    ($counted:ident, $malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
         mod own {
             use ::core::ffi::c_void;
 
             mod real {
                 $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
             }
-            pub use real::free;
-
+            use super::usable_size;
             use $crate::counted::{Entries, Functions};
 
             static ENTRIES: Entries = Entries::new(Functions {
@@ -198,86 +208,27 @@ macro_rules! __own {
                 calloc: real::calloc,
                 realloc: real::realloc,
                 memalign: real::memalign,
+                free: real::free,
             });
 
-            pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::Some(|| {
+            $crate::__count_functions!($counted);
+            $crate::__profiled_functions!();
+
+            /// Samples, and counts for a budget as well.
+            pub fn profile() {
                 // SAFETY: the constructor calls it, before there is a second thread.
                 unsafe {
                     ENTRIES.set(Functions {
-                        malloc: counted_malloc,
-                        calloc: counted_calloc,
-                        realloc: counted_realloc,
-                        memalign: counted_memalign,
+                        malloc: profiled_malloc,
+                        calloc: profiled_calloc,
+                        realloc: profiled_realloc,
+                        memalign: profiled_memalign,
+                        free: profiled_free,
                     })
                 }
-            });
+            }
 
             // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
-
-            unsafe extern "C" fn counted_malloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                $crate::__count!(size, unsafe { full_malloc(size) });
-                // SAFETY: as above.
-                unsafe { real::malloc(size) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn full_malloc(size: usize) -> *mut c_void {
-                $crate::counted::at_chunk(size);
-                // SAFETY: as above.
-                unsafe { real::malloc(size) }
-            }
-            unsafe extern "C" fn counted_calloc(number: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                $crate::__count!(number.wrapping_mul(size), unsafe { full_calloc(number, size) });
-                // SAFETY: as above.
-                unsafe { real::calloc(number, size) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn full_calloc(number: usize, size: usize) -> *mut c_void {
-                $crate::counted::at_chunk(number.wrapping_mul(size));
-                // SAFETY: as above.
-                unsafe { real::calloc(number, size) }
-            }
-            unsafe extern "C" fn counted_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-                if $crate::counted::is_large(size) {
-                    // SAFETY: as above.
-                    return unsafe { large_realloc(block, size) };
-                }
-                // SAFETY: as above.
-                $crate::__count!(size, unsafe { full_realloc(block, size) });
-                // SAFETY: as above.
-                unsafe { real::realloc(block, size) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn full_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-                $crate::counted::at_chunk(size);
-                // SAFETY: as above.
-                unsafe { real::realloc(block, size) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn large_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-                // SAFETY: as above. A null pointer has 0 bytes.
-                $crate::counted::grow(unsafe { super::usable_size(block) }, size);
-                // SAFETY: as above.
-                unsafe { real::realloc(block, size) }
-            }
-            unsafe extern "C" fn counted_memalign(alignment: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                $crate::__count!(size, unsafe { full_memalign(alignment, size) });
-                // SAFETY: as above.
-                unsafe { real::memalign(alignment, size) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn full_memalign(alignment: usize, size: usize) -> *mut c_void {
-                $crate::counted::at_chunk(size);
-                // SAFETY: as above.
-                unsafe { real::memalign(alignment, size) }
-            }
 
             #[inline(always)]
             pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
@@ -299,6 +250,194 @@ macro_rules! __own {
                 // SAFETY: as above.
                 unsafe { (ENTRIES.get().memalign)(alignment, size) }
             }
+            #[inline(always)]
+            pub unsafe extern "C" fn free(block: *mut c_void) {
+                // SAFETY: as above.
+                unsafe { (ENTRIES.get().free)(block) }
+            }
+        }
+    };
+}
+
+/// The functions that sample, over those of the module `real`. `usable_size` is in scope.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __profiled_functions {
+    () => {
+        // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+        pub unsafe extern "C" fn profiled_malloc(size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { event_malloc(size) });
+            // SAFETY: as above.
+            unsafe { real::malloc(size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn event_malloc(size: usize) -> *mut c_void {
+            let is_sampled = $crate::counted::at_event(size);
+            // SAFETY: as above.
+            $crate::profiled::made(is_sampled, unsafe { real::malloc(size) }, size)
+        }
+        pub unsafe extern "C" fn profiled_calloc(number: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(number.wrapping_mul(size), unsafe { event_calloc(number, size) });
+            // SAFETY: as above.
+            unsafe { real::calloc(number, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn event_calloc(number: usize, size: usize) -> *mut c_void {
+            let bytes = number.wrapping_mul(size);
+            let is_sampled = $crate::counted::at_event(bytes);
+            // SAFETY: as above.
+            $crate::profiled::made(is_sampled, unsafe { real::calloc(number, size) }, bytes)
+        }
+        pub unsafe extern "C" fn profiled_memalign(alignment: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { event_memalign(alignment, size) });
+            // SAFETY: as above.
+            unsafe { real::memalign(alignment, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn event_memalign(alignment: usize, size: usize) -> *mut c_void {
+            let is_sampled = $crate::counted::at_event(size);
+            // SAFETY: as above.
+            $crate::profiled::made(is_sampled, unsafe { real::memalign(alignment, size) }, size)
+        }
+        pub unsafe extern "C" fn profiled_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            if $crate::profiled::may_be_sampled(block) || $crate::counted::is_large(size) {
+                // SAFETY: as above.
+                return unsafe { slow_realloc(block, size) };
+            }
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { event_realloc(block, size) });
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn slow_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            if $crate::counted::is_large(size) {
+                // SAFETY: as above. A null pointer has 0 bytes.
+                $crate::counted::credit(unsafe { usable_size(block) }.min(size));
+            }
+            let is_sampled = $crate::counted::add(size) && $crate::counted::at_event(size);
+            // SAFETY: as above.
+            unsafe { $crate::profiled::resize(real::realloc, block, size, is_sampled) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn event_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            let is_sampled = $crate::counted::at_event(size);
+            // SAFETY: as above.
+            unsafe { $crate::profiled::resize(real::realloc, block, size, is_sampled) }
+        }
+        pub unsafe extern "C" fn profiled_free(block: *mut c_void) {
+            if $crate::profiled::may_be_sampled(block) {
+                // SAFETY: as above.
+                return unsafe { slow_free(block) };
+            }
+            // SAFETY: as above.
+            unsafe { real::free(block) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn slow_free(block: *mut c_void) {
+            $crate::profiled::freed(block);
+            // SAFETY: as above.
+            unsafe { real::free(block) }
+        }
+    };
+}
+
+/// How an allocator is counted for a budget: `direct` tells it itself, `counted` is counted by its entries.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __count_functions {
+    (direct) => {
+        pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::None;
+    };
+    (counted) => {
+        pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::Some(|| {
+            // SAFETY: the constructor calls it, before there is a second thread.
+            unsafe {
+                ENTRIES.set(Functions {
+                    malloc: counted_malloc,
+                    calloc: counted_calloc,
+                    realloc: counted_realloc,
+                    memalign: counted_memalign,
+                    free: real::free,
+                })
+            }
+        });
+
+        // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+        unsafe extern "C" fn counted_malloc(size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { full_malloc(size) });
+            // SAFETY: as above.
+            unsafe { real::malloc(size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn full_malloc(size: usize) -> *mut c_void {
+            $crate::counted::at_chunk(size);
+            // SAFETY: as above.
+            unsafe { real::malloc(size) }
+        }
+        unsafe extern "C" fn counted_calloc(number: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(number.wrapping_mul(size), unsafe { full_calloc(number, size) });
+            // SAFETY: as above.
+            unsafe { real::calloc(number, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn full_calloc(number: usize, size: usize) -> *mut c_void {
+            $crate::counted::at_chunk(number.wrapping_mul(size));
+            // SAFETY: as above.
+            unsafe { real::calloc(number, size) }
+        }
+        unsafe extern "C" fn counted_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            if $crate::counted::is_large(size) {
+                // SAFETY: as above.
+                return unsafe { large_realloc(block, size) };
+            }
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { full_realloc(block, size) });
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn full_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            $crate::counted::at_chunk(size);
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn large_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            // SAFETY: as above. A null pointer has 0 bytes.
+            $crate::counted::grow(unsafe { usable_size(block) }, size);
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
+        unsafe extern "C" fn counted_memalign(alignment: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            $crate::__count!(size, unsafe { full_memalign(alignment, size) });
+            // SAFETY: as above.
+            unsafe { real::memalign(alignment, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn full_memalign(alignment: usize, size: usize) -> *mut c_void {
+            $crate::counted::at_chunk(size);
+            // SAFETY: as above.
+            unsafe { real::memalign(alignment, size) }
         }
     };
 }
@@ -344,6 +483,7 @@ macro_rules! __preload {
                 conf: $conf,
                 begin: $begin,
                 count: own::COUNT,
+                profile: own::profile,
                 build: $build,
             };
 
@@ -366,19 +506,13 @@ macro_rules! __preload {
 
             $crate::started_by_hand!($crate::by_hand::say($name));
             $crate::opened_libraries!();
+            $crate::closed_libraries!();
 
             $crate::__family!(malloc, calloc, realloc, free, memalign, valloc, pvalloc);
             $($second)?
 
+            $crate::__others!();
             $crate::__functions! {
-                fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
-                    $crate::family::reallocarray(own::realloc, block, count, size);
-                fn cfree(block: *mut c_void) = own::free(block);
-                fn free_sized(block: *mut c_void, _size: usize) = own::free(block);
-                fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) = own::free(block);
-                fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void = $crate::family::memalign(own::memalign, alignment, size);
-                fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int =
-                    $crate::family::posix_memalign(own::memalign, place, alignment, size);
                 fn malloc_usable_size(block: *mut c_void) -> usize = usable_size(block);
             }
             #[inline(always)]

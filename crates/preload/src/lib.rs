@@ -45,6 +45,7 @@ where_it_works! {
     pub mod locks;
     pub mod opened;
     pub mod proof;
+    pub mod profiled;
     pub mod prove;
     pub mod raw;
     mod real;

@@ -7,13 +7,17 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use allocanary_allocators::__private::{Value, setting_of};
+use allocanary_allocators::__private::{Value, const_bytes, setting_of};
 use allocanary_allocators::budget::{self, Source};
 use allocanary_allocators::descriptor::InCode;
 use allocanary_allocators::idle as thread_idle;
+use allocanary_profile::weight;
 
 /// The variable.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
+
+/// The setting that every preload has.
+const PROFILE: &str = "profile";
 
 /// The longest text.
 const MOST_TEXT: usize = 4096;
@@ -48,6 +52,8 @@ pub struct Settings<'a> {
     pub idle: Option<Duration>,
     /// The memory limit before which the allocator gives its unused memory back.
     pub budget: Option<Source>,
+    /// The mean distance of a profile's samples, in bytes.
+    pub profile: Option<u64>,
 }
 
 /// A part of the text that is wrong.
@@ -80,11 +86,21 @@ pub unsafe fn read(
     let Ok(text) = std::str::from_utf8(place) else {
         return Err(Problem { part: "", wanted: "wanted UTF-8" });
     };
-    let (mut count, idle, budget) = parse(text, table, &mut kept.settings)?;
+    let (mut count, besides) = parse(text, table, &mut kept.settings)?;
     if !add_missing(default.as_slice(), &mut kept.settings, &mut count) {
         return Err(Problem { part: text, wanted: FEWER });
     }
-    Ok(Settings { allocator: &kept.settings[..count], idle, budget })
+    Ok(Settings { allocator: &kept.settings[..count], ..besides })
+}
+
+/// The same for the preload that only samples.
+pub fn check_profile(text: &str) -> Result<(), Problem> {
+    let text: &'static str = text.to_string().leak();
+    match text.split(',').find(|part| !part.trim().is_empty() && part.split('=').next().map(str::trim) != Some(PROFILE))
+    {
+        Some(part) => Err(Problem { part, wanted: "wanted profile=, the only setting of this preload" }),
+        None => profile_of(text).map(drop),
+    }
 }
 
 /// Adds the settings that are not there by name. Whether there was space for all of them.
@@ -108,13 +124,13 @@ pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     parse(text.to_string().leak(), table, &mut place).map(drop)
 }
 
-/// Puts the allocator's settings into `place`. Returns their number, `thread_idle` and `budget`.
+/// Puts the allocator's settings into `place`. Returns their number, and the other settings.
 fn parse(
     text: &'static str,
     table: &InCode,
     place: &mut [(&'static str, Value)],
-) -> Result<(usize, Option<Duration>, Option<Source>), Problem> {
-    let (mut count, mut idle, mut budget, mut tuned) = (0, None, None, false);
+) -> Result<(usize, Settings<'static>), Problem> {
+    let (mut count, mut besides, mut tuned) = (0, Settings::default(), false);
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let wrong = |wanted| Problem { part, wanted };
         if part == "tuned" {
@@ -124,11 +140,15 @@ fn parse(
         let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value, or tuned"))?;
         let (name, value) = (name.trim_ascii(), value.trim_ascii());
         if name == thread_idle::SETTING || name == thread_idle::OLD_SETTING {
-            idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
+            besides.idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
         if name == "budget" {
-            budget = Source::of(value).ok_or(wrong(budget::WANTED))?;
+            besides.budget = Source::of(value).ok_or(wrong(budget::WANTED))?;
+            continue;
+        }
+        if name == PROFILE {
+            besides.profile = mean_of(value).ok_or(wrong(weight::WANTED))?;
             continue;
         }
         let setting = setting_of(name, value, table.settings).map_err(wrong)?;
@@ -138,7 +158,27 @@ fn parse(
     if tuned && !add_missing(table.tuned, place, &mut count) {
         return Err(Problem { part: "tuned", wanted: FEWER });
     }
-    Ok((count, idle, budget))
+    Ok((count, besides))
+}
+
+/// The mean distance of samples that a text asks for, for a preload that has no other setting. The settings of other preloads are passed
+/// over. `None` if the text does not say.
+pub fn profile_of(text: &'static str) -> Result<Option<Option<u64>>, Problem> {
+    let parts = text.split(',').filter_map(|part| Some((part.trim(), part.split_once('=')?)));
+    let found = parts.filter(|(_, (name, _))| name.trim_ascii() == PROFILE).last();
+    let mean = |(part, (_, value)): (_, (_, &str))| {
+        mean_of(value.trim_ascii()).ok_or(Problem { part, wanted: weight::WANTED })
+    };
+    found.map(mean).transpose()
+}
+
+/// `512KiB`; `off` means none.
+fn mean_of(text: &str) -> Option<Option<u64>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let mean = const_bytes(text).filter(|mean| (weight::MEANS[0]..=weight::MEANS[1]).contains(mean))?;
+    Some(Some(mean))
 }
 
 /// `100ms`, `2s`; `keep` means none.
@@ -165,8 +205,8 @@ mod tests {
 
     fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
         let place = Box::leak(Box::new([("", Value::Auto); 3]));
-        let (count, idle, budget) = parse(text, &SYSTEM, place)?;
-        Ok(Settings { allocator: &place[..count], idle, budget })
+        let (count, besides) = parse(text, &SYSTEM, place)?;
+        Ok(Settings { allocator: &place[..count], ..besides })
     }
 
     #[test]
@@ -177,6 +217,8 @@ mod tests {
         assert_eq!(of("budget=container, thread_idle=keep").unwrap().budget, Some(Source::Container));
         assert_eq!(of("budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
         assert_eq!(of("budget=1GiB,budget=off").unwrap(), Settings::default(), "the last one counts");
+        assert_eq!(of("profile=512KiB").unwrap().profile, Some(512 << 10));
+        assert_eq!(of("profile=1MiB,profile=off").unwrap(), Settings::default());
         assert_eq!(of("").unwrap(), Settings::default());
         assert_eq!(of("arena_max=auto,thread_idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
         assert_eq!(of("idle=2s").unwrap().idle, of("thread_idle=2s").unwrap().idle, "its name of earlier versions");
@@ -191,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_is_found_among_settings_of_other_preloads() {
+        assert_eq!(profile_of("narenas=2, profile = 1MiB ,tuned").unwrap(), Some(Some(1 << 20)));
+        assert_eq!((profile_of("").unwrap(), profile_of("profile=off").unwrap()), (None, Some(None)));
+        assert_eq!(profile_of("tuned,profile=x").unwrap_err().part, "profile=x");
+        assert!(check_profile("profile=1MiB").is_ok() && check_profile("").is_ok());
+        assert_eq!(check_profile("profile=1MiB,tuned").unwrap_err().part, "tuned");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, part, wanted) in [
             ("arena_max", "arena_max", "wanted name=value"),
@@ -202,6 +253,8 @@ mod tests {
             ("thread_idle=2h", "thread_idle=2h", "wanted keep"),
             ("idle=100", "idle=100", "wanted keep"),
             ("budget=80%", "budget=80%", "wanted container, off, or a size"),
+            ("profile=12", "profile=12", "wanted off, or a mean distance"),
+            ("profile=on", "profile=on", "wanted off, or a mean distance"),
             ("budget=1KiB", "budget=1KiB", "wanted container, off, or a size"),
             ("mxfast=1,mxfast=1,mxfast=1,mxfast=1", "mxfast=1", "at most"),
             ("tuned,mxfast=1,mxfast=1", "tuned", "at most"),

@@ -11,7 +11,7 @@ use allocanary_kernel::sys;
 
 use crate::settings::{self, Problem, Settings};
 use crate::this::This;
-use crate::{budget, cores, opened, proof, raw, waits};
+use crate::{budget, cores, counted, opened, profiled, proof, raw, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "x86_64")]
@@ -61,7 +61,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
     }
     leave_notice(this, &settings);
-    let Settings { allocator, idle, budget } = settings.unwrap_or_default();
+    let Settings { allocator, idle, budget, profile } = settings.unwrap_or_default();
     this.allocator.boot(&Request { settings: allocator, conf: this.conf });
     (this.begin)();
     waits::find();
@@ -74,9 +74,24 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     {
         complain(settings::VARIABLE, b"budget", "this build of the allocator does not tell what threads allocate");
     }
+    if let Some(mean) = profile {
+        profile_by(this, mean);
+    }
     if let Some(path) = variable(proof::VARIABLE) {
         proof::at_load(this, path, settings.err());
     }
+}
+
+/// Turns the profile on. It comes after the budget, which it counts for as well.
+#[cold]
+fn profile_by(this: &'static This, mean: u64) {
+    if !profiled::turn_on(mean) {
+        return complain(settings::VARIABLE, b"profile", "there is no memory for its table");
+    }
+    if this.count.is_some() && allocanary_allocators::budget::is_on() {
+        counted::share_with_budget();
+    }
+    (this.profile)();
 }
 
 /// Leaves the settings in memory, for tools that examine the process from outside. Without settings nothing is written.
@@ -84,8 +99,8 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
 fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
     let begin = || Writer::begin("preload", this.allocator.name());
     match settings {
-        Ok(Settings { allocator: [], idle: None, budget: None }) => {}
-        Ok(Settings { allocator, idle, budget }) => {
+        Ok(Settings { allocator: [], idle: None, budget: None, profile: None }) => {}
+        Ok(Settings { allocator, idle, budget, profile }) => {
             let mut notice = begin();
             notice.settings(allocator, this.allocator.per_core().as_ref());
             if let Some(every) = idle {
@@ -98,13 +113,16 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
                 }
                 None => {}
             }
+            if let Some(mean) = profile {
+                Value::Number(*mean).with_text(None, |mean| notice.line(&["profile=", mean]));
+            }
         }
         Err(Problem { part, wanted }) => begin().line(&["refused `", part, "`: ", wanted]),
     }
 }
 
 /// Writes one line on standard error: a variable, what is wrong with it, and what happens now.
-fn complain(name: &CStr, found: &[u8], wanted: &str) {
+pub fn complain(name: &CStr, found: &[u8], wanted: &str) {
     let parts = [b"allocanary: ", name.to_bytes(), b": `", found, b"`: ", wanted.as_bytes(), b": the program runs without it\n"];
     for part in parts {
         raw::complain(part);

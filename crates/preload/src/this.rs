@@ -16,6 +16,8 @@ pub struct This {
     pub begin: fn(),
     /// Makes the functions count the bytes that threads allocate; `None` if the allocator itself tells this.
     pub count: Option<fn()>,
+    /// Makes the functions sample, and count for a budget as well.
+    pub profile: fn(),
     /// Identifies the sources from which it was built.
     pub build: &'static str,
 }

@@ -3,6 +3,7 @@
 pub mod against;
 pub mod callers;
 pub(crate) mod growth;
+pub mod sampled;
 pub mod what_if;
 
 use allocanary_kernel::terminal::{Look, harmless_lines};

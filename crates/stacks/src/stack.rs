@@ -14,6 +14,17 @@ const MOST_COPIES: u32 = 64;
 /// free.
 const GROWTH: u64 = 512 << 10;
 
+/// What a thread knows of its stack, for a walker that several threads use in turn. All zeros: nothing yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The first address that may be read directly.
+    pub low: u64,
+    /// The end of the stack.
+    pub high: u64,
+    /// The number of walks that began outside of it.
+    pub misses: u64,
+}
+
 /// The known bounds of a thread's stack. All zeros: nothing is known yet.
 #[repr(C)]
 pub struct Stack {
@@ -31,6 +42,16 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// What is known of the thread's stack.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { low: self.low, high: self.high, misses: self.misses }
+    }
+
+    /// Is for another thread from now on, which knows this of its stack.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        (self.low, self.high, self.misses, self.page) = (bounds.low, bounds.high, bounds.misses, 0);
+    }
+
     /// Begins a walk at this stack pointer.
     ///
     /// # Safety

@@ -10,6 +10,7 @@ use crate::made::Made;
 use crate::object::{self, Object};
 use crate::rule::{Cfa, Rbp, Rule};
 use crate::rules::Rules;
+pub use crate::stack::Bounds;
 use crate::stack::Stack;
 
 /// The most frames of a stack. Of a deeper stack the innermost frames are kept.
@@ -116,13 +117,25 @@ enum End {
 }
 
 impl Walker {
+    /// The next walk is of another thread, which may have kept [`bounds`](Self::bounds) from its last one.
+    pub fn change_thread(&mut self, bounds: Bounds) {
+        (self.count, self.is_broken) = (0, false);
+        self.stack.set_bounds(bounds);
+    }
+
+    /// What the walker knows of the stack of the thread that has walked last.
+    pub fn bounds(&self) -> Bounds {
+        self.stack.bounds()
+    }
+
     /// Walks the stack from these registers of the caller, which runs until this returns.
     ///
     /// # Safety
     ///
     /// - The registers are of a function of the calling thread that has not returned: [`here`]. Others may only have a stack pointer
     ///   that lies in no stack of a thread: such memory is copied by the kernel, which refuses what is not mapped.
-    /// - One thread alone has walked with this walker. It knows the bounds of that thread's stack, which end with the thread.
+    /// - One thread alone has walked with this walker, or since [`change_thread`](Self::change_thread) with what that thread itself knew. The
+    ///   walker knows the bounds of that thread's stack, which end with the thread.
     /// - The host's rules are of this process, and are forgotten when a library is closed.
     ///
     /// ```compile_fail,E0133

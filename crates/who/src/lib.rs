@@ -15,6 +15,7 @@
 //! - [`against`] compares the sites of two traces.
 //! - [`under`] puts the same blocks where a replay under another allocator had them.
 //! - [`what_if`] moves the blocks of a site to a pool.
+//! - [`sampled`] has the sites of a running process, by the samples in its memory.
 //! - [`profile`] and [`collapsed`] write the same for other tools.
 
 // Numbers and texts are returned; only the command writes to a terminal.
@@ -37,6 +38,7 @@ pub mod names;
 pub mod order;
 pub mod pages;
 pub mod profile;
+pub mod sampled;
 pub mod sites;
 pub mod slope;
 pub mod tally;

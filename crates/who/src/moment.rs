@@ -74,6 +74,11 @@ impl Moment {
         Some(Moment { words: "at the end of the recording", name: "end", nanos, events: u64::MAX, mark: Some(END) })
     }
 
+    /// The time at which a running process is read.
+    pub(crate) fn now() -> Moment {
+        Moment { words: "now", name: "now", nanos: 0, events: u64::MAX, mark: None }
+    }
+
     /// The same moment, as a number of events: a replay stops after this many events, whatever their time.
     pub fn behind(&self, events: u64) -> Moment {
         Moment { nanos: u64::MAX, events, ..self.clone() }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use allocanary_trace::stacks::{Code, Module, Stacks};
 use flate2::Compression;
@@ -25,6 +26,25 @@ pub const TYPES: [(&str, &str); 6] = [
     ("retained_space", "bytes"),
 ];
 
+/// What a profile is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A trace at a moment: all of [`TYPES`].
+    Trace,
+    /// The samples of a running process, with this mean distance in bytes: what is allocated and what is alive.
+    Samples(u64),
+}
+
+impl Of {
+    /// How many of the types it has, and the one that a reader shows first.
+    fn types(self) -> (&'static [(&'static str, &'static str)], &'static str) {
+        match self {
+            Of::Trace => (&TYPES, "pinned_space"),
+            Of::Samples(_) => (&TYPES[..4], "inuse_space"),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -39,6 +59,12 @@ struct Profile {
     function: Vec<Function>,
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
     #[prost(int64, repeated, tag = "13")]
     comment: Vec<i64>,
     #[prost(int64, tag = "14")]
@@ -119,16 +145,32 @@ struct Function {
 
 /// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one
 /// for the main program.
-pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'_>) -> std::io::Result<Vec<u8>> {
+pub fn pprof(
+    program: &str,
+    stacks: &Stacks,
+    of: &[OfStack],
+    names: &mut Names<'_>,
+    what: Of,
+) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
     writer.text("");
-    for (kind, unit) in TYPES {
+    let (types, first) = what.types();
+    for (kind, unit) in types {
         let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };
         writer.out.sample_type.push(value);
     }
-    writer.out.default_sample_type = writer.text("pinned_space");
-    let comment =
-        writer.text("allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment");
+    writer.out.default_sample_type = writer.text(first);
+    let comment = match what {
+        Of::Trace => "allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment",
+        Of::Samples(mean) => {
+            writer.out.period_type = Some(ValueType { kind: writer.text("space"), unit: writer.text("bytes") });
+            writer.out.period = i64::try_from(mean).unwrap_or(i64::MAX);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            writer.out.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+            "allocanary who: estimates from samples; alloc_ since the profile began, inuse_ now"
+        }
+    };
+    let comment = writer.text(comment);
     writer.out.comment.push(comment);
     let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
     order.sort_by_key(|at| stacks.modules[*at].path != program);
@@ -158,7 +200,7 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
         }
         let held = one.live.1.saturating_add(one.pinned);
         let value = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned, held];
-        let value = value.iter().map(|figure| i64::try_from(*figure).unwrap_or(i64::MAX)).collect();
+        let value = value.iter().take(types.len()).map(|figure| i64::try_from(*figure).unwrap_or(i64::MAX)).collect();
         writer.out.sample.push(Sample { location_id, value });
     }
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
@@ -235,7 +277,7 @@ mod tests {
         let mut of: Vec<OfStack> =
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
-        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks)).unwrap();
+        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();
@@ -283,7 +325,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks)).unwrap();
+        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();

@@ -52,6 +52,13 @@ pub struct Totals {
     noted: u64,
 }
 
+impl Totals {
+    /// Of a stack that was not counted event by event.
+    pub(crate) fn known(key: u32, allocations: u64, bytes: u64) -> Totals {
+        Totals { key, allocations, bytes, ..Totals::default() }
+    }
+}
+
 /// The result of counting.
 #[derive(Clone, Debug)]
 pub struct Taken {

@@ -422,6 +422,9 @@ Examples:
   go tool pprof -top who.pb.gz
   allocanary who service.trace --format flamegraph --sort live --out who.svg
   allocanary who new.trace --against old.trace --gate site=5%
+  allocanary who 812                     who holds the heap of a process that is
+      profiled (`allocanary preload profile`), by samples: no stop, no restart
+  allocanary who 812 --format pprof --to heap.pb.gz
 
 Columns:
   pinned       free bytes of pages that live blocks of the site keep resident,

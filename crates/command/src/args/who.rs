@@ -9,8 +9,9 @@ use super::output::OutputFlags;
 /// Flags of `who`.
 #[derive(Args, Clone, Default)]
 pub struct WhoFlags {
-    /// A trace of `allocanary record` with stacks; for --by thread any trace.
-    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    /// A trace of `allocanary record` with stacks; for --by thread any trace. Or the number of a process that is profiled (`allocanary preload
+    /// profile`).
+    #[arg(value_name = "TRACE|PID", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
     /// When: peak, idle, end, or a time after the start (of a window: after its begin), such as 12s [default: idle; without that mark the
     /// end of a recording that was ended from outside, else peak].

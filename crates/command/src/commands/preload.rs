@@ -12,14 +12,27 @@ use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;
 use allocanary_session::place;
 
+/// The preload that only samples.
+const PROFILE: &str = "profile";
+
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     let name = &flags.allocator;
+    let wrong = |wrong: settings::Problem| {
+        Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted))
+    };
+    // It leaves the program its allocator.
+    if name == PROFILE {
+        settings::check_profile(&flags.settings).map_err(wrong)?;
+        return terminal::print(page(name, &library(name)?, &flags.settings).as_bytes());
+    }
     let (_, ours) = our(name).filter(|(_, ours)| ours.is_built).ok_or_else(|| {
-        Error::Input(format!("preload: wanted {} (as far as this build has them), found `{name}`", our_names()))
+        Error::Input(format!(
+            "preload: wanted {} (as far as this build has them) or {PROFILE}, found `{name}`",
+            our_names()
+        ))
     })?;
-    settings::check(&flags.settings, &ours.in_preload)
-        .map_err(|wrong| Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted)))?;
+    settings::check(&flags.settings, &ours.in_preload).map_err(wrong)?;
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }
 
@@ -57,12 +70,13 @@ fn page(name: &str, library: &Path, settings: &str) -> String {
          COPY preload-{name} {inside}\n{}\n\
          # Kubernetes, below the container's `env:`\n{}\n\
          # systemd, below [Service]\n{}\n\
-         # is it in effect? `allocanary doctor PID`\n",
+         # is it in effect? `allocanary {} PID`\n",
         library.display(),
         here.join(" "),
         lines(&inside, dockerfile),
         lines(&inside, |name, value| kubernetes(name, value).join("\n  ")),
         lines(&inside, systemd),
+        if name == PROFILE { "who" } else { "doctor" },
     )
 }
 

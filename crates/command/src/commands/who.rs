@@ -3,6 +3,7 @@
 
 mod against;
 mod picked;
+mod process;
 mod under;
 mod what_if;
 
@@ -33,6 +34,9 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     }
     if let (Some(_), By::Thread) = (&flags.callers, by) {
         return Err(Error::Input("--callers: wanted --by function, line or module, found --by thread".into()));
+    }
+    if let Some(pid) = process::of(&flags.trace) {
+        return process::run(flags, pid, by);
     }
     if let Some(old) = &flags.against {
         return against::run(flags, old, wanted, by);
@@ -160,7 +164,8 @@ fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut Names<'_>, o
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
-        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names).map_err(|error| wrong(error.to_string())),
+        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::Of::Trace)
+            .map_err(|error| wrong(error.to_string())),
         "collapsed" => Ok(collapsed::collapsed(&of, names, order).into_bytes()),
         _ => {
             let lines = collapsed::collapsed(&of, names, order);

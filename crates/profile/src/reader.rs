@@ -1,0 +1,117 @@
+//! The table of another process, or of this one. In: a process's number. Out: its samples, the frames of their stacks, its files.
+//!
+//! Nothing is stopped, no signal is sent and no thread is made: the kernel copies the table. The process writes to it meanwhile, so a
+//! sample may be half of one block and half of another; that is one sample of thousands. What is read may be anything: every size has a
+//! limit, and stacks that lead in a circle end.
+
+mod decode;
+mod process;
+
+use std::fmt;
+
+use crate::layout::{HEADER, MAGIC, MARK, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
+pub use decode::{Counts, Frame, Profile, Sample};
+pub use process::{Mapping, Process};
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There is no such process, or it may not be read.
+    #[error("process {pid}: {what}: {error}")]
+    Unreadable {
+        /// The process.
+        pid: u32,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// It has no table.
+    #[error(
+        "process {0} has no profile: start it with LD_PRELOAD of `allocanary preload profile`, or with another preload and \
+         ALLOCANARY_PRELOAD=profile=512KiB"
+    )]
+    None(u32),
+    /// Its table is of another version.
+    #[error(
+        "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"
+    )]
+    Version {
+        /// The process.
+        pid: u32,
+        /// The version.
+        found: u64,
+    },
+    /// Its table makes no sense.
+    #[error("process {pid}: its profile is damaged: {what}")]
+    Damaged {
+        /// The process.
+        pid: u32,
+        /// What is wrong.
+        what: Wrong,
+    },
+}
+
+/// What is wrong with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// More places than a reader takes, or a part that lies nowhere.
+    Sizes,
+    /// A part could not be read: the process may have ended.
+    Unread,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wrong::Sizes => "its header has sizes that no table has",
+            Wrong::Unread => "a part of it could not be read, perhaps because the process has ended",
+        })
+    }
+}
+
+/// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
+pub fn read(pid: u32) -> Result<Profile, Trouble> {
+    let process = Process::open(pid)?;
+    let tables = process.tables();
+    let several = tables.len();
+    let mut best: Option<Result<Profile, Trouble>> = None;
+    for found in tables.into_iter().map(|table| of_table(&process, table)) {
+        let samples = |one: &Result<Profile, Trouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
+        if best.as_ref().is_none_or(|best| samples(best) < samples(&found)) {
+            best = Some(found);
+        }
+    }
+    let mut profile = best.unwrap_or(Err(Trouble::None(pid)))?;
+    profile.tables = several;
+    profile.mappings = process.mappings;
+    Ok(profile)
+}
+
+fn of_table(process: &Process, at: u64) -> Result<Profile, Trouble> {
+    let pid = process.pid;
+    let wrong = |what| Trouble::Damaged { pid, what };
+    let header = process.words(at, HEADER).ok_or(wrong(Wrong::Unread))?;
+    if header[word::MAGIC] != MAGIC {
+        // A fork's child begins its table at its first sample.
+        return Err(Trouble::None(pid));
+    }
+    if header[word::VERSION] != VERSION {
+        return Err(Trouble::Version { pid, found: header[word::VERSION] });
+    }
+    let part = |count: usize, place: usize, words: usize| {
+        let (count, from) = (header[count], at.checked_add(header[place]));
+        let from = from.filter(|_| (1..=MOST_PLACES).contains(&count)).ok_or(wrong(Wrong::Sizes))?;
+        process.words(from, count as usize * words).ok_or(wrong(Wrong::Unread))
+    };
+    // Samples first: the frames that they name are there by then.
+    let samples = part(word::SAMPLES, word::SAMPLES_AT, OF_SAMPLE)?;
+    let frames = part(word::FRAMES, word::FRAMES_AT, OF_FRAME)?;
+    Ok(decode::profile(pid, &header, &samples, &frames))
+}
+
+/// The table's address in a piece of memory that begins with a mark.
+fn table_of(bytes: &[u8]) -> Option<u64> {
+    let address = bytes.strip_prefix(&MARK)?.first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*address)).filter(|address| *address != 0)
+}

@@ -1,0 +1,215 @@
+//! The words of a table. In: words, which may be anything. Out: samples, and frames whose callers come before them.
+
+use allocanary_kernel::clocks::monotonic_nanos;
+
+use super::Mapping;
+use crate::layout::{ADDRESS, ADDRESS_BITS, BLOCK, OF_FRAME, OF_SAMPLE, SIZE, SIZE_BITS, TAKEN, word};
+
+/// The most frames of a stack.
+const DEEPEST: usize = 256;
+
+/// A sampled block that is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The innermost frame of its stack, an index of [`Profile::frames`]; 0 if it has no stack.
+    pub frame: u32,
+    /// Its age in seconds.
+    pub age: u64,
+}
+
+/// A frame of a stack, and what the stacks that end in it have allocated since the table's begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Frame {
+    /// The caller's frame, which comes before it; 0 for the outermost.
+    pub parent: u32,
+    /// The return address.
+    pub pc: u64,
+    /// Bytes, an estimate.
+    pub bytes: f64,
+    /// Blocks, an estimate.
+    pub blocks: f64,
+}
+
+/// The counts of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples since the table's begin.
+    pub sampled: u64,
+    /// Samples for which there was no place.
+    pub full: u64,
+    /// The bytes that these stood for.
+    pub full_bytes: u64,
+    /// Samples without a stack, because it could not be walked.
+    pub no_stack: u64,
+    /// The same, because there was no place for a frame.
+    pub no_frame: u64,
+    /// The same, because other threads were walking.
+    pub no_walker: u64,
+    /// Stacks whose outermost frames were left out.
+    pub cut: u64,
+    /// Libraries that were closed.
+    pub closed: u64,
+    /// Samples that a process with a filter of system calls has not taken.
+    pub filtered: u64,
+}
+
+/// What a table says.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The process.
+    pub pid: u32,
+    /// The mean distance of samples in bytes.
+    pub mean: u64,
+    /// How old the table is, in seconds.
+    pub seconds: f64,
+    /// Whether the process is a fork's child, so that its parent's blocks are not in the table.
+    pub is_forked: bool,
+    /// The counts.
+    pub counts: Counts,
+    /// The sampled blocks that are alive.
+    pub samples: Vec<Sample>,
+    /// The frames. The first one is none.
+    pub frames: Vec<Frame>,
+    /// The mappings of the process.
+    pub mappings: Vec<Mapping>,
+    /// How many tables the process has. More than one if several libraries profile it.
+    pub tables: usize,
+}
+
+impl Profile {
+    /// The return addresses of a stack, innermost first.
+    pub fn stack(&self, frame: u32) -> Vec<u64> {
+        let mut next = frame as usize;
+        let frame = |at: usize| self.frames.get(at).filter(|_| at > 0);
+        let addresses = std::iter::from_fn(|| {
+            let found = frame(next)?;
+            next = found.parent as usize;
+            Some(found.pc)
+        });
+        addresses.take(DEEPEST).collect()
+    }
+}
+
+/// What these words say.
+pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64]) -> Profile {
+    let at = |index: usize| header.get(index).copied().unwrap_or(0);
+    let nanos = monotonic_nanos().saturating_sub(at(word::BEGAN));
+    let (frames, numbers) = in_order(frames.as_chunks::<OF_FRAME>().0);
+    let sample = |[key, size]: &[u64; OF_SAMPLE]| {
+        let frame = (key >> ADDRESS_BITS) as usize;
+        (*key != 0 && *key != TAKEN).then(|| Sample {
+            address: key & ADDRESS,
+            size: size & SIZE,
+            frame: numbers.get(frame).copied().unwrap_or(0),
+            age: (nanos / 1_000_000_000).saturating_sub(size >> SIZE_BITS),
+        })
+    };
+    Profile {
+        pid,
+        mean: at(word::MEAN).max(1),
+        seconds: nanos as f64 / 1e9,
+        is_forked: at(word::FORKED) != 0,
+        counts: Counts {
+            sampled: at(word::SAMPLED),
+            full: at(word::FULL),
+            full_bytes: at(word::FULL_BYTES),
+            no_stack: at(word::NO_STACK),
+            no_frame: at(word::NO_FRAME),
+            no_walker: at(word::NO_WALKER),
+            cut: at(word::CUT),
+            closed: at(word::CLOSED),
+            filtered: at(word::FILTERED),
+        },
+        samples: samples.as_chunks::<OF_SAMPLE>().0.iter().filter_map(sample).collect(),
+        frames,
+        mappings: Vec::new(),
+        tables: 1,
+    }
+}
+
+/// The frames in an order in which callers come first, and the number in it of each place's frame, whose old number is the place plus 1. A
+/// frame whose callers do not end is left out.
+fn in_order(frames: &[[u64; OF_FRAME]]) -> (Vec<Frame>, Vec<u32>) {
+    let parent = |number: usize| {
+        let [key, ..] = frames.get(number.checked_sub(1)?)?;
+        (*key != 0).then_some((key >> ADDRESS_BITS) as usize)
+    };
+    // How many frames lead outwards; 0 where they do not end.
+    let depth = |number: usize| {
+        let mut next = number;
+        for depth in 1..=DEEPEST {
+            match parent(next) {
+                Some(0) => return depth,
+                Some(outer) => next = outer,
+                None => return 0,
+            }
+        }
+        0
+    };
+    let mut order: Vec<(usize, usize)> =
+        (1..=frames.len()).map(|number| (depth(number), number)).filter(|(depth, _)| *depth > 0).collect();
+    order.sort_unstable();
+    let mut numbers = vec![0; frames.len() + 1];
+    let mut out = vec![Frame::default()];
+    for (_, number) in order {
+        let [key, bytes, blocks] = frames[number - 1];
+        numbers[number] = out.len() as u32;
+        out.push(Frame {
+            parent: parent(number).and_then(|parent| numbers.get(parent).copied()).unwrap_or(0),
+            pc: key & ADDRESS,
+            bytes: bytes as f64,
+            blocks: blocks as f64 / BLOCK as f64,
+        });
+    }
+    (out, numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::HEADER;
+    use proptest::prelude::*;
+
+    fn key(address: u64, number: u64) -> u64 {
+        address | number << ADDRESS_BITS
+    }
+
+    #[test]
+    fn callers_come_first_and_circles_are_left_out() {
+        let frames = [[key(0xa, 3), 7, 512], [0, 0, 0], [key(0xb, 0), 0, 0], [key(0xc, 5), 1, 1], [key(0xd, 4), 1, 1]];
+        let samples = [key(0x1000, 1), 100 | 5 << SIZE_BITS, 0, 9, TAKEN, 9, key(0x2000, 4), 50, key(0x3000, 99), 60];
+        let mut header = [0; HEADER];
+        (header[word::MEAN], header[word::BEGAN]) = (4096, monotonic_nanos());
+        let found = profile(7, &header, &samples, frames.as_flattened());
+        assert_eq!(found.frames.len(), 3);
+        assert_eq!(found.stack(found.samples[0].frame), [0xa, 0xb]);
+        assert_eq!((found.frames[2].bytes, found.frames[2].blocks), (7.0, 2.0));
+        let seen: Vec<_> = found.samples.iter().map(|one| (one.address, one.size, one.frame)).collect();
+        assert_eq!(seen, [(0x1000, 100, 2), (0x2000, 50, 0), (0x3000, 60, 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn fuzz_no_words_make_it_panic(
+            header in proptest::collection::vec(any::<u64>(), HEADER),
+            samples in proptest::collection::vec(any::<u64>(), 0..64),
+            frames in proptest::collection::vec(any::<u64>(), 0..96),
+        ) {
+            // Callers' numbers are small in a real table.
+            for mask in [u64::MAX, ADDRESS | 31 << ADDRESS_BITS] {
+                let some = |words: &[u64]| words.iter().map(|word| word & mask).collect::<Vec<_>>();
+                let found = profile(1, &header, &some(&samples), &some(&frames));
+                for sample in &found.samples {
+                    prop_assert!(found.stack(sample.frame).len() <= DEEPEST);
+                }
+                for (at, frame) in found.frames.iter().enumerate().skip(1) {
+                    prop_assert!((frame.parent as usize) < at);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The memory of a process, by `/proc/PID/mem`. In: a number. Out: its mappings, words, and the tables that beacons lead to.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+
+use super::{Trouble, table_of};
+use crate::layout::MARK;
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub from: u64,
+    /// Its end.
+    pub to: u64,
+    /// Whether it may be written to.
+    pub is_writable: bool,
+    /// Whether it may be executed.
+    pub is_executable: bool,
+    /// Whether it is private.
+    pub is_private: bool,
+    /// Its place in its file.
+    pub offset: u64,
+    /// The number of its file; 0 if it has none.
+    pub inode: u64,
+    /// The path of its file, or a name such as `[vdso]`; empty if it has none.
+    pub path: String,
+}
+
+/// The most bytes of `maps`, and of writable data in which beacons are looked for.
+const MOST_TEXT: u64 = 64 << 20;
+const MOST_DATA: u64 = 1 << 30;
+/// Bytes that are read at once.
+const PIECE: usize = 64 << 10;
+const PAGE: u64 = 4096;
+
+/// A process.
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its mappings, in the order of their addresses.
+    pub mappings: Vec<Mapping>,
+    memory: File,
+}
+
+impl Process {
+    /// Opens its memory, and reads its mappings.
+    pub fn open(pid: u32) -> Result<Process, Trouble> {
+        let failed = |what| move |error| Trouble::Unreadable { pid, what, error };
+        let maps = File::open(format!("/proc/{pid}/maps")).map_err(failed("its mappings cannot be read"))?;
+        let memory = File::open(format!("/proc/{pid}/mem")).map_err(failed("its memory cannot be read"))?;
+        let mut mappings = Vec::new();
+        for line in BufReader::new(maps.take(MOST_TEXT)).split(b'\n') {
+            let line = line.map_err(failed("its mappings cannot be read"))?;
+            mappings.extend(mapping(&String::from_utf8_lossy(&line)));
+        }
+        Ok(Process { pid, mappings, memory })
+    }
+
+    /// The tables, by their addresses.
+    pub fn tables(&self) -> Vec<u64> {
+        // The data of a program or a library, which is the beginning of what it can write.
+        let is_data = |one: &&Mapping| one.is_writable && one.is_private && one.inode != 0;
+        let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
+        for data in self.mappings.iter().filter(is_data) {
+            let mut at = data.from;
+            while at < data.to && read < MOST_DATA {
+                let length = (data.to - at).min(piece.len() as u64) as usize;
+                let got = self.memory.read_at(&mut piece[..length], at).unwrap_or(0);
+                for start in (0..got.min(PIECE)).step_by(MARK.len()) {
+                    found.extend(table_of(&piece[start..got]));
+                }
+                // A page that cannot be read is passed over.
+                let step = if got == 0 { PAGE } else { (got as u64).min(PIECE as u64).next_multiple_of(PAGE) };
+                (at, read) = (at + step, read + step);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Words from an address on. A page that was never used reads as zeros.
+    pub fn words(&self, at: u64, count: usize) -> Option<Vec<u64>> {
+        let mut bytes = vec![0; count * 8];
+        self.memory.read_exact_at(&mut bytes, at).ok()?;
+        Some(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+}
+
+/// `7f00-7f10 rw-p 00000000 fe:00 12   /path`.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (from, to) = words.next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (from, to) = (number(from)?, number(to)?);
+    let (rights, offset, _, inode) = (words.next()?.as_bytes(), words.next()?, words.next()?, words.next()?);
+    let has = |at: usize, letter| rights.get(at) == Some(&letter);
+    (from < to).then(|| Mapping {
+        from,
+        to,
+        is_writable: has(1, b'w'),
+        is_executable: has(2, b'x'),
+        is_private: has(3, b'p'),
+        offset: number(offset).unwrap_or(0),
+        inode: inode.parse().unwrap_or(0),
+        path: words.next().unwrap_or_default().trim_start().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_mapping() {
+        let code = mapping("7f00-7f10 r-xp 00001000 fe:00 12   /usr/lib/my lib.so (deleted)").unwrap();
+        let wanted = Mapping {
+            from: 0x7f00,
+            to: 0x7f10,
+            is_executable: true,
+            is_private: true,
+            offset: 0x1000,
+            inode: 12,
+            path: "/usr/lib/my lib.so (deleted)".into(),
+            ..Mapping::default()
+        };
+        assert_eq!(code, wanted);
+        let heap = mapping("5000-6000 rw-p 00000000 00:00 0                    [heap]").unwrap();
+        assert!(heap.is_writable && heap.path == "[heap]" && heap.inode == 0);
+        for wrong in ["", "7f10-7f00 r-xp 0 0 0", "x-y r-xp 0 0 0", "7f00-7f10"] {
+            assert_eq!(mapping(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error_with_its_number() {
+        let error = super::super::read(u32::MAX).unwrap_err().to_string();
+        assert!(error.contains("process 4294967295"), "{error}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The stack of a sample. In: the calling thread's stack. Out: the number of its innermost frame in the table.
+//!
+//! A walker has 25 KiB, too much for each thread, and samples are rare: a few walkers serve all threads, one thread at a time. What a thread
+//! knows of its stack it keeps itself, so that it does not read the process's mappings for each sample.
+
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use allocanary_stacks::object::Object;
+use allocanary_stacks::rules::Rules;
+use allocanary_stacks::walk::{Host, Walker, here};
+
+use super::OWN;
+use super::table::Table;
+use super::thread;
+use crate::layout::word;
+
+/// Walkers of a process. A thread, or a handler, that finds all of them taken has no stack for its sample.
+const WALKERS: usize = 8;
+
+/// The walkers. All zeros: none is taken.
+#[repr(C)]
+pub(super) struct Walkers([Place; WALKERS]);
+
+#[repr(C)]
+struct Place {
+    taken: AtomicU32,
+    walker: UnsafeCell<Walker>,
+}
+
+// SAFETY: only the thread that has changed `taken` from 0 to 1 uses the walker.
+unsafe impl Sync for Place {}
+
+/// The number of the calling thread's stack in the table; 0 if it has none.
+#[inline(never)]
+pub(super) fn of_here(table: &Table) -> u32 {
+    let is_free = |place: &&Place| place.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+    let Some(place) = table.walkers.0.iter().find(is_free) else {
+        table.count(word::NO_WALKER);
+        return 0;
+    };
+    let site = Site { table, is_full: Cell::new(false) };
+    // SAFETY: this call has the walker until it stores 0 below. It is given what this thread knows of its stack, and the walk
+    // begins here. In the child of a fork that has interrupted this call the walker is zeros, which are valid.
+    let walked = unsafe {
+        let walker = &mut *place.walker.get();
+        walker.change_thread(thread::bounds());
+        let walked = walker.walk(here(), &site);
+        thread::set_bounds(walker.bounds());
+        walked
+    };
+    place.taken.store(0, Release);
+    if walked.is_cut {
+        table.count(word::CUT);
+    }
+    if walked.node == 0 {
+        table.count(if site.is_full.get() { word::NO_FRAME } else { word::NO_STACK });
+    }
+    walked.node
+}
+
+struct Site<'a> {
+    table: &'a Table,
+    is_full: Cell<bool>,
+}
+
+impl Host for Site<'_> {
+    fn rules(&self) -> &Rules {
+        &self.table.rules
+    }
+
+    fn is_own(&self, pc: u64) -> bool {
+        (OWN[0].load(Relaxed)..OWN[1].load(Relaxed)).contains(&pc)
+    }
+
+    fn node(&self, parent: u32, pc: u64) -> u32 {
+        let node = self.table.frames.find_or_add(parent, pc);
+        self.is_full.set(self.is_full.get() || node == 0);
+        node
+    }
+
+    /// The reader finds files by the mappings of the process.
+    fn object(&self, _: &Object) -> bool {
+        true
+    }
+}

@@ -1,0 +1,122 @@
+//! What each thread keeps: the bytes until its next sample, random bits, and the bounds of its stack. In: bytes that it allocates. Out:
+//! whether one of them has a mark.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::thread_word;
+use allocanary_stacks::walk::Bounds;
+
+use super::MEAN;
+use crate::weight::gap;
+
+mod words {
+    use super::thread_word;
+
+    thread_word! {
+        "allocanary_profile_left",
+        /// Bytes until the next sample; 0 at the thread's start.
+        left,
+        /// Sets them.
+        set_left
+    }
+    thread_word! {
+        "allocanary_profile_random",
+        /// The state of the random numbers; 0 at the thread's start.
+        random,
+        /// Sets it.
+        set_random
+    }
+    thread_word! {
+        "allocanary_profile_low",
+        /// The first address of the thread's stack, if it is known.
+        low,
+        /// Sets it.
+        set_low
+    }
+    thread_word! {
+        "allocanary_profile_high",
+        /// The end of the thread's stack.
+        high,
+        /// Sets it.
+        set_high
+    }
+    thread_word! {
+        "allocanary_profile_misses",
+        /// Walks that began outside of it.
+        misses,
+        /// Sets them.
+        set_misses
+    }
+}
+
+fn number(word: *mut u8) -> u64 {
+    word.addr() as u64
+}
+
+fn word(number: u64) -> *mut u8 {
+    std::ptr::without_provenance_mut(number as usize)
+}
+
+/// The thread has allocated so many bytes since it called this last, the block that it is about to make included. Returns whether that
+/// block is sampled.
+#[inline]
+pub fn draw(bytes: u64) -> bool {
+    let left = left();
+    let is_there = bytes >= left;
+    words::set_left(word(if is_there { next() } else { left - bytes }));
+    is_there && MEAN.load(Relaxed) > 0
+}
+
+/// The calling thread draws anew: the sampler is on now.
+pub(super) fn begin() {
+    words::set_left(word(0));
+}
+
+/// The bytes until this thread's next sample, at least 1.
+#[inline]
+pub fn left() -> u64 {
+    match number(words::left::<u8>()) {
+        0 => {
+            let first = next();
+            words::set_left(word(first));
+            first
+        }
+        left => left,
+    }
+}
+
+/// A distance to the next sample.
+fn next() -> u64 {
+    /// SplitMix64 goes on by this.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    /// The distance at which a thread looks again, before the sampler is on.
+    const LATER: u64 = 64 << 10;
+    static THREADS: AtomicU64 = AtomicU64::new(0);
+    let mean = MEAN.load(Relaxed);
+    if mean == 0 {
+        return LATER;
+    }
+    let mut state = number(words::random::<u8>());
+    if state == 0 {
+        // Two threads never begin alike, and two processes hardly do.
+        let process = monotonic_nanos() ^ (&raw const THREADS).addr() as u64;
+        state = Rng::part(process, THREADS.fetch_add(1, Relaxed)).next() | 1;
+    }
+    words::set_random(word(state.wrapping_add(STEP)));
+    gap(Rng::new(state).next(), mean)
+}
+
+/// What the thread knows of its stack.
+pub(super) fn bounds() -> Bounds {
+    let [low, high, misses] = [words::low::<u8>(), words::high(), words::misses()].map(number);
+    Bounds { low, high, misses }
+}
+
+/// Keeps it.
+pub(super) fn set_bounds(bounds: Bounds) {
+    words::set_low(word(bounds.low));
+    words::set_high(word(bounds.high));
+    words::set_misses(word(bounds.misses));
+}

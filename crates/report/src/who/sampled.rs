@@ -1,0 +1,324 @@
+//! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON; the same for the
+//! difference to an earlier JSON.
+
+use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
+use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_profile::interval::Estimate;
+use allocanary_who::fold::BYS;
+use allocanary_who::sampled::{Sampled, SampledSite};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::answer::{Answer, document, object};
+use crate::heap::{bold, columns, item};
+
+/// Sites of a table.
+const TOP: usize = 15;
+/// The most sites that the answer names.
+const NAMED: usize = 3;
+
+fn bytes(bytes: f64) -> String {
+    Unit::Bytes.show(bytes)
+}
+
+/// `105 MiB (98.1 MiB to 113 MiB)`.
+fn with_interval(estimate: Estimate) -> String {
+    format!("{} ({} to {})", bytes(estimate.bytes), bytes(estimate.low), bytes(estimate.high))
+}
+
+/// The answer in words.
+fn sentence(found: &Sampled) -> String {
+    let (program, pid, all) = (harmless(&found.program), found.pid, found.all.estimate());
+    if found.all.samples == 0 {
+        return format!("{program}, process {pid}: no sampled block is alive.");
+    }
+    let mut named: Vec<String> = Vec::new();
+    let mut sum = 0.0;
+    for site in found.sites.iter().take(NAMED).take_while(|site| site.sum.samples > 0) {
+        if sum >= all.bytes / 2.0 {
+            break;
+        }
+        sum += site.live().bytes;
+        named.push(format!("`{}`", site.name));
+    }
+    let names = match named.split_last() {
+        Some((last, before @ [_, ..])) => format!("{} and {last}", before.join(", ")),
+        _ => named.concat(),
+    };
+    format!(
+        "{program}, process {pid}: {} are alive, {} of them of {names}, by {} samples.",
+        with_interval(all),
+        bytes(sum),
+        found.all.samples
+    )
+}
+
+/// The answer, for a person and for a script.
+pub fn answer(found: &Sampled) -> Answer {
+    let all = found.all.estimate();
+    let facts = json!({
+        "choice": if found.all.samples > 0 { "sampled" } else { "nothing" }, "program": found.program, "pid": found.pid,
+        "live": all.bytes.round(), "live_low": all.low.round(), "live_high": all.high.round(), "samples": found.all.samples,
+        "mean_distance": found.mean, "seconds": (found.seconds * 1000.0).round() / 1000.0,
+    });
+    Answer { text: sentence(found), pasted: None, facts: object(facts) }
+}
+
+/// All of it on a terminal.
+pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
+    let answer = crate::wrapped(&sentence(found), look.width.into());
+    let mut table = vec![["site", "live", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
+    let row = |site: &SampledSite| {
+        let Estimate { bytes: live, low, high } = site.live();
+        let figures = [live, low, high].map(bytes);
+        let mut row = vec![site.name.clone()];
+        row.extend(figures);
+        row.extend([site.sum.samples.to_string(), bytes(site.allocated)]);
+        row
+    };
+    let shown = shown(found.sites.len(), top);
+    table.extend(found.sites[..shown].iter().map(row));
+    if let others @ [_, ..] = &found.sites[shown..] {
+        let mut sum = SampledSite { name: format!("{} others", others.len()), ..SampledSite::default() };
+        for site in others {
+            sum.sum.add_sum(&site.sum);
+            sum.allocated += site.allocated;
+        }
+        table.push(row(&sum));
+    }
+    let age = show_duration(Duration::from_secs_f64(found.seconds.clamp(0.0, 1e9)));
+    let by = name_of_by(found);
+    let title = format!("Sites by {by}: {}, those that hold most first; allocated in {age}", found.sites.len());
+    let mut out = format!(
+        "{}\n\n{}\n{}",
+        bold(&harmless_lines(&answer), look),
+        bold(&crate::wrapped(&title, look.width.into()), look),
+        columns(&table, look)
+    );
+    out.push_str(&limits(&found.notes, look));
+    out
+}
+
+fn limits(notes: &[String], look: &Look) -> String {
+    let items: String = notes.iter().map(|note| item(note, look)).collect();
+    format!("\n{}\n{items}", bold("What limits these figures", look))
+}
+
+/// A single one more than was asked for has a line as well.
+fn shown(sites: usize, top: Option<usize>) -> usize {
+    let top = top.unwrap_or(TOP);
+    if sites <= top + 1 { sites } else { top }
+}
+
+fn name_of_by(found: &Sampled) -> &'static str {
+    BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name)
+}
+
+/// All of it for a script.
+pub fn json(found: &Sampled, top: Option<usize>) -> String {
+    let sites: Vec<Value> = found.sites.iter().take(top.unwrap_or(usize::MAX)).map(of_site).collect();
+    let besides = json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes });
+    document("who", &[answer(found)], object(besides))
+}
+
+fn of_site(site: &SampledSite) -> Value {
+    let (frame, live) = (&site.frame, site.live());
+    let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
+    json!({
+        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
+        "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
+        "live": live.bytes.round(), "live_low": live.low.round(), "live_high": live.high.round(),
+        "blocks": site.sum.blocks.round(), "samples": site.sum.samples, "oldest_seconds": site.oldest,
+        "allocated": site.allocated.round(), "allocations": site.allocations.round(),
+    })
+}
+
+/// The live bytes of each site at an earlier moment, by name and module.
+pub struct Earlier {
+    by: String,
+    seconds: f64,
+    sites: HashMap<(String, String), Estimate>,
+}
+
+impl Earlier {
+    /// From what `who PID --json` printed. The error says what is missing.
+    pub fn of(text: &str) -> Result<Earlier, String> {
+        let wanted = "wanted what `allocanary who PID --json` printed";
+        let all: Value = serde_json::from_str(text).map_err(|error| format!("{wanted}: {error}"))?;
+        let number = |of: &Value, name: &str| of[name].as_f64();
+        let site = |of: &Value| {
+            let text = |name: &str| of[name].as_str().unwrap_or_default().to_string();
+            let estimate =
+                Estimate { bytes: number(of, "live")?, low: number(of, "live_low")?, high: number(of, "live_high")? };
+            Some(((text("name"), text("module")), estimate))
+        };
+        let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
+        let seconds = number(&all["answers"][0], "seconds").or_else(|| number(&all["answer"], "seconds"));
+        Ok(Earlier {
+            by: all["by"].as_str().unwrap_or_default().into(),
+            seconds: seconds.unwrap_or(0.0),
+            sites: sites.ok_or(format!("{wanted}, found no sites with `live_low` and `live_high`"))?,
+        })
+    }
+}
+
+/// The growth of a site, with its bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growth {
+    /// Its name.
+    pub name: String,
+    /// Its live bytes before, and now.
+    pub live: [f64; 2],
+    /// The growth in bytes: at least, and at most.
+    pub bounds: [f64; 2],
+}
+
+/// The growth of all sites of both moments, the one that grew most first.
+pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String> {
+    if earlier.by != name_of_by(found) {
+        return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
+    }
+    let mut before = earlier.sites.clone();
+    let mut all: Vec<Growth> = Vec::new();
+    let mut add = |name: &str, old: Estimate, new: Estimate| {
+        let change = new.bytes - old.bytes;
+        // Errors of the two moments add as squares.
+        let down = ((new.bytes - new.low).powi(2) + (old.high - old.bytes).powi(2)).sqrt();
+        let up = ((new.high - new.bytes).powi(2) + (old.bytes - old.low).powi(2)).sqrt();
+        if old.bytes > 0.0 || new.bytes > 0.0 {
+            let bounds = [change - down, change + up];
+            all.push(Growth { name: name.into(), live: [old.bytes, new.bytes], bounds });
+        }
+    };
+    for site in &found.sites {
+        let old = before.remove(&(site.name.clone(), site.frame.module.clone())).unwrap_or_default();
+        add(&site.name, old, site.live());
+    }
+    for ((name, _), old) in &before {
+        add(name, *old, Estimate::default());
+    }
+    let growth = |one: &Growth| one.live[1] - one.live[0];
+    all.sort_by(|a, b| growth(b).total_cmp(&growth(a)).then_with(|| a.name.cmp(&b.name)));
+    Ok(all)
+}
+
+/// `+1.50 MiB`.
+fn signed(number: f64) -> String {
+    if number < 0.0 { format!("-{}", bytes(-number)) } else { format!("+{}", bytes(number)) }
+}
+
+/// The answer about a difference.
+pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled) -> Answer {
+    let shown: Vec<&Growth> = growths.iter().filter(|one| one.bounds[0] > 0.0).collect();
+    let program = harmless(&found.program);
+    let apart = show_duration(Duration::from_secs_f64((found.seconds - earlier.seconds).clamp(0.0, 1e9)));
+    let text = match shown.first() {
+        None => format!("{program}, process {}: no site is shown to hold more than {apart} before.", found.pid),
+        Some(first) => format!(
+            "{program}, process {}: `{}` holds {} more than {apart} before, at least {}.",
+            found.pid,
+            first.name,
+            bytes(first.live[1] - first.live[0]),
+            bytes(first.bounds[0])
+        ),
+    };
+    let choice = if shown.is_empty() { "undecided" } else { "grown" };
+    let facts = json!({ "choice": choice, "program": found.program, "pid": found.pid, "seconds": found.seconds - earlier.seconds });
+    Answer { text, pasted: None, facts: object(facts) }
+}
+
+/// A difference on a terminal.
+pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Option<usize>, look: &Look) -> String {
+    let mut table = vec![["site", "before", "now", "growth", "at least", "at most"].map(String::from).to_vec()];
+    for one in &growths[..shown(growths.len(), top)] {
+        let [old, new] = one.live;
+        let mut row = vec![one.name.clone(), bytes(old), bytes(new), signed(new - old)];
+        row.extend(one.bounds.map(signed));
+        table.push(row);
+    }
+    let title = format!("Sites by {}, those that grew most first", name_of_by(found));
+    let said = harmless_lines(&crate::wrapped(&answer.text, look.width.into())).into_owned();
+    format!("{}\n\n{}\n{}{}", bold(&said, look), bold(&title, look), columns(&table, look), limits(&found.notes, look))
+}
+
+/// A difference for a script.
+pub fn difference_json(answer: Answer, growths: &[Growth], found: &Sampled, top: Option<usize>) -> String {
+    let site = |one: &Growth| {
+        let [before, live] = one.live.map(f64::round);
+        let [low, high] = one.bounds.map(f64::round);
+        json!({ "name": one.name, "before": before, "live": live, "growth": live - before, "growth_low": low, "growth_high": high })
+    };
+    let sites: Vec<Value> = growths.iter().take(top.unwrap_or(usize::MAX)).map(site).collect();
+    document("who", &[answer], object(json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_profile::interval::Sum;
+    use allocanary_who::By;
+
+    fn site(name: &str, samples: u64) -> SampledSite {
+        let mut sum = Sum::default();
+        (0..samples).for_each(|_| sum.add(64, 512 << 10));
+        SampledSite { name: name.into(), sum, allocated: 1e9, allocations: 1e7, oldest: 7, ..SampledSite::default() }
+    }
+
+    fn found(sites: Vec<SampledSite>) -> Sampled {
+        let mut all = Sum::default();
+        sites.iter().for_each(|site| all.add_sum(&site.sum));
+        let notes = vec!["A note.".into()];
+        Sampled {
+            program: "redis-server".into(),
+            pid: 812,
+            mean: 512 << 10,
+            seconds: 61.5,
+            by: By::Function,
+            sites,
+            all,
+            wrappers: Vec::new(),
+            notes,
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_bounds_of_each_site() {
+        let found = found(vec![site("dictAddRaw", 100), site("sdsnewlen", 20)]);
+        let said = text(&found, None, &Look { color: false, width: 80 });
+        let wanted = "\
+redis-server, process 812: 60.0 MiB (49.7 MiB to 71.8 MiB) are alive, 50.0 MiB of
+them of `dictAddRaw`, by 120 samples.
+";
+        assert!(said.starts_with("redis-server, process 812: 60.0 MiB ("), "{said}\n{wanted}");
+        assert!(said.contains("50.0 MiB of"), "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+        assert!(said.contains("dictAddRaw") && said.contains("at least") && said.contains("  - A note."), "{said}");
+        let script: Value = serde_json::from_str(&json(&found, Some(1))).unwrap();
+        assert_eq!((script["sites"].as_array().unwrap().len(), &script["sites"][0]["samples"]), (1, &json!(100)));
+        let nothing = answer(&super::tests::found(Vec::new()));
+        assert_eq!(
+            (nothing.text.as_str(), &nothing.facts["choice"]),
+            ("redis-server, process 812: no sampled block is alive.", &json!("nothing"))
+        );
+    }
+
+    #[test]
+    fn a_difference_says_only_what_is_shown() {
+        let before = found(vec![site("grows", 10), site("same", 50), site("gone", 40)]);
+        let earlier = Earlier::of(&json(&before, None)).unwrap();
+        let mut now = found(vec![site("grows", 100), site("same", 52)]);
+        now.seconds += 30.0;
+        let all = growths(&earlier, &now).unwrap();
+        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["grows", "same", "gone"]);
+        assert!(all[0].bounds[0] > 0.0 && all[1].bounds[0] < 0.0 && all[2].bounds[1] < 0.0, "{all:?}");
+        let said = difference_answer(&earlier, &all, &now);
+        assert!(said.text.contains("`grows` holds 45.0 MiB more than 30"), "{}", said.text);
+        let shown = difference(&said, &all, &now, None, &Look { color: false, width: 80 });
+        assert!(shown.lines().all(|line| line.chars().count() <= 80) && shown.contains("-20.0 MiB"), "{shown}");
+        let none = difference_answer(&earlier, &growths(&earlier, &before).unwrap(), &before);
+        assert_eq!(none.facts["choice"], json!("undecided"));
+        assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());
+    }
+}

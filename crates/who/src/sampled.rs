@@ -1,0 +1,259 @@
+//! The call sites of a running process, by its sampled profile. In: the table of the process, names. Out: for each site an estimate of its
+//! live bytes with its interval, and what it has allocated.
+
+mod modules;
+
+use allocanary_profile::interval::{Estimate, Sum, unseen};
+use allocanary_profile::reader::Profile;
+use allocanary_trace::stacks::{Node, StackId, Stacks};
+
+use crate::course::Course;
+use crate::ever::Ever;
+use crate::fold::{By, Folding};
+use crate::frame::Frame;
+use crate::groups::Groups;
+use crate::moment::Moment;
+use crate::names::Names;
+use crate::sites::OfStack;
+use crate::tally::{Block, Taken, Totals};
+
+/// A site.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampledSite {
+    /// Its name: see [`label`](crate::fold::label).
+    pub name: String,
+    /// Its function, file, line and module.
+    pub frame: Frame,
+    /// The samples that its live blocks are estimated from.
+    pub sum: Sum,
+    /// Bytes that it has allocated since the table's begin.
+    pub allocated: f64,
+    /// Blocks that it has allocated.
+    pub allocations: f64,
+    /// The age of its oldest sample in seconds; 0 without one.
+    pub oldest: u64,
+}
+
+impl SampledSite {
+    /// Its live bytes.
+    pub fn live(&self) -> Estimate {
+        self.sum.estimate()
+    }
+}
+
+/// The result for all sites.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// The name of the program.
+    pub program: String,
+    /// The process.
+    pub pid: u32,
+    /// The mean distance of samples in bytes.
+    pub mean: u64,
+    /// The age of the profile in seconds.
+    pub seconds: f64,
+    /// How allocations are grouped.
+    pub by: By,
+    /// The sites, the one that holds most first.
+    pub sites: Vec<SampledSite>,
+    /// All live blocks.
+    pub all: Sum,
+    /// Functions that only pass on to malloc and so are not sites, with the number of functions that call each.
+    pub wrappers: Vec<(String, usize)>,
+    /// The limits of the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A profile whose stacks can be named.
+pub struct Reading {
+    profile: Profile,
+    /// The stacks; the numbers are those of the profile's frames.
+    pub stacks: Stacks,
+    /// The totals of each stack, and a block for each sample.
+    taken: Taken,
+}
+
+impl Reading {
+    /// Finds the files of a profile.
+    pub fn of(profile: Profile) -> Reading {
+        let node = |frame: &allocanary_profile::reader::Frame| Node { parent: frame.parent, pc: frame.pc, module: 0 };
+        let nodes = profile.frames.iter().map(node).collect();
+        let stacks = Stacks { nodes, modules: modules::of(profile.pid, &profile.mappings) };
+        let taken = taken(&profile);
+        Reading { profile, stacks, taken }
+    }
+
+    /// The path of the program.
+    pub fn program(&self) -> String {
+        let path = std::fs::read_link(format!("/proc/{}/exe", self.profile.pid));
+        path.map_or_else(|_| "unknown".into(), |path| path.to_string_lossy().into_owned())
+    }
+
+    /// The groups of its stacks.
+    pub fn groups(&self, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
+        Groups::of(&self.taken, false, names, by, folding)
+    }
+
+    /// The sites.
+    pub fn sites(&self, program: &str, by: By, groups: &Groups, mut notes: Vec<String>) -> Sampled {
+        let site = |(name, frame): &(String, Frame)| SampledSite {
+            name: name.clone(),
+            frame: frame.clone(),
+            ..SampledSite::default()
+        };
+        let mut sites: Vec<SampledSite> = groups.sites.iter().map(site).collect();
+        let mut all = Sum::default();
+        let mean = self.profile.mean;
+        for (totals, site) in self.taken.totals.iter().zip(&groups.of) {
+            if let Some(site) = site.and_then(|site| sites.get_mut(site)) {
+                let frame = self.profile.frames.get(totals.key as usize).copied().unwrap_or_default();
+                site.allocated += frame.bytes;
+                site.allocations += frame.blocks;
+            }
+        }
+        for (sample, block) in self.profile.samples.iter().zip(&self.taken.blocks) {
+            all.add(sample.size, mean);
+            if let Some(site) = groups.site_of(block.of).and_then(|site| sites.get_mut(site)) {
+                site.sum.add(sample.size, mean);
+                site.oldest = site.oldest.max(sample.age);
+            }
+        }
+        let key = |site: &SampledSite| (site.live().bytes, site.allocated);
+        sites
+            .sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.name.cmp(&b.name)));
+        notes.extend(self.limits());
+        Sampled {
+            program: program.into(),
+            pid: self.profile.pid,
+            mean,
+            seconds: self.profile.seconds,
+            by,
+            sites,
+            all,
+            wrappers: groups.folding.wrappers.iter().map(|((_, name), callers)| (name.clone(), *callers)).collect(),
+            notes,
+        }
+    }
+
+    /// Each stack by itself, for the formats of other tools.
+    pub fn of_stacks(&self) -> Vec<OfStack> {
+        let mut sums = vec![Sum::default(); self.taken.totals.len()];
+        for block in &self.taken.blocks {
+            sums[block.of as usize].add(block.size, self.profile.mean);
+        }
+        let whole = |number: f64| number.round() as u64;
+        let stack = |(totals, sum): (&Totals, &Sum)| OfStack {
+            stack: totals.key,
+            allocated: (totals.allocations, totals.bytes),
+            live: (whole(sum.blocks), whole(sum.estimate().bytes)),
+            pinned: 0,
+        };
+        self.taken.totals.iter().zip(&sums).map(stack).collect()
+    }
+
+    /// The mean distance of samples in bytes.
+    pub fn mean(&self) -> u64 {
+        self.profile.mean
+    }
+
+    fn limits(&self) -> Vec<String> {
+        let (profile, counts) = (&self.profile, &self.profile.counts);
+        let mib = |bytes: f64| allocanary_kernel::units::Bytes(bytes as u64);
+        let mut notes = vec![format!(
+            "Samples are {} apart on average: a site with less than {} may be missing. Live bytes are as wrong as their intervals say, in \
+             95 of 100 cases.",
+            mib(profile.mean as f64),
+            mib(unseen(profile.mean))
+        )];
+        if profile.is_forked {
+            notes.push("The process is a fork's child: blocks from before the fork are not known.".into());
+        }
+        if counts.full > 0 {
+            notes.push(format!(
+                "The table was full: {} samples are not in it, which stood for {} allocated. Live bytes are too low. Restart with a larger \
+                 mean distance, such as ALLOCANARY_PRELOAD=profile={}.",
+                counts.full,
+                mib(counts.full_bytes as f64),
+                mib(profile.mean as f64 * 8.0)
+            ));
+        }
+        if counts.no_frame > 0 {
+            notes.push(format!("{} samples have no stack: the table has no place for more frames.", counts.no_frame));
+        }
+        if counts.no_stack * 100 > counts.sampled {
+            notes.push(format!(
+                "{} of {} samples have no stack: it could not be walked.",
+                counts.no_stack, counts.sampled
+            ));
+        }
+        if counts.no_walker * 100 > counts.sampled {
+            notes.push(format!(
+                "{} of {} samples have no stack: eight other threads were walking theirs at that moment.",
+                counts.no_walker, counts.sampled
+            ));
+        }
+        if counts.cut > 0 {
+            notes.push(format!(
+                "{} stacks are deeper than 256 frames: their outermost frames are left out.",
+                counts.cut
+            ));
+        }
+        if counts.closed > 0 {
+            notes.push(format!(
+                "{} libraries were closed: functions of such a library have no name, or that of a library that has its addresses now.",
+                counts.closed
+            ));
+        }
+        if counts.filtered > 0 {
+            notes.push(format!(
+                "{} samples were not taken, because the process has given itself a filter of system calls.",
+                counts.filtered
+            ));
+        }
+        if profile.tables > 1 {
+            notes.push(format!(
+                "{} libraries profile this process: this is the one with the most samples.",
+                profile.tables
+            ));
+        }
+        notes
+    }
+}
+
+/// The totals of the stacks, and the samples as blocks.
+fn taken(profile: &Profile) -> Taken {
+    let mut of: Vec<Option<u32>> = vec![None; profile.frames.len()];
+    let mut totals: Vec<Totals> = Vec::new();
+    let mut index = |stack: StackId, totals: &mut Vec<Totals>| {
+        let place = of.get_mut(stack as usize)?;
+        Some(*place.get_or_insert_with(|| {
+            let frame = &profile.frames[stack as usize];
+            let (allocations, bytes) = (frame.blocks.round() as u64, frame.bytes.round() as u64);
+            totals.push(Totals::known(stack, allocations, bytes));
+            totals.len() as u32 - 1
+        }))
+    };
+    for (stack, frame) in profile.frames.iter().enumerate() {
+        if frame.bytes > 0.0 {
+            index(stack as StackId, &mut totals);
+        }
+    }
+    let mut blocks = Vec::new();
+    for sample in &profile.samples {
+        let of = index(sample.frame, &mut totals).unwrap_or(0);
+        blocks.push(Block { address: sample.address, size: sample.size, of });
+    }
+    Taken {
+        moment: Moment::now(),
+        by_thread: false,
+        totals,
+        blocks,
+        ever: Ever::default(),
+        course: Course::over(None),
+        one_stack_in: 1,
+        freed_from_before: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+#!/bin/bash
+# The table of docs/profile.md of what a profile costs: instructions of a pair of malloc(64) and free, by callgrind, in one thread and in
+# eight; and the memory of the table.
+# Usage: examples/profile/cost.sh [FOLDER of allocanary]. Needs a C compiler and valgrind.
+set -eu
+built=$(realpath "${1:-target/release}")
+cd "$(dirname "$0")"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cc -O2 -fno-builtin -pthread -o "$folder/pairs" pairs.c
+
+# Instructions of a run: LD_PRELOAD, setting, threads, pairs.
+count() {
+    LD_PRELOAD="$1" ALLOCANARY_PRELOAD="$2" _RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 \
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null "$folder/pairs" "$3" "$4" 2>&1 | sed -n 's/.*Collected : //p'
+}
+# Instructions of a pair: the difference of two runs leaves out what a process costs by itself.
+pair() {
+    few=$(count "$1" "$2" "$3" 20000)
+    many=$(count "$1" "$2" "$3" 420000)
+    awk "BEGIN { printf \"%.2f\", ($many - $few) / (400000 * $3) }"
+}
+echo '| allocator | threads | without | budget | profile | both | profile / without |'
+echo '|---|--:|--:|--:|--:|--:|--:|'
+for threads in 1 8; do
+    for name in system jemalloc mimalloc; do
+        library=$built/preload-$name
+        none=$(pair "$library" "" $threads)
+        budget=$(pair "$library" budget=100GiB $threads)
+        profile=$(pair "$library" profile=512KiB $threads)
+        both=$(pair "$library" budget=100GiB,profile=512KiB $threads)
+        echo "| preload-$name | $threads | $none | $budget | $profile | $both | $(awk "BEGIN { printf \"%.3f\", $profile / $none }") |"
+    done
+    none=$(pair "" "" $threads)
+    profile=$(pair "$built/preload-profile" "" $threads)
+    echo "| glibc, preload-profile | $threads | $none | | $profile | | $(awk "BEGIN { printf \"%.3f\", $profile / $none }") |"
+done
