@@ -66,6 +66,10 @@ fn link_preloads() {
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }
+        if name == "preload-record" {
+            // Opened by a running process, its own functions are meant inside of it, and not those of the same names before it.
+            println!("cargo:rustc-link-arg-bin={name}=-Wl,-Bsymbolic-functions");
+        }
         if ["preload-record", "preload-profile", "preload-prove"].contains(&name) {
             continue; // they have no settings to apply, and the allocator behind them begins first
         }

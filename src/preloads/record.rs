@@ -10,6 +10,9 @@ fn main() -> std::process::ExitCode {
     std::process::ExitCode::from(2)
 }
 
+#[cfg(all(shared_object, target_arch = "x86_64"))]
+mod attached;
+
 #[cfg(shared_object)]
 mod functions {
     allocanary_preload::started_by_hand!(allocanary_preload::by_hand::say_parts(&[
@@ -60,7 +63,7 @@ mod functions {
 
     unsafe extern "C" {
         #[link_name = "__errno_location"]
-        fn libc_errno() -> *mut c_int;
+        pub(crate) fn libc_errno() -> *mut c_int;
     }
 
     /// # Safety
@@ -194,7 +197,7 @@ mod functions {
     }
 
     /// The next library's dlclose, as its address; 0 before the first call.
-    static DLCLOSE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    pub(crate) static DLCLOSE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
     /// # Safety
     /// C's contract.
@@ -217,6 +220,10 @@ mod functions {
     }
 
     extern "C" fn at_start() {
+        #[cfg(target_arch = "x86_64")]
+        if crate::attached::is_opened() {
+            return writer::attached::opened();
+        }
         writer::watch_forks();
         writer::look_up();
     }

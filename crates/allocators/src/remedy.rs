@@ -32,6 +32,8 @@ pub enum Does {
     Advises,
     /// It maps, unmaps and protects memory as well.
     Maps,
+    /// It opens a library, which makes a file of its own.
+    Opens,
 }
 
 /// How an allocator is asked to give back memory.

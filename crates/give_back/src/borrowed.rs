@@ -26,7 +26,7 @@ use crate::steps::step;
 use crate::stopping::{self, Outcome, Tracee};
 use crate::threads::Waiting;
 use crate::way_back::WayBack;
-use crate::{Refusal, filter, needs, room, waits};
+use crate::{Refusal, filter, locks, needs, room, waits};
 
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -185,6 +185,11 @@ impl<'a> Borrowed<'a> {
         self.tid
     }
 
+    /// The memory of its process.
+    pub fn reader(&self) -> &Reader {
+        self.prepared.reader
+    }
+
     /// The call in which it waits.
     pub fn wait(&self) -> &'static str {
         self.wait
@@ -241,7 +246,7 @@ impl<'a> Borrowed<'a> {
                 },
                 Stop::By(0) if asked && sleeps(&self.registers()?) => {
                     let waited = begun.elapsed();
-                    if one_lock_at_a_time && is_at_lock(&self.registers()?) {
+                    if one_lock_at_a_time && is_at_lock(&self.registers()?) && self.holds_nothing() {
                         return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited });
                     }
                     self.left = true;
@@ -252,6 +257,12 @@ impl<'a> Borrowed<'a> {
                 Stop::Ended => return Err(Refusal::Ended(self.pid)),
             }
         }
+    }
+
+    /// Whether the thread has locked no mutex of the loader.
+    fn holds_nothing(&self) -> bool {
+        self.prepared.does != Does::Opens
+            || !locks::holders_of_loader(self.prepared.reader, &[self.tid]).contains(&self.tid)
     }
 
     fn result(&self) -> Result<u64, Refusal> {
@@ -350,10 +361,16 @@ impl Drop for Borrowed<'_> {
 impl Prepared<'_> {
     fn check_filters(&self, pid: u32, tid: u32) -> Result<(), Refusal> {
         let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-        if ptrace::field(&String::from_utf8_lossy(&status), "Seccomp") != Some("2") {
+        let status = String::from_utf8_lossy(&status);
+        let refused = |state: String, instead| Refusal::State { pid, state, instead };
+        // What stays in the process is called by each of its threads.
+        if self.does == Does::Opens && filters_differ(pid, &status) {
+            let state = "its threads have different filters of system calls (seccomp)".into();
+            return Err(refused(state, "Record it from its start"));
+        }
+        if ptrace::field(&status, "Seccomp") != Some("2") {
             return Ok(());
         }
-        let refused = |state: String, instead| Refusal::State { pid, state, instead };
         let filters = filter::filters(tid).map_err(|error| {
             let state = format!("it has a seccomp filter that may not be read here ({error})");
             refused(state, "Run this as root outside of the container, with CAP_SYS_ADMIN")
@@ -368,6 +385,16 @@ impl Prepared<'_> {
             }
         }
     }
+}
+
+/// Whether a thread of a process has another number of filters than this one, whose status is given.
+fn filters_differ(pid: u32, status: &str) -> bool {
+    let own = ["Seccomp", "Seccomp_filters"].map(|name| ptrace::field(status, name).map(str::to_string));
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let others = entries.filter_map(|entry| fs::read(entry.path().join("status")).ok());
+    others
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+        .any(|text| ["Seccomp", "Seccomp_filters"].map(|name| ptrace::field(&text, name).map(str::to_string)) != own)
 }
 
 /// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.

@@ -1,4 +1,5 @@
-//! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took.
+//! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took. Or: functions by
+//! name, and who calls them in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use allocanary_stacks::walk::Registers;
 use crate::borrowed::{Borrowed, Prepared, Taken};
 use crate::places::{Place, Places};
 use crate::reader::Reader;
-use crate::remedy::Call;
+use crate::remedy::{Argument, Call, Does};
 use crate::standing::Ground;
 use crate::symbols::{Function, Functions};
 use crate::threads::{Threads, Waiting};
@@ -19,6 +20,79 @@ use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, sockets,
 
 /// For at most this time a thread is searched that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
+
+/// What is called, and under which conditions.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    does: Does,
+    starts_thread: bool,
+    one_lock_at_a_time: bool,
+    every: Option<Duration>,
+}
+
+/// A borrowed thread for whoever decides each call by the answer to the one before.
+pub struct Caller<'a> {
+    borrowed: Borrowed<'a>,
+    functions: &'a Functions,
+    pid: u32,
+    patience: Duration,
+}
+
+impl Caller<'_> {
+    /// The thread.
+    pub fn tid(&self) -> u32 {
+        self.borrowed.tid()
+    }
+
+    /// Calls a function by its name. A call that waits for the first lock that it needs for longer than the patience is taken back.
+    pub fn call(&mut self, name: &'static str, arguments: &[Argument]) -> Result<u64, Refusal> {
+        let function = self.functions.all.iter().find(|one| one.name == name).ok_or_else(|| missing(self.pid, name))?;
+        self.borrowed.call(function.at, arguments, self.patience, true)
+    }
+
+    /// Reads memory of the process.
+    pub fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
+        self.borrowed.reader().bytes(at, count)
+    }
+
+    /// Writes to memory of the process that nothing else uses.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        self.borrowed.reader().write(at, bytes)
+    }
+}
+
+fn missing(pid: u32, name: &str) -> Refusal {
+    let state = format!("its C library has no function `{name}`: wanted glibc 2.34 or later, linked dynamically");
+    Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" }
+}
+
+/// Borrows a thread of a process for functions of its C library that open a library, and lets `work` call them.
+pub fn call_inside<T: Send>(
+    pid: u32,
+    names: &[&'static str],
+    patience: Duration,
+    work: impl FnOnce(&mut Caller) -> Result<T, Refusal> + Send,
+) -> Result<T, Refusal> {
+    let _blocked = Blocked::new();
+    let inside = || {
+        let notice = safety::check(pid)?;
+        let reader = Reader::open(pid)?;
+        let wanted = |name: &str| names.contains(&name) || places::is_wanted(name) || way_back::is_wanted(name);
+        let mut functions = Functions::read(pid, reader.mappings(), &wanted);
+        if let Some(name) = names.iter().find(|name| functions.all.iter().all(|one| one.name != **name)) {
+            return Err(missing(pid, name));
+        }
+        // A preload may have functions of these names as well: the C library's are called.
+        let own = functions.all.iter().find(|one| one.name == "__errno_location").map(|one| one.file.clone());
+        functions.all.sort_by_key(|one| own.as_ref() != Some(&one.file));
+        let terms = Terms { does: Does::Opens, starts_thread: false, one_lock_at_a_time: false, every: None };
+        with_thread(pid, notice, &reader, &functions, terms, |borrowed| {
+            work(&mut Caller { borrowed, functions: &functions, pid, patience })
+        })
+    };
+    let made = std::thread::scope(|scope| scope.spawn(inside).join());
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
 
 /// Has a thread of the process make the calls of a remedy. With no calls, it does everything else: the thread is stopped, examined and released.
 pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
@@ -48,21 +122,43 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
         |name: &str| names.iter().any(|one| one == name) || places::is_wanted(name) || way_back::is_wanted(name);
     let functions = Functions::read(pid, reader.mappings(), &wanted);
     let function = the_function(pid, remedy, &functions, &names)?;
-    let way = WayBack::find(&reader, pid, &functions).map_err(|missing| {
+    let starts_thread = calls.iter().any(|call| call.starts_thread);
+    let (does, one_lock_at_a_time) = (remedy.does, remedy.one_lock_at_a_time);
+    let terms = Terms { does, starts_thread, one_lock_at_a_time, every: limits.every };
+    with_thread(pid, notice, &reader, &functions, terms, |borrowed| {
+        made(borrowed, function.clone(), remedy, calls, limits)
+    })
+}
+
+/// Finds a thread that can be borrowed, and lets `work` have it.
+fn with_thread<T>(
+    pid: u32,
+    notice: i32,
+    reader: &Reader,
+    functions: &Functions,
+    terms: Terms,
+    work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let way = WayBack::find(reader, pid, functions).map_err(|missing| {
         let state = format!("{missing} was not found in its C library, by which the thread goes back");
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })?;
     let ground = Ground::new(Places::of(&functions.all, reader.mappings()));
-    let starts_thread = calls.iter().any(|call| call.starts_thread);
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
     loop {
         // The mappings are read each time, because a stack grows, and its mapping with it.
         let reader = Reader::open(pid)?;
-        let prepared =
-            Prepared { reader: &reader, ground: &ground, way: &way, notice, does: remedy.does, starts_thread };
-        match borrow(&prepared, pid, remedy, limits, &mut unfit)? {
-            Ok(borrowed) => return made(*borrowed, function.clone(), remedy, calls, limits),
+        let prepared = Prepared {
+            reader: &reader,
+            ground: &ground,
+            way: &way,
+            notice,
+            does: terms.does,
+            starts_thread: terms.starts_thread,
+        };
+        match borrow(&prepared, pid, terms, &mut unfit)? {
+            Ok(borrowed) => return work(*borrowed),
             Err(threads) if Instant::now() >= until => {
                 return Err(Refusal::NoThread { pid, found: threads.words(), help: threads.help() });
             }
@@ -98,24 +194,37 @@ type Unfit = BTreeMap<(u32, u64, u64), String>;
 fn borrow<'a>(
     prepared: &'a Prepared<'a>,
     pid: u32,
-    remedy: &Remedy,
-    limits: Limits,
+    terms: Terms,
     unfit: &mut Unfit,
 ) -> Result<Result<Box<Borrowed<'a>>, Threads>, Refusal> {
     let mut threads = Threads::of(prepared.reader, pid);
-    if !remedy.one_lock_at_a_time {
-        nobody_forks(prepared, pid, &threads)?;
+    match (nobody_forks(prepared, pid, &threads), terms.does) {
+        (Err(Refusal::State { state, .. }), Does::Opens) => {
+            threads.waiting.clear();
+            *threads.others.entry(state).or_default() += 1;
+            return Ok(Err(threads));
+        }
+        (Err(refusal), _) if !terms.one_lock_at_a_time => return Err(refusal),
+        _ => {}
     }
-    let holders = if remedy.one_lock_at_a_time { BTreeMap::new() } else { holders(pid, &threads.waiting)? };
+    if terms.does == Does::Opens
+        && let Some(tid) = locks::holder_of_loader(prepared.reader, pid)
+    {
+        let why = format!("holding the dynamic loader's lock (thread {tid})");
+        threads.waiting.clear();
+        *threads.others.entry(why).or_default() += 1;
+        return Ok(Err(threads));
+    }
+    let holders = if terms.one_lock_at_a_time { BTreeMap::new() } else { holders(pid, &threads.waiting)? };
     for waiting in std::mem::take(&mut threads.waiting) {
         let told = &waiting.told;
         let on_socket = || sockets::time_out(pid, told.arguments[0]).filter(|_| waiting.wait.may_be_on_socket());
-        let time_out = limits.every.and_then(|_| {
+        let time_out = terms.every.and_then(|_| {
             waits::time_out(told.number, &told.arguments, |at| prepared.reader.word(at)).or_else(on_socket)
         });
         let key = (waiting.tid, told.sp, told.pc);
         let known = || unfit.get(&key).cloned().or_else(|| inside(prepared, &waiting));
-        let why = match (known(), holders.get(&waiting.tid), time_out.zip(limits.every)) {
+        let why = match (known(), holders.get(&waiting.tid), time_out.zip(terms.every)) {
             (Some(why), ..) => why,
             (None, Some(count), _) => format!("waiting in {} with {count} mutexes locked", waiting.name()),
             (None, None, Some((time_out, every))) if time_out > every => {

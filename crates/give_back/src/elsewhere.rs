@@ -1,12 +1,45 @@
 //! Machines other than x86-64: no function is called.
 
-use crate::remedy::Call;
+use std::time::Duration;
+
+use crate::remedy::{Argument, Call};
 use crate::{Done, Limits, Refusal, Remedy};
 
 /// Refuses.
 pub fn carry_out(pid: u32, _remedy: &Remedy, _calls: &[Call], _limits: Limits) -> Result<Done, Refusal> {
     let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
+}
+
+/// Nobody is one here.
+pub enum Caller {}
+
+impl Caller {
+    /// Makes a call.
+    pub fn call(&mut self, _name: &'static str, _arguments: &[Argument]) -> Result<u64, Refusal> {
+        match *self {}
+    }
+
+    /// Reads memory of the process.
+    pub fn read(&self, _at: u64, _count: usize) -> Result<Vec<u8>, Refusal> {
+        match *self {}
+    }
+
+    /// Writes to memory of the process.
+    pub fn write(&self, _at: u64, _bytes: &[u8]) -> Result<(), Refusal> {
+        match *self {}
+    }
+}
+
+/// Refuses.
+pub fn call_inside<T: Send>(
+    pid: u32,
+    _names: &[&'static str],
+    _patience: Duration,
+    _work: impl FnOnce(&mut Caller) -> Result<T, Refusal> + Send,
+) -> Result<T, Refusal> {
+    let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
+    Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" })
 }
 
 /// No process has a function that can be called.

@@ -69,10 +69,10 @@ mod waits;
 mod way_back;
 
 #[cfg(target_arch = "x86_64")]
-pub use carry_out::{carry_out, has_function};
+pub use carry_out::{Caller, call_inside, carry_out, has_function};
 pub use done::{Done, Made};
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::{carry_out, has_function};
+pub use elsewhere::{Caller, call_inside, carry_out, has_function};
 pub use limits::Limits;
 pub use refusal::Refusal;
 pub use remedy::Remedy;

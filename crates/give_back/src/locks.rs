@@ -4,8 +4,12 @@
 //! these.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use allocanary_heap::{Mapping, Memory, State};
+
+use crate::places;
+use crate::reader::Reader;
 
 /// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
 /// first.
@@ -42,6 +46,25 @@ pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
         }
     }
     held
+}
+
+/// A thread of the process that has locked a mutex of the dynamic loader.
+pub fn holder_of_loader(reader: &Reader, pid: u32) -> Option<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    holders_of_loader(reader, &tids).into_iter().next()
+}
+
+/// Those of these threads that have locked a mutex of the dynamic loader, whose data has few pages.
+pub fn holders_of_loader(reader: &Reader, tids: &[u32]) -> Vec<u32> {
+    let mut held = BTreeMap::new();
+    let is_loader = |one: &&Mapping| one.writable && !one.shared && places::is_loader(&one.name);
+    for mapping in Memory::mappings(reader).iter().filter(is_loader) {
+        if let Ok(bytes) = reader.bytes(mapping.from, mapping.bytes() as usize) {
+            count(&bytes, tids, &mut held);
+        }
+    }
+    held.into_keys().collect()
 }
 
 fn count(bytes: &[u8], tids: &[u32], held: &mut BTreeMap<u32, usize>) {

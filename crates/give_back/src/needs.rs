@@ -45,6 +45,32 @@ const MAPS: [Call; 6] = [
     with(libc::SYS_madvise, 2, libc::MADV_FREE),
 ];
 
+/// Opening a library, and what the recorder in it does later, in any thread.
+const OPENS: [Call; 22] = [
+    any(libc::SYS_openat),
+    any(libc::SYS_open),
+    any(libc::SYS_read),
+    any(libc::SYS_pread64),
+    any(libc::SYS_fstat),
+    any(libc::SYS_newfstatat),
+    any(libc::SYS_close),
+    any(libc::SYS_ftruncate),
+    any(libc::SYS_unlink),
+    any(libc::SYS_readlink),
+    any(libc::SYS_uname),
+    any(libc::SYS_getppid),
+    any(libc::SYS_rt_sigprocmask),
+    any(libc::SYS_rt_sigaction),
+    any(libc::SYS_prlimit64),
+    any(libc::SYS_clock_gettime),
+    with(libc::SYS_mmap, 2, libc::PROT_READ | libc::PROT_EXEC),
+    with(libc::SYS_mmap, 2, libc::PROT_READ),
+    with(libc::SYS_mmap, 2, libc::PROT_READ | libc::PROT_WRITE),
+    with(libc::SYS_mprotect, 2, libc::PROT_READ),
+    any(libc::SYS_madvise),
+    any(libc::SYS_write),
+];
+
 /// The calls that start a thread.
 const FOR_A_THREAD: [Call; 7] = [
     any(libc::SYS_clone),
@@ -58,9 +84,10 @@ const FOR_A_THREAD: [Call; 7] = [
 
 /// All calls that such a thread may make.
 pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = Call> {
-    let maps = MAPS.into_iter().filter(move |_| does == Does::Maps);
+    let maps = MAPS.into_iter().filter(move |_| does != Does::Advises);
+    let opens = OPENS.into_iter().filter(move |_| does == Does::Opens);
     let thread = FOR_A_THREAD.into_iter().filter(move |_| starts_thread);
-    ALWAYS.into_iter().chain(ADVISES).chain(maps).chain(thread)
+    ALWAYS.into_iter().chain(ADVISES).chain(maps).chain(opens).chain(thread)
 }
 
 #[cfg(test)]
@@ -73,5 +100,6 @@ mod tests {
         assert!(!has(Does::Advises, false, libc::SYS_munmap) && has(Does::Maps, false, libc::SYS_munmap));
         assert!(!has(Does::Maps, false, libc::SYS_clone) && has(Does::Maps, true, libc::SYS_clone));
         assert!(has(Does::Advises, false, libc::SYS_rt_sigreturn));
+        assert!(has(Does::Opens, false, libc::SYS_openat) && !has(Does::Maps, false, libc::SYS_openat));
     }
 }

@@ -111,13 +111,19 @@ impl Places {
     }
 }
 
+/// Whether a mapping's file is the dynamic loader.
+pub fn is_loader(path: &str) -> bool {
+    let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
+    ["ld-linux", "ld-2", "ld.so", "ld64"].iter().any(|begin| name.starts_with(begin))
+}
+
 /// What all code of a file belongs to, if it is the loader or a library that is an allocator.
 fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<Place> {
-    let path = mapping.name.trim_end_matches(" (deleted)");
-    let name = path.rsplit('/').next().unwrap_or_default();
-    if ["ld-linux", "ld-2", "ld.so", "ld64"].iter().any(|begin| name.starts_with(begin)) {
+    if is_loader(&mapping.name) {
         return Some(Place::Loader);
     }
+    let path = mapping.name.trim_end_matches(" (deleted)");
+    let name = path.rsplit('/').next().unwrap_or_default();
     let has = |wanted: &str| functions.iter().any(|one| one.file == mapping.name && one.name == wanted);
     // A C library and a program contain more code than that of an allocator.
     (name.contains(".so") && has("malloc") && !has(GLIBC) && !has("fork")).then_some(Place::Allocator)

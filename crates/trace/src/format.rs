@@ -212,6 +212,9 @@ pub const STAMP_EVERY: u32 = 16;
 /// It also writes one when this many ticks have passed since the last: 87 us at 3 GHz, 131 us at 2 GHz.
 pub const STAMP_TICKS: u64 = 1 << 13;
 
+/// The recorder was taken out of the process again.
+pub const DETACHED: u32 = 2;
+
 /// Offsets in the file header, in the order of the table above.
 pub mod at {
     /// The version.
@@ -270,6 +273,8 @@ pub mod at {
     pub const END: usize = 200;
     /// An event without a stamp happened within this many ticks after the stamp before it.
     pub const STAMP_TICKS: usize = 208;
+    /// Whether the recorder was put into a process that ran already: 0 no, 1 yes, 2 and it was taken out again.
+    pub const ATTACHED: usize = 216;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
     /// The program's path.
@@ -295,6 +300,8 @@ pub enum State {
     Full,
     /// The disk was full; the program ran on.
     NoRoom,
+    /// The recorder was taken out of the process; the program ran on.
+    TakenOut,
 }
 
 impl State {
@@ -305,6 +312,7 @@ impl State {
             State::Exited => "the process exited",
             State::Full => "stopped at the maximum size; the program ran on",
             State::NoRoom => "stopped because the disk was full; the program ran on",
+            State::TakenOut => "the recorder was taken out of the process; the program ran on",
         }
     }
 }
@@ -357,6 +365,10 @@ pub struct Header {
     pub resident: u64,
     /// The most RssAnon so far, including the time between two readings.
     pub most_resident: u64,
+    /// Whether the recorder was put into a process that ran already: blocks from before are not in the trace.
+    pub attached: bool,
+    /// Whether the recorder was taken out again: the process does not write to the trace any more.
+    pub taken_out: bool,
     /// The requested window, in nanoseconds; 0 for the whole run.
     pub window: u64,
     /// Ticks before which chunks were used again.
@@ -411,8 +423,10 @@ impl Header {
         if has_window && !is_chunk_length(ring) {
             return Err(Error::new(format!("wanted a length of the chunks, found {ring}")));
         }
+        let attached = u32_at(bytes, at::ATTACHED);
         let state = match u32_at(bytes, at::STATE) {
             0 => State::Recording,
+            1 if attached == DETACHED => State::TakenOut,
             1 => State::Exited,
             2 => State::Full,
             _ => State::NoRoom,
@@ -445,6 +459,8 @@ impl Header {
             no_chunk: windowed(u64_at(bytes, at::NO_CHUNK)),
             resident: u64_at(bytes, at::RESIDENT),
             most_resident: u64_at(bytes, at::MOST_RESIDENT),
+            attached: attached > 0,
+            taken_out: attached == DETACHED,
             window: windowed(u64_at(bytes, at::WINDOW)),
             horizon: windowed(u64_at(bytes, at::HORIZON)),
             ring,

@@ -10,6 +10,7 @@
 //! `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the stack of one allocation in this many
 //! (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the first one.
 
+pub mod attached;
 mod calls;
 mod clocks;
 mod config;

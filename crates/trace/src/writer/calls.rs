@@ -5,7 +5,7 @@
 
 use std::ptr::null_mut;
 
-use super::process::{self, begin};
+use super::process::{self, Process, begin};
 use super::real;
 use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly};
 use super::tls;
@@ -44,7 +44,10 @@ fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
 fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     // SAFETY: the thread's own state, which the caller has claimed if it exists.
     unsafe {
-        let is_let_go = this > QUIET && Thread::is_ready(this, at) && !is_recorded(this, block.addr() as u64);
+        let is_let_go = this > QUIET
+            && Thread::is_ready(this, at)
+            && !Thread::is_of_ended(this)
+            && !is_recorded(this, block.addr() as u64);
         if is_let_go {
             Thread::release(this, at);
         }
@@ -286,6 +289,12 @@ pub fn exiting() {
 
 fn exit() {
     let Some(process) = begin::ready() else { return };
+    read_last(process);
+    process.exit();
+}
+
+/// Reads the process's memory for the last time.
+pub(super) fn read_last(process: &Process) {
     if let Some((this, at)) = claim() {
         process.sample_soon();
         // SAFETY: the place is claimed, and has room for a stamp and a reading.
@@ -294,5 +303,4 @@ fn exit() {
             Thread::release(this, cursor);
         }
     }
-    process.exit();
 }

@@ -23,6 +23,8 @@ pub(super) struct Config {
     pub(super) window: u64,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub(super) stacks: u32,
+    /// The recorder was put into a process that runs already: blocks from before are not in the trace.
+    pub(super) is_attached: bool,
 }
 
 impl Config {
@@ -40,6 +42,8 @@ impl Config {
 const UNREAD: u32 = 0;
 const RECORD: u32 = 1;
 const OFF: u32 = 2;
+/// The recorder is in a process that has not asked for it, and records nothing until somebody outside asks.
+const WAITS: u32 = 3;
 
 /// There is no state for "is being read": after a fork in this state the child would wait for a thread that does not
 /// exist there.
@@ -54,7 +58,11 @@ static mut CONFIG: Config = Config {
     rate: 1,
     window: 0,
     stacks: 0,
+    is_attached: false,
 };
+
+/// The process that somebody outside has asked to record; 0 for none. Its forks are not recorded.
+static ATTACHED: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
@@ -68,6 +76,51 @@ pub(super) fn is_off() -> bool {
 /// Records nothing from now on.
 pub(super) fn turn_off() {
     STATE.store(OFF, SeqCst);
+}
+
+/// Whether the recorder was opened in a process that runs: then it may begin and end several times.
+pub(super) fn is_opened() -> bool {
+    ATTACHED.load(SeqCst) != 0
+}
+
+/// Whether nothing is recorded until somebody outside asks.
+pub(super) fn is_waiting() -> bool {
+    STATE.load(SeqCst) == WAITS
+}
+
+/// Records nothing until somebody outside asks.
+pub(super) fn wait() {
+    STATE.store(WAITS, SeqCst);
+}
+
+/// Records this process from now on.
+pub(super) fn record() {
+    STATE.store(RECORD, SeqCst);
+}
+
+/// What somebody outside has asked for.
+///
+/// # Safety
+///
+/// One thread at a time, while nothing is recorded.
+pub(super) unsafe fn set(folder: &[u8], limit: u64, rate: u32, stacks: u32) -> Option<&'static Config> {
+    // SAFETY: the caller's promise.
+    let config = unsafe { (&raw mut CONFIG).as_mut() }?;
+    if folder.is_empty() || folder.len() >= config.folder.len() {
+        return None;
+    }
+    config.folder[..folder.len()].copy_from_slice(folder);
+    (config.length, config.others_length) = (folder.len(), 0);
+    (config.limit, config.rate, config.stacks) = (limited(limit), rate.clamp(1, 1 << 20), stacks.min(1 << 20));
+    (config.window, config.is_attached) = (0, true);
+    // SAFETY: no argument.
+    ATTACHED.store(unsafe { libc::getpid() } as u32, SeqCst);
+    Some(config)
+}
+
+/// The largest size of a trace, in whole pages.
+fn limited(bytes: u64) -> u64 {
+    bytes.clamp(64 << 10, 1 << 46) & !4095
 }
 
 /// Whether the environment asks for a recording. False before the C library knows the environment.
@@ -85,7 +138,16 @@ pub(super) fn is_asked() -> bool {
             }
             asked
         }
-        state => state == RECORD,
+        RECORD => {
+            let attached = ATTACHED.load(SeqCst);
+            // SAFETY: no argument.
+            let is_asked = attached == 0 || attached == unsafe { libc::getpid() } as u32;
+            if !is_asked {
+                turn_off(); // the child of a fork
+            }
+            is_asked
+        }
+        _ => false,
     }
 }
 
@@ -113,7 +175,7 @@ pub(super) fn read(config: &mut Config) -> bool {
     let variable = |name: &CStr| unsafe { sys::variable(name) };
     let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
     let number = |name| variable(name).and_then(sys::first_number);
-    config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
+    config.limit = limited(number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT));
     config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
     config.window = number(c"ALLOCANARY_RECORD_WINDOW").unwrap_or(0).min(1 << 32) * 1_000_000;
     config.stacks = number(c"ALLOCANARY_RECORD_STACKS").unwrap_or(0).min(1 << 20) as u32;

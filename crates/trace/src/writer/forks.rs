@@ -30,6 +30,15 @@ pub fn watch_forks() {
     }
 }
 
+/// The same for a recorder that was put into a running process, once.
+pub(super) fn watch_own_forks() {
+    static WATCHES: AtomicUsize = AtomicUsize::new(0);
+    if WATCHES.swap(1, SeqCst) == 0 {
+        // SAFETY: as above. The library with these functions is never closed.
+        unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
+    }
+}
+
 /// In the parent, on the thread that forks: stores the pages of an interrupted call's chunk. The value is their address, with
 /// their number and 1 in the lowest bits, or all ones there for the whole file. Without an interrupted call it is 0.
 unsafe extern "C" fn before() {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use super::memory::{map_wiped, populate};
-use crate::format::{CHUNK_ALIGN, at};
+use crate::format::{CHUNK_ALIGN, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
@@ -90,6 +90,12 @@ static MULTI: AtomicU32 = AtomicU32::new(0);
 #[inline(always)]
 pub(super) fn is_multi() -> bool {
     MULTI.load(Relaxed) != 0
+}
+
+/// The process's state, to compare it; null if there is none.
+#[inline(always)]
+pub(super) fn current() -> *const Process {
+    PROCESS.load(SeqCst)
 }
 
 /// The process's state if it records. Does not begin a recording.
@@ -268,5 +274,18 @@ impl Process {
     /// Marks the trace as complete.
     pub(super) fn exit(&self) {
         let _ = self.word(at::STATE).compare_exchange(0, 1, SeqCst, SeqCst);
+    }
+
+    /// Marks the trace as complete, and leaves its file. Other threads may be inside of a call that writes: they go on in private memory
+    /// that has the file's place from now on, and that is never unmapped.
+    fn leave(&self) {
+        self.stopped.store(1, SeqCst);
+        self.exit();
+        self.word(at::ATTACHED).store(DETACHED, SeqCst);
+        let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: the mapping of the file, which nobody reads. Where there is no memory for that, the file stays mapped: nothing is lost but its
+        // place on the disk.
+        unsafe { libc::mmap(base.cast(), limit, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     }
 }

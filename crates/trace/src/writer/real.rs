@@ -98,6 +98,16 @@ pub(super) fn look_up() -> bool {
     STATE.load(SeqCst) == 2
 }
 
+/// The functions of a process that runs: malloc, calloc, realloc, free and posix_memalign.
+pub(super) fn set([malloc, calloc, realloc, free, posix_memalign]: [usize; 5]) {
+    let all =
+        [(&FREE, free), (&REALLOC, realloc), (&MALLOC, malloc), (&CALLOC, calloc), (&POSIX_MEMALIGN, posix_memalign)];
+    for (pointer, function) in all {
+        pointer.store(std::ptr::with_exposed_provenance_mut(function), SeqCst);
+    }
+    STATE.store(2, SeqCst);
+}
+
 /// The next library's function of this name. Without it the program ends, with a line that says so.
 pub fn find_next(name: &CStr) -> *mut c_void {
     find(name)

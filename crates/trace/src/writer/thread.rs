@@ -42,6 +42,8 @@ pub(super) struct Thread {
     chunks: u32,
     /// How often the destructor of the key has run.
     ends: u32,
+    /// The process's state with which this one was begun.
+    process: *const Process,
     /// The chunk.
     chunk: *mut u8,
     length: usize,
@@ -64,7 +66,26 @@ impl Thread {
     /// The bytes of one state, in whole pages.
     pub(super) fn bytes(process: &Process) -> usize {
         let without = std::mem::offset_of!(Thread, kept).next_multiple_of(4096);
-        if process.one_in.load(SeqCst) > 0 { size_of::<Thread>().next_multiple_of(4096) } else { without }
+        // A recorder that begins again may record stacks then.
+        let may_have = process.one_in.load(SeqCst) > 0 || config::is_opened();
+        if may_have { size_of::<Thread>().next_multiple_of(4096) } else { without }
+    }
+
+    /// Whether it was begun for a recording that has ended.
+    pub(super) unsafe fn is_of_ended(this: *mut Thread) -> bool {
+        // SAFETY: the caller's state, on its own thread.
+        let process = unsafe { (*this).process };
+        !process.is_null() && process != process::current()
+    }
+
+    /// Begins the state again, for a recording that has begun since. The result is as that of [`claim_slowly`].
+    unsafe fn renew(this: *mut Thread) -> Option<Claimed> {
+        // SAFETY: the caller's state, on its own thread, of which it has the cursor. All zeros is the first state.
+        unsafe {
+            libc::madvise(this.cast(), Thread::bytes(&*(*this).process), libc::MADV_DONTNEED);
+            let at = Thread::claim(this);
+            claim_or_lose(this, at)
+        }
     }
 
     /// Whether stacks are recorded.
@@ -294,6 +315,7 @@ impl Thread {
             }
             if first {
                 ((*this).number, (*this).chunks) = (process.number_thread(), 0);
+                (*this).process = process;
                 (*this).rate = process.rate.load(SeqCst);
                 (*this).stacks = process.one_in.load(SeqCst);
             }
@@ -327,6 +349,16 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
     unsafe {
         if this == QUIET || this == ENDED {
             return None;
+        }
+        if this.is_null() && config::is_waiting() {
+            return None;
+        }
+        if this > QUIET && at.addr() < BUSY && Thread::is_of_ended(this) {
+            if process::current().is_null() {
+                Thread::release(this, at);
+                return None;
+            }
+            return undisturbed(|| Thread::renew(this));
         }
         if this.is_null() || at.addr() >= BUSY {
             return undisturbed(|| claim_or_lose(this, at));
@@ -481,6 +513,11 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
 unsafe fn end(this: *mut Thread) {
     // SAFETY: the state of the caller's thread, which uses it no more.
     unsafe {
+        if Thread::is_of_ended(this) {
+            let bytes = Thread::bytes(&*(*this).process);
+            libc::munmap(this.cast(), bytes);
+            return;
+        }
         let Some(process) = begin::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {

@@ -33,6 +33,26 @@ pub(in crate::writer) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static
     undisturbed(|| begin_file(read))
 }
 
+/// Begins a file for this process, which has run without one. The error is the system's number.
+pub(in crate::writer) fn attach(config: &'static Config) -> Result<(), i32> {
+    undisturbed(|| {
+        let page: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
+        // SAFETY: the page is never unmapped, and zeros are a valid state.
+        let process = unsafe { page.as_ref() }.ok_or(libc::ENOMEM)?;
+        Scratch::with(|scratch| open_file(process, config, scratch))?;
+        process.state.store(2, SeqCst);
+        PROCESS.store(page, SeqCst);
+        Ok(())
+    })
+}
+
+/// The process has no file from now on. A call that another thread has begun goes on with the old state, which stays.
+pub(in crate::writer) fn detach() -> Option<&'static Process> {
+    // SAFETY: as above.
+    let process = unsafe { PROCESS.swap(null_mut(), SeqCst).as_ref() };
+    process.inspect(|process| process.leave())
+}
+
 fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     let mut page = PROCESS.load(SeqCst);
     if page.is_null() {

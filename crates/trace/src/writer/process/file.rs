@@ -206,6 +206,7 @@ fn write_header(
         put(at::WINDOW, &config.window.to_le_bytes());
         put(at::RING, &(RING as u32).to_le_bytes());
     }
+    put(at::ATTACHED, &u32::from(config.is_attached).to_le_bytes());
     // SAFETY: the text is used up here.
     let python = unsafe { allocanary_kernel::sys::variable(c"PYTHONMALLOC") };
     let is_malloc = python.is_some_and(|python| python == b"malloc" || python == b"malloc_debug");

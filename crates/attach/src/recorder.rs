@@ -1,0 +1,118 @@
+//! The recorder in another process. In: a process, the library, a folder. Out: what the recorder answers.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use allocanary_give_back::remedy::Argument;
+use allocanary_give_back::{Caller, Refusal, call_inside};
+use allocanary_tables::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
+
+use crate::{answer, check};
+
+/// A call that waits for the loader's lock for longer is taken back.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the borrowed thread calls.
+const CALLED: [&str; 3] = ["dlopen", "dlsym", "dlerror"];
+
+/// What is recorded, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The folder of the trace: an absolute path, in which the process may make a file.
+    pub folder: PathBuf,
+    /// The largest size of the trace in bytes.
+    pub limit: u64,
+    /// One block in this many is recorded.
+    pub rate: u32,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub stacks: u32,
+}
+
+/// A process into which the recorder was put.
+#[derive(Debug)]
+pub struct Recorder {
+    pid: u32,
+    library: PathBuf,
+}
+
+impl Recorder {
+    /// Puts the recorder into a process. It records from then on.
+    pub fn attach(pid: u32, library: &Path, asked: &Asked) -> Result<(Recorder, Reply), Refusal> {
+        // The loader and the kernel name it by its real path.
+        let library = &library.canonicalize().map_err(|error| Refusal::of(pid, "finding the recorder", error))?;
+        check(pid, library)?;
+        let recorder = Recorder { pid, library: library.into() };
+        let bytes = asked.folder.as_os_str().as_bytes();
+        let mut folder = [0; 1024];
+        let Some(place) = folder.get_mut(..bytes.len()).filter(|_| bytes.len() < 1024) else {
+            let state = format!("the folder's path has {} bytes: wanted 1023 at most", bytes.len());
+            return Err(Refusal::State { pid, state, instead: "Name another folder" });
+        };
+        place.copy_from_slice(bytes);
+        let (act, length) = (ATTACH, bytes.len() as u32);
+        let request = Request { act, rate: asked.rate, limit: asked.limit, stacks: asked.stacks, length, folder };
+        let reply = recorder.ask(&request)?;
+        Ok((recorder, reply))
+    }
+
+    /// The recorder that somebody else has put into a process.
+    pub fn found(pid: u32, library: &Path) -> Result<Recorder, Refusal> {
+        if !check::has(pid, library)? {
+            let state = "there is no recorder of this installation in it".into();
+            return Err(Refusal::State { pid, state, instead: "Nothing was changed" });
+        }
+        Ok(Recorder { pid, library: library.into() })
+    }
+
+    /// Changes the tables of libraries that were opened since.
+    pub fn look_again(&self) -> Result<Reply, Refusal> {
+        self.ask(&Request { act: LOOK_AGAIN, ..Request::NONE })
+    }
+
+    /// Puts the tables back, and ends the trace. The library stays.
+    pub fn detach(&self) -> Result<Reply, Refusal> {
+        self.ask(&Request { act: DETACH, ..Request::NONE })
+    }
+
+    /// Has a thread of the process do what is asked.
+    fn ask(&self, request: &Request) -> Result<Reply, Refusal> {
+        let reply = call_inside(self.pid, &CALLED, PATIENCE, |caller| self.asked(caller, request))?;
+        match answer::problem(&reply) {
+            None => Ok(reply),
+            Some((state, instead)) => Err(Refusal::State { pid: self.pid, state, instead }),
+        }
+    }
+
+    fn asked(&self, caller: &mut Caller, request: &Request) -> Result<Reply, Refusal> {
+        let text = |text: &str| Argument::Text(text.into());
+        let path = self.library.to_string_lossy();
+        let library = caller.call("dlopen", &[text(&path), Argument::Number(libc::RTLD_NOW as u64)])?;
+        if library == 0 {
+            let said = caller.call("dlerror", &[]).map(|at| said(caller, at)).unwrap_or_default();
+            let state = format!("its loader did not open {path}: {said}");
+            return Err(self.refused(state, "Install allocanary where the process may read it"));
+        }
+        let place = caller.call("dlsym", &[Argument::Number(library), text("allocanary_request")])?;
+        if place == 0 {
+            let state = format!("{path} is no recorder of this release");
+            return Err(self.refused(state, "Install allocanary again"));
+        }
+        caller.write(place, &request.bytes())?;
+        let reply = caller.call("dlsym", &[Argument::Number(library), text("allocanary_act")])?;
+        let reply = if reply == 0 { None } else { Reply::of(&caller.read(reply, Reply::BYTES)?) };
+        reply.ok_or_else(|| self.refused(format!("{path} gave no answer"), "Install allocanary again"))
+    }
+
+    fn refused(&self, state: String, instead: &'static str) -> Refusal {
+        Refusal::State { pid: self.pid, state, instead }
+    }
+}
+
+/// A text of the process.
+fn said(caller: &Caller, at: u64) -> String {
+    // It ends before the end of its page, or in the next one.
+    let bytes = [400, 64, 16].iter().find_map(|count| caller.read(at, *count).ok()).unwrap_or_default();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

@@ -1,0 +1,53 @@
+//! Who has a function. In: its name. Out: its addresses, and whether the program itself has it.
+
+use std::ffi::CStr;
+
+use crate::module;
+
+/// A function, as the first module has it that the loader would look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its address, and that of another version in the same module; 0 for none.
+    pub at: [usize; 2],
+    /// The number of the module in the loader's list; 0 is the program.
+    pub module: usize,
+}
+
+/// Looks for a function in all modules but the one with the address `own`.
+pub fn definition(name: &CStr, own: usize) -> Option<Definition> {
+    let mut found = None;
+    module::all(|number, module| {
+        if !module.has(own) {
+            let at = module.defined(name);
+            found = (at[0] != 0).then_some(Definition { at, module: number });
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// Whether the module with the first address comes before that with the second one in the loader's list, as a preload comes before the C
+/// library. A library that was opened comes after it.
+pub fn comes_before(one: usize, other: usize) -> bool {
+    let mut first = None;
+    module::all(|_, module| {
+        first = [one, other].into_iter().find(|at| module.has(*at));
+        first.is_none()
+    });
+    first == Some(one)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_of_the_c_library_is_found_where_it_is() {
+        let found = definition(c"getppid", 0).unwrap();
+        assert_eq!(found.at[0], libc::getppid as *const () as usize);
+        assert_ne!(found.module, 0, "it is not the program's");
+        assert_eq!(definition(c"no_such_function_anywhere", 0), None);
+        let own = libc::getppid as *const () as usize;
+        assert_eq!(definition(c"getppid", own), None, "its own module is left out");
+    }
+}

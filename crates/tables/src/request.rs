@@ -1,0 +1,107 @@
+//! What a command outside asks the recorder in a process, and what it answers. The command writes the one and reads the other in the
+//! memory of the process.
+
+/// Record from now on.
+pub const ATTACH: u32 = 1;
+/// Change the tables of libraries that were opened meanwhile.
+pub const LOOK_AGAIN: u32 = 2;
+/// Put the tables back, and end the trace.
+pub const DETACH: u32 = 3;
+
+/// It has not been asked yet.
+pub const STATE_NEVER: u32 = 0;
+/// It records.
+pub const STATE_ATTACHED: u32 = 1;
+/// It has ended.
+pub const STATE_DETACHED: u32 = 2;
+
+/// A request. All zeros is none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What to do.
+    pub act: u32,
+    /// One block in this many is recorded.
+    pub rate: u32,
+    /// The largest size of the trace in bytes.
+    pub limit: u64,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub stacks: u32,
+    /// Bytes of the folder's path.
+    pub length: u32,
+    /// The folder's path.
+    pub folder: [u8; 1024],
+}
+
+impl Request {
+    /// None.
+    pub const NONE: Request = Request { act: 0, rate: 0, limit: 0, stacks: 0, length: 0, folder: [0; 1024] };
+
+    /// As bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let numbers = [self.act.to_le_bytes(), self.rate.to_le_bytes()].concat();
+        let more = [self.stacks.to_le_bytes(), self.length.to_le_bytes()].concat();
+        [numbers, self.limit.to_le_bytes().to_vec(), more, self.folder.to_vec()].concat()
+    }
+}
+
+/// An answer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// One of the states.
+    pub state: u32,
+    /// Why nothing was done: the system's number, 0 if all is well.
+    pub error: i32,
+    /// At which step: 1 a function was not found, 2 the program itself has the allocator, 3 two modules share it, 4 the file, 5 the
+    /// tables, 6 it is not in that state, 7 the process was started with it.
+    pub step: u32,
+    /// Modules whose words were changed or put back.
+    pub modules: u32,
+    /// These words.
+    pub words: u32,
+    /// Modules that were left as they are, because they call another allocator or cannot be written.
+    pub left: u32,
+    /// Words that somebody else had changed since, and that stay.
+    pub others: u32,
+    /// Words of modules that are closed.
+    pub gone: u32,
+}
+
+impl Reply {
+    /// Bytes of it.
+    pub const BYTES: usize = size_of::<Reply>();
+
+    /// From bytes.
+    pub fn of(bytes: &[u8]) -> Option<Reply> {
+        let mut numbers = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+        let mut next = || numbers.next();
+        Some(Reply {
+            state: next()?,
+            error: next()? as i32,
+            step: next()?,
+            modules: next()?,
+            words: next()?,
+            left: next()?,
+            others: next()?,
+            gone: next()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_what_the_structures_have_in_memory() {
+        let request = Request { act: 1, rate: 2, limit: 3, stacks: 4, length: 5, folder: [7; 1024] };
+        // SAFETY: a structure of numbers without gaps.
+        let memory: [u8; size_of::<Request>()] = unsafe { std::mem::transmute(request) };
+        assert_eq!(request.bytes(), memory);
+        let reply = Reply { state: 1, error: -2, step: 3, modules: 4, words: 5, left: 6, others: 7, gone: 8 };
+        // SAFETY: as above.
+        let memory: [u8; Reply::BYTES] = unsafe { std::mem::transmute(reply) };
+        assert_eq!((Reply::of(&memory), Reply::of(&memory[..31])), (Some(reply), None));
+    }
+}

@@ -1,0 +1,162 @@
+//! The recorder in a process that it was put into. In: what the command outside has written to [`REQUEST`]. Out: tables that are changed or
+//! put back, and an answer.
+//!
+//! The command has a thread of the process look up `allocanary_act`. The loader calls such a symbol's resolver with its own lock held: no
+//! other thread opens or closes a library meanwhile, and the tables of all modules are complete.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use allocanary_tables::{
+    ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
+    STATE_NEVER, Slots, comes_before, definition,
+};
+use allocanary_trace::writer::attached::{Asked, attach, detach};
+
+use crate::functions;
+
+core::arch::global_asm!(
+    ".pushsection .text.allocanary_act,\"ax\",@progbits",
+    ".globl allocanary_act",
+    ".type allocanary_act, @gnu_indirect_function",
+    "allocanary_act:",
+    "jmp {resolver}",
+    ".size allocanary_act, . - allocanary_act",
+    ".popsection",
+    resolver = sym act,
+);
+
+/// A place that one thread at a time has: the one that holds the loader's lock.
+#[repr(transparent)]
+pub struct Place<T>(UnsafeCell<T>);
+
+// SAFETY: see above.
+unsafe impl<T> Sync for Place<T> {}
+
+/// What is asked. The command writes it from outside, before it has a thread act.
+#[unsafe(export_name = "allocanary_request")]
+pub static REQUEST: Place<Request> = Place(UnsafeCell::new(Request::NONE));
+
+static REPLY: Place<Reply> = Place(UnsafeCell::new(Reply {
+    state: STATE_NEVER,
+    error: 0,
+    step: 0,
+    modules: 0,
+    words: 0,
+    left: 0,
+    others: 0,
+    gone: 0,
+}));
+static FUNCTIONS: Place<[Function; NAMES.len()]> =
+    Place(UnsafeCell::new([Function { name: c"", real: [0; 2], ours: 0 }; NAMES.len()]));
+static SLOTS: Slots = Slots::new();
+static STATE: AtomicU32 = AtomicU32::new(STATE_NEVER);
+
+/// The functions of the program, and those that are called instead. The first five are those that the recorder itself calls, in its order.
+const NAMES: [(&CStr, *const c_void); 12] = [
+    (c"malloc", functions::malloc as *const c_void),
+    (c"calloc", functions::calloc as *const c_void),
+    (c"realloc", functions::realloc as *const c_void),
+    (c"free", functions::free as *const c_void),
+    (c"posix_memalign", functions::posix_memalign as *const c_void),
+    (c"reallocarray", functions::reallocarray as *const c_void),
+    (c"cfree", functions::cfree as *const c_void),
+    (c"memalign", functions::memalign as *const c_void),
+    (c"aligned_alloc", functions::aligned_alloc as *const c_void),
+    (c"valloc", functions::valloc as *const c_void),
+    (c"pvalloc", functions::pvalloc as *const c_void),
+    (c"dlclose", functions::dlclose as *const c_void),
+];
+
+/// The functions of the malloc family that the recorder calls.
+const CALLED: usize = 5;
+
+fn own() -> usize {
+    act as *const () as usize
+}
+
+/// Whether this library was opened by a process that runs, and not named in `LD_PRELOAD`.
+pub fn is_opened() -> bool {
+    !comes_before(own(), functions::libc_errno as *const () as usize)
+}
+
+/// Does what is asked. The result is the address of the answer.
+extern "C" fn act() -> *const Reply {
+    // SAFETY: the loader's lock makes this thread the only one.
+    let request = unsafe { &*REQUEST.0.get() };
+    let state = STATE.load(SeqCst);
+    let mut reply = match (request.act, state) {
+        _ if !is_opened() => failed(7, 0),
+        (ATTACH, STATE_NEVER | STATE_DETACHED) => begin(request).unwrap_or_else(|failed| failed),
+        (LOOK_AGAIN, STATE_ATTACHED) => change().unwrap_or_else(|failed| failed),
+        (DETACH, STATE_ATTACHED) => end(),
+        _ => failed(6, 0),
+    };
+    reply.state = STATE.load(SeqCst);
+    // SAFETY: as above.
+    unsafe { REPLY.0.get().write(reply) };
+    REPLY.0.get()
+}
+
+fn failed(step: u32, error: i32) -> Reply {
+    Reply { step, error, ..Reply::default() }
+}
+
+/// Finds the allocator, begins the trace, and changes the tables.
+fn begin(request: &Request) -> Result<Reply, Reply> {
+    let allocator = definition(c"malloc", own()).ok_or(failed(1, 0))?;
+    if allocator.module == 0 {
+        return Err(failed(2, 0));
+    }
+    let found = NAMES.map(|(name, _)| definition(name, own()));
+    let is_its_own = |one: &Option<Definition>| one.is_some_and(|one| one.module == allocator.module);
+    if !found[..CALLED].iter().all(is_its_own) {
+        return Err(failed(3, 0));
+    }
+    // SAFETY: as in `act`.
+    let functions = unsafe { &mut *FUNCTIONS.0.get() };
+    for (function, ((name, ours), found)) in functions.iter_mut().zip(NAMES.into_iter().zip(found)) {
+        let is_used = name == c"dlclose" || is_its_own(&found);
+        let real = found.filter(|_| is_used).map_or([0; 2], |one| one.at);
+        *function = Function { name: if real[0] == 0 { c"" } else { name }, real, ours: ours.addr() };
+    }
+    functions::DLCLOSE.store(functions[NAMES.len() - 1].real[0], SeqCst);
+    let folder = request.folder.get(..request.length as usize).unwrap_or_default();
+    let asked = Asked { folder, limit: request.limit, rate: request.rate, stacks: request.stacks };
+    let mut real = [0; CALLED];
+    real.iter_mut().zip(functions.iter()).for_each(|(real, function)| *real = function.real[0]);
+    // SAFETY: this thread waited outside of the allocator, and is the only one here; these functions are the program's.
+    unsafe { attach(&asked, real) }.map_err(|error| failed(4, error))?;
+    STATE.store(STATE_ATTACHED, SeqCst);
+    change().inspect_err(|_| _ = end())
+}
+
+/// Changes the tables of all modules that are not changed yet.
+fn change() -> Result<Reply, Reply> {
+    // SAFETY: as in `act`.
+    let functions = unsafe { &*FUNCTIONS.0.get() };
+    // An allocator's own library calls its own functions.
+    let allocator = functions[0].real[0];
+    let is_c_library =
+        definition(c"getppid", own()).map(|one| one.module) == definition(c"malloc", own()).map(|one| one.module);
+    let skipped = [allocator];
+    let skipped = if is_c_library { &[][..] } else { &skipped };
+    // SAFETY: the loader's lock is held; the recorder's functions can be called in the place of the program's.
+    let changed = unsafe { SLOTS.change(functions, own(), skipped) };
+    let Changed { modules, words, left } = changed.map_err(|error| failed(5, error))?;
+    Ok(Reply { modules, words, left, ..Reply::default() })
+}
+
+/// Puts the tables back, and ends the trace.
+fn end() -> Reply {
+    // SAFETY: as in `change`.
+    let back = match unsafe { SLOTS.put_back() } {
+        Ok(back) => back,
+        Err(error) => return failed(5, error),
+    };
+    // SAFETY: as in `begin`.
+    unsafe { detach() };
+    STATE.store(STATE_DETACHED, SeqCst);
+    Reply { words: back.words, others: back.others, gone: back.gone, ..Reply::default() }
+}
