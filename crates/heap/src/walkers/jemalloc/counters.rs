@@ -2,15 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{metadata, rtree};
+use super::{metadata, release, rtree};
 use crate::counters::{Counters, Source};
 use crate::{Memory, PAGE};
 
 /// Where they are. An arena that begins later is not among them until they are looked for again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The part of each arena that counts pages, and its first word, by which it is known again.
-    shards: Vec<(u64, u64)>,
+    arenas: Vec<Pages>,
+}
+
+/// An arena's counter of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Pages {
+    /// Where it is.
+    at: u64,
+    /// A word of the arena that stays as it is, by which it is known again.
+    mark: (u64, u64),
 }
 
 impl Place {
@@ -18,28 +26,27 @@ impl Place {
     pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
         let trees = rtree::find(memory);
         // Global variables point to each arena, and arenas lie in jemalloc's own blocks.
-        let shards = trees.iter().flat_map(|tree| {
+        let arenas = trees.iter().flat_map(|tree| {
             let blocks = metadata::blocks(memory, tree, &[]);
-            metadata::arenas(memory, tree, &blocks).into_iter().map(|arena| arena.shard)
+            // Which release it is only a walk tells. By another one there are no arenas.
+            let by_release = release::ALL.iter().map(|release| metadata::arenas(memory, tree, &blocks, release));
+            by_release.max_by_key(Vec::len).unwrap_or_default()
         });
-        let shards: Vec<(u64, u64)> = shards.filter_map(|at| Some((at, memory.word(at)?))).collect();
-        (!shards.is_empty()).then_some(Place { shards })
+        let pages =
+            arenas.filter_map(|arena| Some(Pages { at: arena.pages, mark: (arena.mark, memory.word(arena.mark)?) }));
+        let arenas: Vec<Pages> = pages.collect();
+        (!arenas.is_empty()).then_some(Place { arenas })
     }
 
     /// What they say now.
     pub(crate) fn read(&self, source: &impl Source) -> Option<Counters> {
         let mut active = 0_u64;
-        for &(at, first) in &self.shards {
-            let mut bytes = [0; 16];
-            if !source.copy(at, &mut bytes) {
+        for &Pages { at, mark: (mark, word) } in &self.arenas {
+            if source.word(mark)? != word {
                 return None;
             }
-            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word has eight bytes"));
-            if word(0) != first {
-                return None;
-            }
-            active = active.checked_add(word(8).checked_mul(PAGE)?)?;
+            active = active.checked_add(source.word(at)?.checked_mul(PAGE)?)?;
         }
-        Some(Counters { arenas: self.shards.len() as u64, active: Some(active), ..Counters::default() })
+        Some(Counters { arenas: self.arenas.len() as u64, active: Some(active), ..Counters::default() })
     }
 }

@@ -30,8 +30,10 @@ pub struct Arena {
     pub number: u32,
     /// Its address, if a global variable points to it.
     pub at: Option<u64>,
-    /// Its part that counts pages.
-    pub shard: u64,
+    /// Where a word of it is that stays as it is, by which it is known again.
+    pub mark: u64,
+    /// Where it counts its pages in use.
+    pub pages: u64,
     /// Threads that allocate from it.
     pub threads: Option<u64>,
     /// Bytes of active extents.
@@ -75,20 +77,21 @@ pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: 
     }
 }
 
-/// The arenas of the global array, of which `active` and `base` are the distances of two fields.
-fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active: u64, base: u64) -> Vec<Arena> {
+/// The arenas of the global array, of which `active_at` and `base_at` are the distances of two fields.
+fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active_at: u64, base_at: u64) -> Vec<Arena> {
     let mut arrays: BTreeMap<u64, Vec<Arena>> = BTreeMap::new();
     each_word(memory, &tree.globals, |slot, at| {
         let is_structure = |at: u64| at % 64 == 0 && blocks.iter().any(|block| block.contains(&at));
         let read = || {
-            let base = memory.word(at.checked_add(base)?).filter(|base| is_structure(*base))?;
+            let base = memory.word(at.checked_add(base_at)?).filter(|base| is_structure(*base))?;
             let number = memory.word(base)? & 0xffff_ffff;
             // `extent_hooks`
             memory.mapping(memory.word(base + 8)?).filter(|mapping| mapping.inode != 0)?;
             let array = slot.checked_sub(8 * number).filter(|_| number < 4096)?;
-            let active = memory.word(at.checked_add(active)?)?.checked_mul(PAGE)?;
+            let active = memory.word(at.checked_add(active_at)?)?.checked_mul(PAGE)?;
             let threads = Some(memory.word(at)? & 0xffff_ffff);
-            Some((array, Arena { number: number as u32, at: Some(at), threads, active }))
+            let (mark, pages) = (at.checked_add(base_at)?, at.checked_add(active_at)?);
+            Some((array, Arena { number: number as u32, at: Some(at), mark, pages, threads, active }))
         };
         if let Some((array, arena)) = is_structure(at).then(read).flatten() {
             arrays.entry(array).or_default().push(arena);
@@ -149,5 +152,12 @@ fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Opt
         }
     });
     let (at, pages) = shard?;
-    Some(Arena { number, at: Some(at), shard: at, threads: None, active: pages.checked_mul(PAGE)? })
+    Some(Arena {
+        number,
+        at: Some(at),
+        mark: at,
+        pages: at.checked_add(8)?,
+        threads: None,
+        active: pages.checked_mul(PAGE)?,
+    })
 }
