@@ -81,7 +81,7 @@ pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: 
 fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active_at: u64, base_at: u64) -> Vec<Arena> {
     let mut arrays: BTreeMap<u64, Vec<Arena>> = BTreeMap::new();
     each_word(memory, &tree.globals, |slot, at| {
-        let is_structure = |at: u64| at % 64 == 0 && blocks.iter().any(|block| block.contains(&at));
+        let is_structure = |at: u64| at.is_multiple_of(64) && blocks.iter().any(|block| block.contains(&at));
         let read = || {
             let base = memory.word(at.checked_add(base_at)?).filter(|base| is_structure(*base))?;
             let number = memory.word(base)? & 0xffff_ffff;

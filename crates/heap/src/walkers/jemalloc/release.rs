@@ -146,7 +146,7 @@ impl Classes {
             _ if class < 4 + tiny => quantum * u64::from(class + 1 - tiny),
             _ => {
                 let (doubling, step) = ((class - 4 - tiny) / 4, u64::from((class - 4 - tiny) % 4) + 1);
-                ((4 * quantum) << doubling) + ((step * quantum) << doubling)
+                ((4 + step) * quantum) << doubling
             }
         }
     }

@@ -16,7 +16,7 @@ const THREAD: u64 = HEAP + 0x2000;
 const NUMBER: u64 = 0x1234_5678_9abc_def0;
 
 /// The bytes of the large block. Its segment has room for more.
-const LARGEST: u64 = 599 * SLICE;
+const LARGEST: u64 = 16 * SLICE;
 
 /// A page: its first slice, how many, the bytes of a block, and used, made and possible blocks.
 type Shape = (u64, u64, u64, u64, u64);

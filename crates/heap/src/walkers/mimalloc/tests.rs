@@ -221,7 +221,7 @@ fn a_page_that_the_map_has_lost_is_noticed() {
 fn a_page_from_the_kernel_that_the_map_has_lost_is_noticed() {
     let mut fake = heap();
     // Its entry is the first one of its table, which begins a page later by now.
-    fake.put(ROOT + 8 * (LARGE / SLICE >> 13), &[TABLES + SLICE + PAGE]);
+    fake.put(ROOT + 8 * ((LARGE / SLICE) >> 13), &[TABLES + SLICE + PAGE]);
     let walk = walk(&fake);
     assert_eq!((walk.breaks, walk.live), (0, LIVE - (1 << 20)));
     assert!(walk.trust(1 << 30).unwrap_err().contains("the allocator counts 4, the walk found 3"));

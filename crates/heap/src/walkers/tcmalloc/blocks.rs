@@ -105,7 +105,7 @@ impl<'a> Blocks<'a> {
         let span = self.spans.get(number).filter(|span| at < span.to && span.class == class)?;
         let size = self.size(span);
         let index = (at - span.from).checked_div(size).filter(|index| *index < self.count(span))?;
-        let begins = (at - span.from) % size == 0;
+        let begins = (at - span.from).is_multiple_of(size);
         begins.then_some((self.first[number] + (index / 64) as usize, 1 << (index % 64)))
     }
 

@@ -75,7 +75,7 @@ fn is_heap(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
 
 /// The slot of the root that must point to this leaf, if the spans of its first entries say that they are there.
 fn proven(memory: &dyn Memory, leaf: u64, release: &Release) -> Option<u64> {
-    if leaf % 8 != 0 || !is_heap(memory, leaf, 8 << release.leaf_bits) {
+    if !leaf.is_multiple_of(8) || !is_heap(memory, leaf, 8 << release.leaf_bits) {
         return None;
     }
     let (mut left, mut window) = (PROOF, Window::of_pages(memory));
