@@ -79,7 +79,7 @@ N
   nginx -c "$work/nginx.conf" > "$work/nginx.log" 2>&1 & pid=$!; pids+=($pid); sleep 0.5
   python3 "$here/fetch.py" 7392 "$work/www/file.txt" > "$work/fetch.out" & load=$!; pids+=($load)
   storm nginx $pid
-  kill -INT $load; wait $load 2>/dev/null
+  sleep 1.2; kill $load; wait $load 2>/dev/null
   verdict nginx "$(tail -1 "$work/fetch.out")"
   kill $pid
 fi
