@@ -35,6 +35,7 @@ mod private;
 mod production;
 mod profile;
 mod record;
+mod record_attach;
 mod record_ends;
 mod record_limits;
 mod record_reasons;

@@ -98,6 +98,9 @@ fn facts(info: &Info) -> Markup {
             @if header.window > 0 {
                 dt { "Window" } dd { "the last " (span(header.window)) ": blocks from before are not shown" }
             }
+            @if header.attached {
+                dt { "Attached" } dd { "to a running process: blocks from before are not shown" }
+            }
             @if header.rate > 1 {
                 dt { "Rate" } dd { "one block in " (header.rate) ": multiply bytes and counts by that" }
             }

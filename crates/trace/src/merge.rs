@@ -67,7 +67,7 @@ pub struct Merged {
     pub events: u64,
     /// Frees of blocks that are not in the trace.
     pub strays: u64,
-    /// Frees of blocks that were made before the window.
+    /// Frees of blocks that were made before the window, or before the recorder was put into the process.
     pub before: u64,
     /// Blocks whose free is not in the trace. This is noticed when their address is allocated again.
     pub lost_frees: u64,
@@ -211,14 +211,14 @@ impl<'a, S: Sink> Merger<'a, S> {
             put_off: AddressMap::default(),
             patience: BTreeSet::new(),
             slack: (SLACK_NS as f64 / trace.header.tick_ns) as u64,
-            free_slack: (if trace.has_window() { WINDOW_SLACK_NS } else { SLACK_NS } as f64 / trace.header.tick_ns)
+            free_slack: (if trace.lacks_begin() { WINDOW_SLACK_NS } else { SLACK_NS } as f64 / trace.header.tick_ns)
                 as u64,
             put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
             low: 0,
             most_early: 0,
             has_stacks: trace.header.stacks > 0,
-            seen: trace.has_window().then(AddressSet::default),
+            seen: trace.lacks_begin().then(AddressSet::default),
             merged,
         }
     }

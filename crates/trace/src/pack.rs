@@ -25,7 +25,7 @@ pub fn pack(path: &Path) -> Result<Option<u64>> {
     let mut bytes = [0; HEADER];
     file.read_exact_at(&mut bytes, 0).map_err(failed)?;
     let header = Header::read(&bytes).map_err(|error| Error::file(path, "packing the trace", error))?;
-    let runs = Path::new("/proc").join(header.pid.to_string()).exists();
+    let runs = crate::record::may_write(&header);
     let meta = file.metadata().map_err(failed)?;
     if runs || header.is_packed || header.used > meta.len() || meta.uid() != private::user() {
         return Ok(None);

@@ -164,6 +164,11 @@ impl Trace {
         self.header.window > 0
     }
 
+    /// Whether blocks from before are not in the trace: it has the last seconds only, or the recorder was put into a running process.
+    pub fn lacks_begin(&self) -> bool {
+        self.has_window() || self.header.attached
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

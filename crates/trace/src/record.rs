@@ -84,10 +84,15 @@ pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
     Ok(found)
 }
 
+/// Whether the process may still write to its trace.
+pub(crate) fn may_write(header: &Header) -> bool {
+    !header.taken_out && Path::new("/proc").join(header.pid.to_string()).exists()
+}
+
 /// Cuts the file of a trace to its used length. During the recording the file has its maximum length, with a hole at
 /// the end. Does nothing if the process still runs.
 pub fn trim(path: &Path, header: &Header) -> Result<()> {
-    let runs = Path::new("/proc").join(header.pid.to_string()).exists();
+    let runs = may_write(header);
     let used = header.used.next_multiple_of(HEADER as u64);
     let file = OpenOptions::new().write(true).open(path);
     let trimmed = file.and_then(|file| {
@@ -102,8 +107,7 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
 /// Adds the pages that were resident at the marks to a trace with stacks, and updates its header. Does nothing if the process still
 /// runs, since it may write at the same place. Returns whether the pages were written.
 pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<bool> {
-    let runs = Path::new("/proc").join(header.pid.to_string()).exists();
-    if runs || header.stacks == 0 {
+    if may_write(header) || header.stacks == 0 {
         return Ok(false);
     }
     let bytes: Vec<u8> = residents.iter().flat_map(|resident| tables(resident, header.used)).collect();

@@ -24,10 +24,10 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span of a trace. `None` for a window: frees of older blocks are missing, so a steady site would seem to grow.
+    /// The span of a trace. `None` for a window, and for a recorder that came later: frees of older blocks are missing, so a steady site would seem to grow.
     pub fn of(trace: &Trace) -> Option<Span> {
         let length = trace.header.nanos(trace.header.last_ticks);
-        (!trace.has_window()).then(|| Span::between(&trace.header.marks, length)).flatten()
+        (!trace.lacks_begin()).then(|| Span::between(&trace.header.marks, length)).flatten()
     }
 
     /// It begins at the mark `ready`, or after the first quarter, because a program fills its tables while it starts. It ends at the end

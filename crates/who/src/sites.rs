@@ -139,7 +139,7 @@ pub fn take_wanted(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Re
 
 fn read(trace: &Trace, mut tally: Tally) -> Result<Read> {
     let merged = merge(trace, &mut tally)?;
-    let freed_from_before = trace.has_window().then_some(merged.before);
+    let freed_from_before = trace.lacks_begin().then_some(merged.before);
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
     // A time after the end is the end.
@@ -332,7 +332,10 @@ pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) ->
             "One block in {one_in:.0} has a stack: figures of sites are estimates from those. The figures of the whole heap are exact."
         ));
     }
-    if trace.has_window() {
+    if trace.header.attached {
+        notes.push("The recorder was put into the running process: \"the window\" is the time from then on.".into());
+    }
+    if trace.lacks_begin() {
         notes.push(format!(
             "Blocks from before the window are not in the trace; {} of them were freed in it. Bytes of the others count as free: what is pinned and \
              what is empty is at most what is said. A replay has none of them.",

@@ -30,6 +30,18 @@ pub struct RecordFlags {
     /// Without a value it is all. Stacks and a window: `allocanary who` on the last seconds of a service.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all")]
     pub stacks: Option<String>,
+    /// Record a process that runs already, from now on: blocks from before are not in the trace.
+    ///
+    /// One of its threads opens the recorder, and calls go through it until the end of --for or Ctrl-C. The library stays in the process
+    /// then, and does nothing.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["window", "verify", "file", "program"])]
+    pub attach: Option<u32>,
+    /// How long --attach records [default: until Ctrl-C].
+    #[arg(long = "for", value_name = "TIME", requires = "attach")]
+    pub time: Option<String>,
+    /// Take a recorder out of a process whose --attach was killed.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["attach", "window", "verify", "file", "program"])]
+    pub detach: Option<u32>,
     /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
     #[arg(long, conflicts_with_all = ["rate", "window"])]
     pub verify: bool,
@@ -56,7 +68,7 @@ pub struct RecordFlags {
     /// The program and its arguments, after `--`.
     ///
     /// For a service {port} is a free TCP port and {dir} an empty folder, as in `run`.
-    #[arg(last = true, required_unless_present = "file", value_name = "PROGRAM ARGS")]
+    #[arg(last = true, required_unless_present_any = ["file", "attach", "detach"], value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `allocanary record`: runs a program and records its allocations. In: a command line. Out: a trace for each process,
 //! the program's exit code.
 
+mod attached;
 mod loader;
 mod perf_map;
 mod plain;
@@ -40,6 +41,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let wanted = || Error::Input(format!("--max-size: wanted 64KiB or more, such as 1GiB, found `{}`", flags.max_size));
     let limit = limit.ok_or_else(wanted)?;
     let preload = preload()?;
+    if let Some(pid) = flags.attach.or(flags.detach) {
+        return attached::run(flags, pid, limit, &preload);
+    }
     let study = study(flags)?;
     let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();

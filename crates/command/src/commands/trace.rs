@@ -174,6 +174,10 @@ fn page(info: &Info) -> String {
             info.merged.before
         );
     }
+    if header.attached {
+        let before = info.merged.before;
+        let _ = writeln!(out, "attached    to a running process; {before} frees of blocks from before are left out");
+    }
     let _ = writeln!(out, "threads     {}, up to {} at one time", info.threads.len(), info.most_threads);
     let ends = info.frees + info.resizes;
     let crossing = 100.0 * info.crossing as f64 / ends.max(1) as f64;

@@ -1,0 +1,183 @@
+//! `record --attach`: the recorder is put into a process that runs, and taken out again. In: a process, a time. Out: a trace of that time.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{fresh_folder, mark, stacks, tell};
+use crate::args::RecordFlags;
+use crate::commands::{measure, terminal};
+use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};
+use allocanary_doctor::program::Program as Looked;
+use allocanary_error::{Error, Result};
+use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_kernel::private::user;
+use allocanary_kernel::units::parse_duration;
+use allocanary_trace::pack::pack;
+use allocanary_trace::record::{RecordOptions, gather, put_end, put_residents, traces, trim};
+use allocanary_trace::stacks::Resident;
+
+/// The time between two looks at the process.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A thread is looked for so long that takes the recorder out.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Records a process for some time, or takes the recorder out that another command has left.
+pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<ExitCode> {
+    let refused = |refusal: Refusal| Error::Input(refusal.to_string());
+    let preload = &preload.canonicalize().map_err(|error| Error::file(preload, "finding the recorder", error))?;
+    if flags.detach.is_some() {
+        let reply = end(&Recorder::found(pid, preload).map_err(refused)?).map_err(refused)?;
+        terminal::tell(format_args!("process {pid}: {}", put_back(&reply)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let time = flags.time.as_deref().map(time).transpose()?;
+    refuse(pid)?;
+    let folder = flags.out.clone().unwrap_or_else(fresh_folder);
+    let stacks = stacks(flags.stacks.as_deref(), false)?;
+    let recording = RecordOptions { preload, folder: &folder, limit, rate: flags.rate, window: None, stacks };
+    let (rate, into) = (flags.rate, place(&recording, pid)?);
+    let asked = Asked { folder: into, limit, rate, stacks };
+    let stop = measure::watch_interrupts();
+    let before: Vec<_> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
+    let (recorder, reply) = Recorder::attach(pid, preload, &asked).inspect_err(|_| gather(&folder)).map_err(refused)?;
+    terminal::tell(format_args!(
+        "process {pid}: recording: {} words of {} modules changed{}",
+        reply.words,
+        reply.modules,
+        left(&reply)
+    ));
+    watch(pid, &recorder, time, || stop.load(Ordering::Relaxed));
+    let ranges = allocanary_heap::resident(pid).unwrap_or_default();
+    let at = monotonic_nanos();
+    let ended = end(&recorder);
+    gather(&folder);
+    let made = traces(&folder)?;
+    let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+    for (path, header) in &mut made {
+        let residents = [Resident { mark: mark(None), ranges: ranges.clone() }];
+        if ended.is_ok() && put_residents(path, header, &residents)? {
+            put_end(path, at)?;
+        }
+        trim(path, header)?;
+        if let Err(error) = pack(path) {
+            terminal::tell(format_args!("{error}: the trace stays as it was written, which is larger"));
+        }
+    }
+    tell(&made);
+    let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
+    match ended {
+        Ok(reply) => terminal::tell(format_args!("process {pid}: {}", put_back(&reply))),
+        Err(_) if is_gone => terminal::tell(format_args!("process {pid}: it has ended")),
+        Err(refusal) => {
+            return Err(Error::Input(format!(
+                "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: allocanary record --detach {pid}"
+            )));
+        }
+    }
+    if let Some((path, _)) = made.first() {
+        terminal::tell(format_args!("next: allocanary who {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The time of `--for`.
+fn time(text: &str) -> Result<Duration> {
+    let (least, most) = (Duration::from_millis(10), Duration::from_secs(1_000_000));
+    let wanted = || Error::Input(format!("--for: wanted a time from 10ms to 11 days, such as 60s, found `{text}`"));
+    parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
+}
+
+/// Fails for a program whose allocations go through no table, by its file.
+fn refuse(pid: u32) -> Result<()> {
+    let looked = Looked::look_at(&format!("/proc/{pid}/exe")).ok();
+    let Some(reason) = looked.and_then(|looked| looked.cannot) else { return Ok(()) };
+    Err(Error::Input(format!(
+        "process {pid}: its allocations cannot be recorded: {reason}. A Rust program can record itself: `install!(..., wrap = Recording)`"
+    )))
+}
+
+/// The folder into which the process writes: one for other users, if it is not ours.
+fn place(recording: &RecordOptions, pid: u32) -> Result<std::path::PathBuf> {
+    let variables = recording.environment(None)?;
+    let of = |name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
+    let own = of("ALLOCANARY_RECORD").unwrap_or_else(|| recording.folder.to_path_buf());
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let is_ours = uids.and_then(|uids| uids.split_whitespace().nth(1)?.parse().ok()) == Some(user());
+    Ok(if is_ours { own } else { of("ALLOCANARY_RECORD_OTHERS").unwrap_or(own) })
+}
+
+/// Waits, and has the tables of libraries changed that the process opens meanwhile.
+fn watch(pid: u32, recorder: &Recorder, time: Option<Duration>, stop: impl Fn() -> bool) {
+    let begun = Instant::now();
+    let mut known = modules(pid).unwrap_or_default();
+    // What was looked up by another thread while the tables were changed is changed now.
+    let mut is_due = true;
+    loop {
+        let left = time.map_or(PAUSE, |time| time.saturating_sub(begun.elapsed()));
+        if left.is_zero() || stop() {
+            return;
+        }
+        std::thread::sleep(left.min(PAUSE));
+        let Ok(now) = modules(pid) else { return };
+        is_due |= !now.is_subset(&known);
+        known = now;
+        if is_due && let Ok(reply) = recorder.look_again() {
+            is_due = false;
+            if reply.words > 0 {
+                terminal::tell(format_args!(
+                    "process {pid}: {} more words of {} modules changed",
+                    reply.words, reply.modules
+                ));
+            }
+        }
+    }
+}
+
+/// Takes the recorder out: again and again, until a thread is found that can do it.
+fn end(recorder: &Recorder) -> std::result::Result<Reply, Refusal> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match recorder.detach() {
+            Err(Refusal::NoThread { .. } | Refusal::Late { .. } | Refusal::Locked { .. }) if Instant::now() < until => {
+            }
+            other => return other,
+        }
+    }
+}
+
+fn left(reply: &Reply) -> String {
+    match reply.left {
+        0 => String::new(),
+        left => format!("; {left} modules call another allocator, and are left as they are"),
+    }
+}
+
+/// What became of the tables.
+fn put_back(reply: &Reply) -> String {
+    let mut text = format!("{} words put back", reply.words);
+    if reply.others > 0 {
+        text += &format!(", {} that were changed meanwhile stay", reply.others);
+    }
+    if reply.gone > 0 {
+        text += &format!(", {} were of libraries that are closed", reply.gone);
+    }
+    text + "; the recorder's library stays, and does nothing"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_the_tables_is_said() {
+        let reply = Reply { words: 7, ..Reply::default() };
+        assert_eq!(put_back(&reply), "7 words put back; the recorder's library stays, and does nothing");
+        let reply = Reply { words: 7, others: 1, gone: 2, ..Reply::default() };
+        assert!(put_back(&reply).contains("1 that were changed meanwhile stay, 2 were of libraries that are closed"));
+        assert!(time("5ms").is_err() && time("60s").is_ok() && time("x").is_err());
+    }
+}

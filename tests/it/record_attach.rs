@@ -1,0 +1,75 @@
+//! `allocanary record --attach`: a program that runs is recorded for some time, and notices nothing; and what is refused.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use allocanary_testing::programs::{Running, compiled};
+use allocanary_trace::info::Info;
+use allocanary_trace::reader::Trace;
+use tempfile::{TempDir, tempdir};
+
+use super::support::{Ran, allocanary, words};
+
+fn record(folder: &Path, line: &str) -> Ran {
+    allocanary(folder, words(&format!("record {line}")))
+}
+
+/// A program whose threads allocate, and check what is in their blocks.
+fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, TempDir)> {
+    let folder = tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/attach/tests/programs/busy.c");
+    let program = compiled(&source, folder.path(), &[&["-pthread"], flags].concat())?;
+    let mut running = Running::start(Command::new(program).args(arguments));
+    running.counts();
+    Some((running, folder))
+}
+
+fn trace_of(folder: &Path) -> Trace {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut traces = entries.filter(|path| path.extension().is_some_and(|ending| ending == "trace"));
+    Trace::open(&traces.next().expect("a trace")).unwrap()
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_running_program_is_recorded_twice_and_notices_nothing() {
+    let Some((mut running, folder)) = start(&[], &["forks"]) else { return };
+    let pid = running.pid();
+    for number in 0..2 {
+        let out = folder.path().join(format!("traces-{number}"));
+        let ran = record(folder.path(), &format!("--attach {pid} --for 500ms -o {}", out.display()));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.err.contains("words put back; the recorder's library stays"), "{}", ran.err);
+        let trace = trace_of(&out);
+        assert!(trace.header.attached && trace.header.taken_out && trace.damage().is_none());
+        let info = Info::of(&trace).unwrap();
+        assert!(info.allocations > 1000 && info.merged.before > 0, "{:?}", info.merged);
+        assert_eq!((info.merged.strays, info.merged.damage.len()), (0, 0), "{:?}", info.merged);
+        let who = allocanary(folder.path(), words(&format!("who {}", trace.path().display())));
+        for site in ["site_small", "site_zeroed", "site_grown"] {
+            assert!(who.out.contains(site), "{}", who.out);
+        }
+    }
+    running.go_on("");
+    let counts = running.counts();
+    assert!(counts["wrong"] == 0 && counts["rounds"] > 0 && counts["forked"] > 0, "{counts:?}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_cannot_be_recorded_is_refused_with_the_reason() {
+    if let Some((mut running, folder)) = start(&["-static"], &[]) {
+        let ran = record(folder.path(), &format!("--attach {} --for 1s", running.pid()));
+        assert!(ran.code != Some(0) && ran.err.contains("static"), "{}", ran.err);
+        running.go_on("");
+        assert_eq!(running.counts()["wrong"], 0);
+    }
+    let Some((mut running, folder)) = start(&[], &[]) else { return };
+    let ran = record(folder.path(), &format!("--detach {}", running.pid()));
+    assert!(ran.code != Some(0) && ran.err.contains("no recorder of this installation"), "{}", ran.err);
+    let nobody = record(folder.path(), "--attach 1073741823 --for 1s");
+    assert!(nobody.code != Some(0), "{}", nobody.err);
+    running.go_on("");
+    assert_eq!(running.counts()["wrong"], 0);
+}
