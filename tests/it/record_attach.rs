@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_testing::programs::{Running, compiled};
-use allocanary_trace::info::Info;
+use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use tempfile::{TempDir, tempdir};
 
@@ -43,7 +43,7 @@ fn a_running_program_is_recorded_twice_and_notices_nothing() {
         assert!(ran.err.contains("words put back; the recorder's library stays"), "{}", ran.err);
         let trace = trace_of(&out);
         assert!(trace.header.attached && trace.header.taken_out && trace.damage().is_none());
-        let info = Info::of(&trace).unwrap();
+        let info = info(&trace).unwrap();
         assert!(info.allocations > 1000 && info.merged.before > 0, "{:?}", info.merged);
         assert_eq!((info.merged.strays, info.merged.damage.len()), (0, 0), "{:?}", info.merged);
         let who = allocanary(folder.path(), words(&format!("who {}", trace.path().display())));

@@ -164,8 +164,8 @@ fn parse(
 /// The mean distance of samples that a text asks for, for a preload that has no other setting. The settings of other preloads are passed
 /// over. `None` if the text does not say.
 pub fn profile_of(text: &'static str) -> Result<Option<Option<u64>>, Problem> {
-    let parts = text.split(',').filter_map(|part| Some((part.trim(), part.split_once('=')?)));
-    let found = parts.filter(|(_, (name, _))| name.trim_ascii() == PROFILE).last();
+    let mut parts = text.split(',').filter_map(|part| Some((part.trim(), part.split_once('=')?)));
+    let found = parts.rfind(|(_, (name, _))| name.trim_ascii() == PROFILE);
     let mean = |(part, (_, value)): (_, (_, &str))| {
         mean_of(value.trim_ascii()).ok_or(Problem { part, wanted: weight::WANTED })
     };
