@@ -1,4 +1,4 @@
-//! The report as metrics. In: a report. Out: the text of OpenMetrics, at most [`MOST_SERIES`] series a container.
+//! The report as metrics. In: a report. Out: Prometheus' text, at most [`MOST_SERIES`] series a container.
 //!
 //! What is not known has no series, or is the part `unknown`: it is never 0.
 
@@ -25,7 +25,22 @@ pub fn page(report: Arc<Report>) -> Result<String, fmt::Error> {
     registry.register_collector(Box::new(Snapshot(report)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
-    Ok(text)
+    Ok(of_prometheus(&text))
+}
+
+/// OpenMetrics as Prometheus' own text, which all tools read: there a counter has its help under the name of its series.
+fn of_prometheus(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let line = |line: &str| {
+        let rest = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
+        match rest.and_then(|rest| rest.split_once(' ')) {
+            Some((name, rest)) if counters.contains(&name) => format!("{} {name}_total {rest}\n", &line[..6]),
+            _ if line.starts_with("# UNIT ") => String::new(),
+            _ => format!("{line}\n"),
+        }
+    };
+    text.lines().map(line).collect()
 }
 
 #[derive(Debug)]

@@ -118,7 +118,7 @@ fn pages(agent: &Shared, show: Show) -> Vec<Page> {
     vec![
         Page {
             path: "/metrics",
-            kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            kind: "text/plain; version=0.0.4; charset=utf-8",
             make: Box::new(move || metrics::page(Arc::new(metrics())).map_err(text)),
         },
         Page {
