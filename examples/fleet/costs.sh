@@ -81,4 +81,6 @@ print(f"{count:>9}  {100 * total / (passed + 2):11.2f} %  {100 * late:14.2f} %  
 P
     kill $started 2>/dev/null || true
     wait 2>/dev/null || true
+    # Their numbers may be others' by now.
+    started=
 done
