@@ -4,6 +4,7 @@ the same program. A run draws its samples anew. The first five sites of the trac
 Usage: examples/profile/accuracy.py [FOLDER of allocanary] [RUNS] [MEAN]. Needs a C++ compiler, python3, perl and sqlite3."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,10 +75,16 @@ def ended(child):
     child.wait()
 
 
+def by_site(sites):
+    """Sites by name and module. A trace has the name by which a library was asked for, a process that of its file."""
+    plain = lambda text: re.sub(r"\.so[.0-9]*", ".so", text or "")
+    return {(plain(site["name"]), plain(site["module"])): site for site in sites}
+
+
 def who(*arguments):
     done = subprocess.run([f"{built}/allocanary", "who", *arguments, "--json", "--no-fold"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    return {(site["name"], site["module"]): site for site in json.loads(done.stdout)["sites"]}
+    return by_site(json.loads(done.stdout)["sites"])
 
 
 def exact(command, variables, stdin, allocator):
@@ -108,7 +115,7 @@ for name, command, variables, stdin in PROGRAMS:
             ended(child)
             assert done.returncode == 0, done.stderr.decode()
             found = json.loads(done.stdout)
-            sites = {(site["name"], site["module"]): site for site in found["sites"]}
+            sites = by_site(found["sites"])
             answer = found["answers"][0]
             estimates.append(answer["live"])
             whole += answer["live_low"] <= total <= answer["live_high"]
