@@ -347,7 +347,7 @@ fn the_verb_names_the_library_and_refuses_what_it_would_refuse() {
     for (allocator, settings, said) in [
         ("jemalloc", "narena=1", "preload jemalloc: --settings: `narena=1`: no such setting"),
         ("system", "arena_max=0", "preload system: --settings: `arena_max=0`: not a value"),
-        ("tcmalloc", "", "(as far as this build has them), found `tcmalloc`"),
+        ("tcmalloc", "", "(as far as this build has them) or profile, found `tcmalloc`"),
     ] {
         let ran = allocanary(folder.path(), ["preload", allocator, "--settings", settings]);
         assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");

@@ -43,7 +43,8 @@ impl Service {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said: Vec<String> = Vec::new();
-        while said.last().is_none_or(|line| line != "ready") || (what == "fork" && said.len() < 2) {
+        // A child and its parent write in any order.
+        while !said.iter().any(|line| line == "ready") || (what == "fork" && said.len() < 2) {
             said.push(lines.next().expect("it says when it is ready").unwrap());
         }
         Service { child, said }

@@ -3,7 +3,7 @@
 //! The recorder is put into a process that runs, and taken out again, without a restart. Data flow in one direction:
 //!
 //! 1. `check` refuses a process in which that is not safe, or in which the library cannot be opened.
-//! 2. [`Recorder::ask`] borrows a thread of the process, which opens the library and has it do what is asked. The library itself changes the
+//! 2. `Recorder::ask` borrows a thread of the process, which opens the library and has it do what is asked. The library itself changes the
 //!    tables of the process's modules (crate `tables`).
 //! 3. `answer` puts what it says into words.
 

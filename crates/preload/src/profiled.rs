@@ -87,7 +87,7 @@ pub fn start(text: Option<&'static [u8]>) {
     }
 }
 
-/// The functions of the next library, for [`profile!`]: those of the recorder.
+/// The functions of the next library, for `profile!`: those of the recorder.
 pub use allocanary_trace::writer::real;
 
 /// C's `memalign`, by the one function that every allocator has.
