@@ -92,8 +92,9 @@ fn tcmalloc_gives_back_its_free_spans() {
     let done = give_back(&format!("{} --yes --json", running.pid()));
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     let account: Value = serde_json::from_str(&done.out).unwrap();
-    let called: Vec<&Value> = account["calls"].as_array().unwrap().iter().map(|call| &call["allocator"]).collect();
-    assert!(called.contains(&&"tcmalloc".into()) && account["forecast"].as_u64() > Some(1 << 20), "{account}");
+    let called = account["calls"].as_array().unwrap().iter().find(|call| call["allocator"] == "tcmalloc");
+    // Of glibc's heap beside it nothing is forecast, and so nothing of both together.
+    assert!(called.is_some_and(|call| call["forecast"].as_u64() > Some(1 << 20)), "{account}");
     running.go_on("");
     assert_eq!(running.counts()["ended"], 0);
 }
