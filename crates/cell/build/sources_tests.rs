@@ -88,11 +88,12 @@ fn what_the_roots_call_is_linked() {
 #[test]
 fn every_way_to_name_a_crate_is_read() {
     let folder = tempdir().unwrap();
-    let crates = ["allocanary", "cell", "preload", "revision", "a", "b", "c", "d", "e"];
+    let crates = ["allocanary", "cell", "preload", "revision", "tables", "a", "b", "c", "d", "e"];
     let manifests = [
         "",
         "[dependencies]\nx = { workspace = true }\nserde = '1'\nserde_json.workspace = true\n",
         "[build-dependencies.b]\npath = '../b'\n",
+        "",
         "",
         "[target.'cfg(unix)'.dependencies]\nc = { path = '../../crates/c', optional = true }\n",
         "[dev-dependencies]\nd = { path = '../d' }\n",
@@ -110,7 +111,8 @@ fn every_way_to_name_a_crate_is_read() {
     let found = linked(folder.path()).unwrap();
     assert_eq!(
         found,
-        ["allocanary", "cell", "preload", "revision", "a", "b", "c"].map(|name| Path::new("crates").join(name))
+        ["allocanary", "cell", "preload", "revision", "tables", "a", "b", "c"]
+            .map(|name| Path::new("crates").join(name))
     );
     assert_eq!(places(folder.path()).unwrap(), PACKAGED.map(PathBuf::from), "no build script of the repository here");
     fs::write(folder.path().join("crates/b/Cargo.toml"), "[dependencies").unwrap();
