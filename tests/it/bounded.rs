@@ -40,6 +40,8 @@ pub fn end_of(child: &mut Child) -> ExitStatus {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if at_end.recv_timeout(MOST) == Err(RecvTimeoutError::Timeout) {
+                // Before the kill: what was killed must find that it was too late.
+                drop(at_end);
                 end_all(pid, &pipes);
             }
         });
@@ -57,6 +59,8 @@ fn finish_within(child: Child, most: Duration) -> Result<Output> {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if at_end.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
+                // Before the kill: what was killed must find that it was too late.
+                drop(at_end);
                 end_all(pid, &pipes);
             }
         });

@@ -34,7 +34,8 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let words = "tree --offline --locked --prefix none --edges normal,build --all-features";
     // The crate `allocanary-trace` is named because the recorder's preload turns on its feature `stacks`.
-    let crates = "-p allocanary -p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-trace";
+    let crates = "-p allocanary -p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-tables \
+                  -p allocanary-trace";
     let mut command = Command::new(env!("CARGO"));
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

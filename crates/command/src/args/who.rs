@@ -9,8 +9,10 @@ use super::output::OutputFlags;
 /// Flags of `who`.
 #[derive(Args, Clone, Default)]
 pub struct WhoFlags {
-    /// A trace of `allocanary record` with stacks; for --by thread any trace. Or the number of a process that is profiled (`allocanary preload
-    /// profile`).
+    /// A trace with stacks, or the number of a process that is profiled.
+    ///
+    /// A trace is of `allocanary record`; for --by thread one without stacks will do. A process is profiled under `allocanary preload profile`, or
+    /// with the preloads' setting profile=512KiB.
     #[arg(value_name = "TRACE|PID", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
     /// When: peak, idle, end, or a time after the start (of a window: after its begin), such as 12s [default: idle; without that mark the
