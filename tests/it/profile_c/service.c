@@ -1,5 +1,5 @@
 // A program with a known answer, for tests/it/profile.rs. It keeps 64 MiB by `keeper` in blocks of 4,000 bytes, and as much by
-// `hoarder` in blocks of 64 KiB, and throws away what `churn` makes. "realloc" and "fork" and "threads" and "handler" do that as well.
+// `hoarder` in blocks of 64 KiB, and throws away what `churn` makes. "realloc", "free", "fork" and "threads" do what they say as well.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
