@@ -50,12 +50,11 @@ pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     // What stands after `--` is a program's.
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for word in &mut words[..own] {
-        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        if let Some((old, new, changed)) = settings_renamed(word, verb == "preload") {
+        while let Some((old, new, changed)) = settings_renamed(word, verb == "preload") {
             notices.push(notice(old.trim_end_matches('='), new.trim_end_matches('=')));
             *word = changed;
-            continue;
         }
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         let applies = |flag: &&Flag| flag.old == name && (flag.verbs.is_empty() || flag.verbs.contains(&verb.as_str()));
         let Some(flag) = FLAGS.iter().find(applies) else { continue };
         notices.push(notice(flag.old, flag.new));
@@ -104,6 +103,8 @@ mod tests {
         let now =
             "study --workloads server:idle=200,thread_idle=give_back wakes:thread_idle_every=0 -- x:idle_threads=keep";
         assert_eq!(of(line), (now.into(), 2), "what stands after `--` is a program's");
+        let both = of("study --workloads wakes:idle_threads=give_back,idle_every=0");
+        assert_eq!(both, ("study --workloads wakes:thread_idle=give_back,thread_idle_every=0".into(), 2));
         assert_eq!(of("preload system --settings=tuned,idle=1s").0, "preload system --settings=tuned,thread_idle=1s");
         assert_eq!(
             of("preload system --settings thread_idle=1s"),
