@@ -4,8 +4,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 service=$(mktemp -d)
 trap 'rm -rf "$service"' EXIT
-# The first block of a language below that heading.
-block() { sed -n '/^## Ship it/,/^## Where/p' "$root/README.md" | awk -v start="^\`\`\`$1" '$0 ~ start {on=1; next} /^```/ && on {exit} on'; }
+# The first block of a language below that heading. It reads the page to its end: a reader that stops early kills the one who writes to
+# it, at random, and that is a failure here.
+block() { awk -v start="^\`\`\`$1" '/^## Where/ {below=0} below && !done && on && /^```/ {done=1} on && !done; /^## Ship it/ {below=1} below && $0 ~ start {on=1}' "$root/README.md"; }
 mkdir "$service/src"
 {
     printf '[package]\nname = "service"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[dependencies]\n'
