@@ -1,6 +1,6 @@
 #!/bin/bash
 # Prints where a release of an allocator has the fields that `allocanary heap` reads, from the release's own headers: one line a field. The
-# fields are those of the walkers' tables (crates/heap/src/walkers). "not there" is a field that this release does not have.
+# fields are those of the walkers' tables (crates/walkers/src). "not there" is a field that this release does not have.
 # Usage: examples/heap/offsets.sh LIST SOURCES [COMPILER FLAGS...]
 # LIST is one of examples/heap/offsets without its `.txt`; SOURCES is the folder of the release. jemalloc's has to be configured before.
 set -u

@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 use crate::allocators::ALL;
 use crate::blocks::Blocks;
 use allocanary_allocators::allocators::{jemalloc, mimalloc};
-use allocanary_heap::walkers;
 use memchr::memmem;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
@@ -69,7 +68,7 @@ const FREE_THREADING: (&str, &[u8]) = ("free-threading", b"dliub gnidaerht-eerf"
 /// Texts that survive stripping, each with its name in [`Signs::strings`].
 fn strings() -> Vec<(&'static str, &'static [u8])> {
     let is_judged = |name: &str| ALL.iter().any(|part| part.of.heap == name && !part.marks.is_c_library());
-    let of_heaps = walkers::texts().filter(|(name, _)| is_judged(name));
+    let of_heaps = allocanary_walkers::texts().filter(|(name, _)| is_judged(name));
     of_heaps.chain(ALL.iter().flat_map(|part| part.marks.texts.iter().copied())).chain([RUST, FREE_THREADING]).collect()
 }
 

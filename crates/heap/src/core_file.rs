@@ -19,7 +19,7 @@ use object::elf::{
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
-use crate::pages::Run;
+use crate::Run;
 use crate::sparse::stored;
 use crate::{Mapping, Memory, PAGE, Pages, State, Thread};
 

@@ -1,9 +1,9 @@
 //! What is counted of each mapping. In: the states of its pages; the text of `/proc/PID/smaps` where that was asked for. Out: bytes for
 //! each mapping, in the order of the addresses.
 
-use crate::mapping::{Mapping, parse_line};
-use crate::parts::part_of;
 use crate::{Pages, State};
+use allocanary_walkers::part_of;
+use allocanary_walkers::{Mapping, parse_line};
 
 /// The counts of one mapping, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,22 @@ pub fn parse_smaps(text: &str) -> Vec<Counted> {
         }
     }
     all
+}
+
+/// What would be counted of a process in a test: besides the pages all that is not private memory to write to; and half of each mapping
+/// is its share.
+#[cfg(test)]
+pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<Counted> {
+    let count = |mapping: &Mapping| {
+        let resident = match (mapping.readable, mapping.writable && !mapping.shared) {
+            (false, _) => 0,
+            (true, true) => fake.pages.resident(mapping.from, mapping.to),
+            (true, false) => mapping.bytes(),
+        };
+        let share = Some(resident / 2);
+        Counted { resident, share, lazy: Some(0), mapping: mapping.clone(), ..Counted::default() }
+    };
+    fake.mappings.iter().map(count).collect()
 }
 
 #[cfg(test)]

@@ -7,30 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::walkers::{elf, system};
-
-/// What can be asked of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fact {
-    /// The bytes from its first segment to the end of its last one, in whole pages.
-    Extent,
-    /// The release of glibc that it names: 36 for 2.36.
-    Release,
-}
-
-impl Fact {
-    /// Looks for it in a file.
-    fn look_for(self, file: &File) -> Option<u64> {
-        let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
-        match self {
-            Fact::Extent => elf::Header::read(&read).and_then(|header| header.extent(&read)),
-            Fact::Release => system::release_of_file(file),
-        }
-    }
-}
+use crate::Fact;
 
 /// A file with its contents. One that is written to has another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! Allocators that are linked into a program, and that no walker has found. In: a memory of which much is not known. Out: their names, by a text
 //! that each has in its constants. It is looked for only then, since that takes a read of the whole program.
 
-use crate::walkers::texts;
 use crate::{Area, Memory, Reading, Sort};
+use allocanary_walkers::texts;
 
 /// The most bytes of constants that are searched, and those that are read at once. The pieces overlap by more than the longest text.
 const MOST: u64 = 256 << 20;
@@ -69,8 +69,8 @@ fn has(bytes: &[u8], backwards: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
     use crate::{Kernel, Subject};
+    use allocanary_walkers::fake::Fake;
 
     fn reading(mark: &[u8], unknown: u64) -> Reading {
         let mut fake = Fake::default();
@@ -82,7 +82,8 @@ mod tests {
         fake.write(0x500000 - 3, &text);
         let fake = fake.done();
         let process = Subject { executable: "/opt/program".into(), ..Subject::default() };
-        let mut reading = Reading::of(process, 0, Kernel::default(), &fake.counted(), &fake, Vec::new());
+        let mut reading =
+            Reading::of(process, 0, Kernel::default(), &crate::counted::counted_of(&fake), &fake, Vec::new());
         name(&mut reading, &fake);
         reading
     }

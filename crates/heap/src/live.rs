@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use allocanary_kernel::sys::read_whole;
 
-use crate::pages::Run;
+use crate::Run;
 use crate::reader::Cost;
 use crate::states::states;
 use crate::{Fact, FileId, Kernel, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};

@@ -5,8 +5,8 @@ use allocanary_kernel::sys::{line_number, read_whole};
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
-use crate::parts::part_of;
 use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
+use allocanary_walkers::part_of;
 
 /// The form of saved readings. A reader refuses later ones.
 pub const SCHEMA: u32 = 1;

@@ -35,7 +35,7 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
             sort: None,
             name: part.name().into(),
             resident: bytes,
-            share: heap.share.map(|share| crate::parts::part_of(share, bytes, heap.resident)),
+            share: heap.share.map(|share| allocanary_walkers::part_of(share, bytes, heap.resident)),
         })
     });
     let of_areas = reading.areas.iter().map(|area| Row {

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use allocanary_kernel::sys::read_whole;
 
+use crate::Run;
 use crate::pace::{PIECE, Pace};
-use crate::pages::Run;
 use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that ends meanwhile has none. From a time on it is an error that the time is over.

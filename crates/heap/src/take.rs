@@ -8,11 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use allocanary_kernel::sys::read_whole;
 
 use crate::counted::add_shares;
-use crate::walkers::{KNOWN, Known};
 use crate::{
     CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
-    best_of, build_id, counted, inside, parse_smaps, shares, walk_all,
+    best_of, counted, inside, parse_smaps, shares, walk_all,
 };
+use allocanary_walkers::{KNOWN, Known, build_id};
 
 /// Walks of a heap that changes.
 const TRIES: u32 = 3;

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use allocanary_heap::walkers::system as glibc;
 use allocanary_heap::{CoreFile, Live, Mapping, Memory, Sure, take_core};
+use allocanary_walkers::system as glibc;
 use running::{compiled, start};
 
 const PAGE: usize = 4096;

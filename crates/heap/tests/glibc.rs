@@ -4,8 +4,8 @@ mod running;
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::walkers::system::{self as glibc, Free, Heap};
 use allocanary_heap::{Live, Memory, Parts};
+use allocanary_walkers::system::{self as glibc, Free, Heap};
 use running::{compiled, start};
 
 /// Few blocks alive, half alive, threads with arenas of their own, blocks with their own pages, a data segment that cannot grow, one whose

@@ -3,10 +3,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::*;
-
 use crate::pages::Run;
-use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, State, Thread, Walk, Walker, parse_maps};
+use crate::{Mapping, Memory, PAGE, Pages, State, Thread, parse_maps};
 
 /// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
@@ -34,20 +32,6 @@ impl Fake {
             pages.push(Run { from: one.from, to: one.to, state: State::Resident });
         }
         Fake { mappings, pages, ..Fake::default() }
-    }
-
-    /// What would be counted: besides the pages all that is not private memory to write to; and half of each mapping is its share.
-    pub fn counted(&self) -> Vec<Counted> {
-        let count = |mapping: &Mapping| {
-            let resident = match (mapping.readable, mapping.writable && !mapping.shared) {
-                (false, _) => 0,
-                (true, true) => self.pages.resident(mapping.from, mapping.to),
-                (true, false) => mapping.bytes(),
-            };
-            let share = Some(resident / 2);
-            Counted { resident, share, lazy: Some(0), mapping: mapping.clone(), ..Counted::default() }
-        };
-        self.mappings.iter().map(count).collect()
     }
 
     /// Adds a mapping behind those that are there. Its pages are resident if something is written to them, from [`Fake::done`] on.
@@ -165,36 +149,4 @@ impl Memory for Fake {
         }
         true
     }
-}
-
-/// Damage: which of the written words, by what kind of value, at which of its bytes.
-pub type Damage = Vec<(prop::sample::Index, u8, u64)>;
-
-/// Draws damage of one to twelve words.
-pub fn damage() -> impl Strategy<Value = Damage> {
-    prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u64>()), 1..12)
-}
-
-/// Damages a heap and walks it. It may be refused; but if its figures are shown, they are right, or a warning is with them.
-pub fn walk_damaged(walker: &Walker, mut fake: Fake, damage: Damage) {
-    let whole = (walker.walk)(&fake).expect("a heap").expect("a walk");
-    let written = fake.written();
-    for (which, kind, value) in damage {
-        let at = *which.get(&written);
-        let word = fake.word(at).expect("it was written");
-        let word = match kind {
-            0 => word ^ 1 << (value % 64),
-            1 => value,
-            2 => fake.word(*which.get(&written[..written.len() / 2])).unwrap_or(value),
-            _ => word.wrapping_add(value % 4096).wrapping_sub(2048),
-        };
-        fake.put(at, &[word]);
-    }
-    let fake = fake.done();
-    let Some(Ok(walk)) = (walker.walk)(&fake) else { return };
-    let taken = |walk: &Walk| walk.live + walk.cached;
-    let right = taken(&walk).abs_diff(taken(&whole)) <= taken(&whole) / 50;
-    let agree = |(now, before): (&Check, &Check)| now.wanted == now.found || now == before;
-    let counted = walk.checks.len() == whole.checks.len() && walk.checks.iter().zip(&whole.checks).all(agree);
-    assert!(right || walk.breaks > 0 || !counted, "{} became {} without a warning", taken(&whole), taken(&walk));
 }

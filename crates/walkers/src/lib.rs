@@ -1,18 +1,53 @@
-//! The walkers, a folder for each allocator by its name, and what is known of allocators without a walker.
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! The heap of a process, taken apart: the [`Memory`] of a process in, what lies on each page of its heap out. A folder for each allocator by its name, and what is known
+//! of allocators without a walker.
+//!
+//! 1. Each of the walkers ([`ALL`]) looks for its allocator's structures, which prove themselves, and walks them.
+//! 2. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
+//! 3. The [`Parts`] of a layout are bytes that are resident, by what they are. They add up to what the kernel counts.
+//!
+//! All parsing works on copied bytes: whatever they are, a walker neither panics nor hangs. No system call is made here: whoever has a
+//! process, a core file or bytes in a test implements [`Memory`].
+
+// This crate returns numbers and texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![forbid(unsafe_code)]
 
 mod bits;
-pub(crate) mod elf;
+pub mod build_id;
+pub mod counters;
+#[cfg(test)]
+mod damage;
+mod elf;
+mod fact;
+#[doc(hidden)]
+pub mod fake;
 mod globals;
-pub(crate) mod jemalloc;
+mod jemalloc;
+mod layout;
+mod mapping;
+mod memory;
 mod mimalloc;
 mod musl;
 mod named;
+mod pages;
+mod parts;
 mod snmalloc;
 mod sums;
 pub mod system;
 mod tcmalloc;
+mod walk;
+mod window;
 
-use crate::{Layout, Memory, Walk, Walker};
+pub use fact::Fact;
+pub use layout::{Block, Kind, Layout, Stretch};
+pub use mapping::{Mapping, parse_line, parse_maps};
+pub use memory::{Memory, Thread};
+pub use pages::{PAGE, Pages, Run, State};
+pub use parts::{PARTS, Part, Parts, part_of};
+pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
+pub use window::Window;
 
 /// Every walker.
 pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER];

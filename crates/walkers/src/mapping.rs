@@ -55,7 +55,8 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
     all
 }
 
-pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
+/// The mapping of one line. `None` if it is none.
+pub fn parse_line(line: &str) -> Option<Mapping> {
     let Line { from, to, readable, writable, executable, shared, offset, inode, name } = Line::of(line.as_bytes())?;
     let name = String::from_utf8_lossy(name).into_owned();
     Some(Mapping { from, to, readable, writable, executable, shared, offset, inode, name })

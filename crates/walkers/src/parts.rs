@@ -94,7 +94,7 @@ impl Parts {
 }
 
 /// `whole` divided as `part` is to `of`.
-pub(crate) fn part_of(whole: u64, part: u64, of: u64) -> u64 {
+pub fn part_of(whole: u64, part: u64, of: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(of.max(1))) as u64
 }
 

@@ -147,7 +147,7 @@ impl Walk {
 
 /// Walks with every walker, and returns what each has found.
 pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
-    crate::walkers::ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
+    crate::ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
 }
 
 impl Walk {
@@ -157,7 +157,7 @@ impl Walk {
     }
 
     /// How doubtful a walk is: checks that fail, then bytes skipped or moved, then breaks. Of two walks the lower one is better.
-    pub(crate) fn doubt(&self) -> (u64, u64, u64) {
+    pub fn doubt(&self) -> (u64, u64, u64) {
         let failed = self.checks.iter().filter(|check| !check.holds()).count();
         (failed as u64 + u64::from(self.is_moving()), self.skipped.saturating_add(self.moved), self.breaks)
     }

@@ -108,7 +108,7 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
             }
         };
         area.resident += rest;
-        let share = one.share.map(|share| crate::parts::part_of(share, rest, one.resident));
+        let share = one.share.map(|share| allocanary_walkers::part_of(share, rest, one.resident));
         area.share = area.share.zip(share).map(|(one, more)| one + more);
         area.mappings += 1;
     }

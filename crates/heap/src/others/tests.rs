@@ -1,12 +1,12 @@
 //! Tests that name memory by its mappings.
 
 use super::*;
-use crate::fake::Fake;
 use crate::{Pages, Run, State, Thread};
+use allocanary_walkers::fake::Fake;
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
 fn named(memory: &Fake, executable: &str) -> Vec<(String, u64)> {
-    let areas = areas(&Sight { memory, executable }, &memory.counted(), &|_| 0);
+    let areas = areas(&Sight { memory, executable }, &crate::counted::counted_of(memory), &|_| 0);
     areas.into_iter().map(|area| (area.name, area.resident >> 10)).collect()
 }
 
@@ -136,6 +136,6 @@ fn pools_are_looked_for_on_resident_pages_only() {
 fn the_share_of_an_area_is_in_proportion() {
     let memory = Fake::of("700000-704000 rw-p 0 00:0 0 [anon: pool]\n");
     let sight = Sight { memory: &memory, executable: "a" };
-    let areas = areas(&sight, &memory.counted(), &|_| 0x1000);
+    let areas = areas(&sight, &crate::counted::counted_of(&memory), &|_| 0x1000);
     assert_eq!((areas[0].name.as_str(), areas[0].resident, areas[0].share), ("named `pool`", 0x3000, Some(0x1800)));
 }

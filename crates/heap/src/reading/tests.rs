@@ -1,8 +1,8 @@
 //! Tests of readings, with a memory that a test writes.
 
 use super::*;
-use crate::fake::Fake;
 use crate::{Arena, Difference, Forecast, Kind, Layout, Sort, answer, rows, together};
+use allocanary_walkers::fake::Fake;
 
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
                     400000-410000 r-xp 0 00:1 7 /bin/a\n7ffc0000-7ffc4000 rw-p 0 00:0 0 [stack]\n";
@@ -39,7 +39,7 @@ fn walk() -> Walk {
 
 fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Counted>)) -> Reading {
     let memory = Fake::of(MAPS);
-    let mut counted = memory.counted();
+    let mut counted = crate::counted::counted_of(&memory);
     change(&mut counted);
     let kernel = Kernel { resident: counted.iter().map(|one| one.resident).sum(), ..Kernel::default() };
     Reading::of(subject(), 200_000, kernel, &counted, &memory, walks)

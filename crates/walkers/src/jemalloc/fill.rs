@@ -7,8 +7,8 @@ use super::caches::Caches;
 use super::extent::{Bitmap, Extent, Use};
 use super::extents::Extents;
 use super::metadata;
-use crate::walkers::{bits::each_run, sums::Sums};
 use crate::{Arena, Kind, Memory, State, Walk};
+use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::release::{ArenaFields, Release};
 use super::rtree::Tree;
-use crate::walkers::globals::{each_piece, each_word};
+use crate::globals::{each_piece, each_word};
 use crate::{Memory, PAGE};
 
 const ALIGNED: u64 = 2 << 20;

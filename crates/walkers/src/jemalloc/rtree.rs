@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use super::release::{ALL, Leaf};
-use crate::walkers::globals::{each_piece, each_word, globals};
+use crate::globals::{each_piece, each_word, globals};
 use crate::{Mapping, Memory, PAGE};
 
 /// How many bits of the key each level takes, and the bytes of an entry.

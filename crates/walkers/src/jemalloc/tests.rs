@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::WALKER;
 use super::extents::Extents;
 use super::release::ALL;
-use crate::fake::{Fake, damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
+use crate::fake::Fake;
 use crate::{PAGE, Part, Thread, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;

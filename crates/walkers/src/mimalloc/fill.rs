@@ -8,8 +8,8 @@ use super::map::{Found, Map};
 use super::page::{Origin, Page, SLICE};
 use super::release::Release;
 use super::segments::Heap;
-use crate::walkers::{bits::each_run, sums::Sums};
 use crate::{Kind, Memory, State, Walk};
+use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::page::{Page, SLICE};
 use super::release::{self, Release};
-use crate::walkers::globals::{each_word, globals};
+use crate::globals::{each_word, globals};
 use crate::{Memory, PAGE, Window};
 
 /// log2 of the entries of a table below the root.

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::WALKER;
 use super::older::{ALL, Number, Older, Start};
 use super::page::SLICE;
-use crate::fake::{Fake, damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
+use crate::fake::Fake;
 use crate::{Memory, Part, Walk};
 
 const SEGMENT: u64 = 0x7100_0000_0000;

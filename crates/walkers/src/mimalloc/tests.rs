@@ -7,7 +7,8 @@ use allocanary_testing::fuzz::holds;
 use super::WALKER;
 use super::page::SLICE;
 use super::release::ALL;
-use crate::fake::{Fake, damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
+use crate::fake::Fake;
 use crate::{Mapping, Memory, PAGE, Pages, Part, Thread, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::image::{MMAPPED, THREAD_HEAPS, image};
 use super::release::ALL;
 use super::{WALKER, read};
-use crate::fake::{damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
 use crate::{Memory, PAGE, best_of};
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::blocks::Blocks;
 use super::map::{Found, Map};
 use super::span::Use;
-use crate::walkers::{bits::each_run, sums::Sums};
 use crate::{Kind, Memory, PAGE, State, Walk};
+use crate::{bits::each_run, sums::Sums};
 
 /// Structures less far from one another are in one piece of memory, with those that are no longer used between them.
 const NEAR: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::release::Release;
 use crate::Memory;
-use crate::walkers::globals::each_word;
+use crate::globals::each_word;
 
 /// The bytes behind the lists of a thread cache in which the address of the next one is.
 const BEHIND: u64 = 256;

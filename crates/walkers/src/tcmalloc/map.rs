@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::release::{ALL, Release};
 use super::span::Span;
-use crate::walkers::globals::{each_piece, each_word, globals};
+use crate::globals::{each_piece, each_word, globals};
 use crate::{Memory, Window};
 
 /// So many entries of a leaf are tried, and so many leaves.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::release::Release;
 use crate::Memory;
-use crate::walkers::globals::each_word;
+use crate::globals::each_word;
 
 /// `kMaxSize`.
 const LARGEST: u32 = 256 << 10;

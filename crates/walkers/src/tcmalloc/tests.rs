@@ -4,7 +4,8 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::release::ALL;
-use crate::fake::{Fake, damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
+use crate::fake::Fake;
 use crate::{PAGE, Part, Walk};
 
 /// A page of tcmalloc.
