@@ -1,7 +1,6 @@
 //! `--short`: answers in at most ten lines. In: answers. Out: text.
 
-use super::Answer;
-use crate::wrapped;
+use crate::{Answer, wrapped};
 use allocanary_kernel::terminal::Look;
 
 /// The maximum of lines.
@@ -41,8 +40,8 @@ fn within(text: &str, room: usize, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Pasted;
     use super::*;
+    use crate::Pasted;
 
     fn answer(text: &str, lines: usize) -> Answer {
         let lines: Vec<String> = (0..lines).map(|at| format!("ENV A={at}")).collect();

@@ -2,41 +2,16 @@
 //! each output shows the same value: a terminal last, the others first. In: findings. Out: answers.
 
 mod json;
-mod short;
 
 use super::{paste, words};
 use crate::lines::Lines;
+use allocanary_draw::{Answer, Pasted};
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
     Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
-use serde_json::{Map, Value};
 
-pub use json::{compared, document, object};
-pub use short::short;
-
-/// What a verb says to do.
-pub struct Answer {
-    /// The answer in one sentence, or a few.
-    pub text: String,
-    /// The lines to paste, if the answer needs any.
-    pub pasted: Option<Pasted>,
-    /// The answer for a script: `choice`, and the figures. See [`document`].
-    pub facts: Map<String, Value>,
-}
-
-/// The lines for a recommended candidate.
-#[derive(Clone)]
-pub struct Pasted {
-    /// The candidate, as the reports name it.
-    pub name: String,
-    /// A heading for them.
-    pub heading: String,
-    /// The lines. Each has a label that names its place.
-    pub lines: Vec<String>,
-    /// A remark about them.
-    pub note: Option<String>,
-}
+pub use json::compared;
 
 /// The answers, in the study's order: that of a search if there is one, otherwise one for each panel.
 pub fn answers(findings: &Findings) -> Vec<Answer> {

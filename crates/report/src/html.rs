@@ -11,10 +11,10 @@ mod troubles;
 
 use maud::{Markup, html};
 
-use super::markup::prose;
-use super::page::Page;
 use super::{figures, words};
 use crate::format::ReportFormat;
+use allocanary_draw::Page;
+use allocanary_draw::markup::prose;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::{Findings, Panel, Section};
 use names::Names;

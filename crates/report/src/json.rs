@@ -6,9 +6,10 @@ use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{answers, document, object};
+use crate::answer::answers;
 use crate::format::ReportFormat;
 use crate::words;
+use allocanary_draw::{document, object};
 
 /// The report.
 pub const REPORT: ReportFormat =

@@ -2,48 +2,20 @@
 //! figure that is missing or not finite leaves a gap. All other figures are drawn.
 
 mod bars;
-pub mod canvas;
 mod dots;
 mod front;
 mod labels;
 mod lines;
 mod over_time;
-pub mod palette;
 mod parts;
-pub mod scale;
 mod scatter;
 
 pub use front::front;
 
-use maud::{Markup, html};
+use allocanary_draw::Picture;
+use maud::Markup;
 
-use super::markup::prose;
 use allocanary_measure::summary::{Estimate, Line, Panel, Recommendation, Section};
-
-/// One picture.
-pub struct Picture {
-    /// What it shows.
-    pub title: String,
-    /// The drawing.
-    pub drawing: Markup,
-    /// How to read it.
-    pub caption: String,
-    /// Whether a candidate is shown by its number in a legend.
-    pub is_numbered: bool,
-}
-
-impl Picture {
-    /// The picture in a page, with its title and caption.
-    pub fn figure(&self) -> Markup {
-        html! {
-            figure {
-                h3 { (self.title) }
-                (self.drawing)
-                figcaption { (prose(&self.caption)) }
-            }
-        }
-    }
-}
 
 /// How a page writes a candidate's name.
 pub type Named<'a> = &'a dyn Fn(usize, &Line) -> Markup;

@@ -37,7 +37,7 @@ pub fn upgrade(findings: &Findings, look: &Look) -> Option<String> {
     }
     let (from, to) = names?;
     let mut out = table(&rows, &from, &to);
-    let _ = writeln!(out, "\n{}", crate::wrapped(&sentence(&rows, &from, &to), look.width.into()));
+    let _ = writeln!(out, "\n{}", allocanary_draw::wrapped(&sentence(&rows, &from, &to), look.width.into()));
     Some(out)
 }
 

@@ -8,8 +8,8 @@ use allocanary_kernel::units::{Bytes, show_time};
 use maud::{Markup, html};
 
 use crate::contents::tree_map;
-use crate::page::Page;
-use crate::wrapped;
+use allocanary_draw::Page;
+use allocanary_draw::wrapped;
 
 /// What this page adds to the style of all pages.
 const OWN: &str = include_str!("contents/page.css");

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::markup::prose;
-use super::page::Page;
-use super::pictures::Picture;
-use super::pictures::canvas::{Canvas, Side, spread};
-use super::pictures::palette;
-use super::pictures::scale::Scale;
+use allocanary_draw::Page;
+use allocanary_draw::Picture;
+use allocanary_draw::canvas::{Canvas, Side, spread};
+use allocanary_draw::markup::prose;
+use allocanary_draw::palette;
+use allocanary_draw::scale::Scale;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 

@@ -16,12 +16,12 @@ use allocanary_doctor::links;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::Seen;
+use allocanary_draw::{Answer, Pasted, document, short};
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
 use allocanary_kernel::terminal::Look;
-use allocanary_report::answer::{Answer, Pasted, document, short};
 
 /// The time for a process's memory. A heap that is not read by then is told as one part.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -12,13 +12,13 @@ use super::heap::{or_unread, without_map};
 use super::{named, reader, terminal};
 use crate::args::DoorFlags;
 use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, answer};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless_lines;
-use allocanary_report::answer::short;
-use allocanary_report::{door, heap as reports};
+use allocanary_views::{door, heap as reports};
 use serde_json::json;
 
 /// The time for the process. A heap that is not read by then is told as one part.

@@ -9,7 +9,7 @@ use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_kernel::private;
 use allocanary_node::client::{Trust, fetch};
-use allocanary_report::fleet;
+use allocanary_views::fleet;
 
 /// Prints it. The exit code is 1 if a node did not answer: its replicas are in no figure.
 pub fn run(flags: &FleetFlags) -> Result<ExitCode> {

@@ -23,7 +23,7 @@ use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
-use allocanary_report::remedies::list;
+use allocanary_views::remedies::list;
 
 /// The time for a reading. A heap that is not read by then has no forecast.
 const DEADLINE: Duration = Duration::from_secs(30);

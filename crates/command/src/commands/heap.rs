@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
@@ -20,8 +21,7 @@ use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
-use allocanary_report::answer::short;
-use allocanary_report::heap as reports;
+use allocanary_views::heap as reports;
 use saved::{Saved, load};
 
 /// The time for a process unless --timeout says another: a GiB takes less than a second.

@@ -14,7 +14,7 @@ use allocanary_node::client::Trust;
 use allocanary_node::look::{Look, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
-use allocanary_report::fleet;
+use allocanary_views::fleet;
 
 /// The memory of the child that reads: a program of 2 GiB needs less.
 const MEMORY: u64 = 128 << 20;

@@ -1,10 +1,11 @@
 //! What a verb prints of findings: tables, an answer of ten lines, or JSON. In: flags, findings. Out: text.
 
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
-use allocanary_report::answer::{answers, short};
+use allocanary_report::answer::answers;
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_session::StudyFile;

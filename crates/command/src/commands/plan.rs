@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{cells, terminal};
 use crate::args::StudyFlags;
 use allocanary_cell::Cell;
+use allocanary_draw::wrapped;
 use allocanary_error::Result;
 use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::show_duration;
-use allocanary_report::wrapped;
 use allocanary_session::{Study, StudyFile, expected_time, planned};
 
 /// The most lines of the summary.

@@ -12,9 +12,9 @@ use super::terminal;
 use crate::args::{ReportFlags, TraceFlags};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, show_duration};
-use allocanary_report::trace::page as page_of;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
+use allocanary_views::trace::page as page_of;
 
 /// Reads the trace and prints what is asked for.
 pub fn run(flags: &TraceFlags) -> Result<ExitCode> {

@@ -12,14 +12,14 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::parse_duration;
-use allocanary_report::answer::short;
-use allocanary_report::who as reports;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
+use allocanary_views::who as reports;
 use allocanary_who::fold::BYS;
 use allocanary_who::fold::Skip;
 use allocanary_who::order::ORDERS;

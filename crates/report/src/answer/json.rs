@@ -12,32 +12,9 @@
 //!
 //! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
+use allocanary_draw::object;
 use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
 use serde_json::{Map, Value, json};
-
-use super::Answer;
-
-/// The output of a verb for `--json`: `schema`, `verb`, `answers`, and the verb's further keys in `besides`. New keys may be added at
-/// any time. `schema` changes if a key changes its meaning.
-pub fn document(verb: &str, answers: &[Answer], besides: Map<String, Value>) -> String {
-    let mut page = Map::from_iter([
-        ("schema".to_string(), json!(1)),
-        ("verb".to_string(), json!(verb)),
-        ("answers".to_string(), answers.iter().map(Answer::for_scripts).collect()),
-    ]);
-    page.extend(besides);
-    format!("{:#}\n", Value::Object(page))
-}
-
-impl Answer {
-    /// Its facts, its `text`, and its `lines`.
-    pub fn for_scripts(&self) -> Value {
-        let mut facts = self.facts.clone();
-        facts.insert("text".into(), json!(self.text));
-        facts.insert("lines".into(), json!(self.pasted.as_ref().map_or(&[][..], |pasted| &pasted.lines)));
-        Value::Object(facts)
-    }
-}
 
 /// The facts of a panel.
 pub(super) fn of_panel(section: &Section, panel: &Panel, found: &Recommendation) -> Map<String, Value> {
@@ -84,14 +61,6 @@ pub(super) fn of_search(decided: &Decided) -> Map<String, Value> {
 
 fn limits(within: &[(String, f64)]) -> Map<String, Value> {
     within.iter().map(|(name, share)| (name.clone(), json!(share))).collect()
-}
-
-/// The keys of an object.
-pub fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
 }
 
 /// A comparison: the ratio of the medians, or of the quantiles, with its interval.

@@ -3,8 +3,8 @@
 
 use maud::{Markup, html};
 
-use crate::markup::{candidate, prose};
 use crate::{answer, words};
+use allocanary_draw::markup::{candidate, prose};
 use allocanary_measure::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
 
 /// The section.

@@ -3,8 +3,8 @@
 
 use maud::{Markup, html};
 
-use crate::markup::{candidate, prose};
-use crate::pictures::palette;
+use allocanary_draw::markup::{candidate, prose};
+use allocanary_draw::palette;
 use allocanary_measure::summary::{Findings, Line};
 
 /// The candidates with unproven settings.

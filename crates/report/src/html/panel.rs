@@ -4,9 +4,10 @@ use maud::{Markup, html};
 
 use super::names::Names;
 use super::tables;
-use crate::markup::prose;
-use crate::pictures::{self, Picture};
+use crate::pictures;
 use crate::words;
+use allocanary_draw::Picture;
+use allocanary_draw::markup::prose;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::{Axis, Panel, Section};
 
@@ -57,7 +58,7 @@ fn legend(panel: &Panel, names: &Names) -> Markup {
         ol class=(class) aria-label="Candidates" {
             @for (at, line) in panel.lines.iter().enumerate() {
                 li {
-                    (crate::pictures::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
+                    (allocanary_draw::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
                     small { (line.version.to_string()) }
                 }
             }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::figures::{self, Block, Figure};
-use crate::markup::{candidate, prose};
+use allocanary_draw::markup::{candidate, prose};
 use allocanary_measure::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.

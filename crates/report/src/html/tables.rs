@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::names::Names;
-use crate::markup::{candidate, prose};
 use crate::words;
+use allocanary_draw::markup::{candidate, prose};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
 

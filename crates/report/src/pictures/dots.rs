@@ -1,9 +1,10 @@
 //! Latency: a row of quantiles for each candidate. In: a panel. Out: a picture.
 
-use super::canvas::{Canvas, Side};
-use super::scale::Scale;
-use super::{Picture, figure, palette};
+use super::figure;
 use crate::words;
+use allocanary_draw::canvas::{Canvas, Side};
+use allocanary_draw::scale::Scale;
+use allocanary_draw::{Picture, palette};
 use allocanary_kernel::units::Unit;
 use allocanary_measure::summary::{Estimate, Panel};
 

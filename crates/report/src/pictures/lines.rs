@@ -1,9 +1,10 @@
 //! Line charts: a figure from column to column, or from phase to phase. In: a panel. Out: pictures.
 
-use super::canvas::{Canvas, Side, spread};
-use super::scale::{Scale, column_shares};
-use super::{Picture, figure, palette};
+use super::figure;
 use crate::words;
+use allocanary_draw::canvas::{Canvas, Side, spread};
+use allocanary_draw::scale::{Scale, column_shares};
+use allocanary_draw::{Picture, palette};
 use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};

@@ -1,9 +1,10 @@
 //! A program's resident memory over time, one line for each candidate. In: a panel. Out: a picture.
 
-use super::canvas::{Canvas, Side, spread};
-use super::scale::Scale;
-use super::{Picture, palette};
+use allocanary_draw::canvas::{Canvas, Side, spread};
+use allocanary_draw::scale::Scale;
+
 use crate::words;
+use allocanary_draw::{Picture, palette};
 use allocanary_kernel::units::Unit;
 use allocanary_measure::summary::{Axis, Panel};
 

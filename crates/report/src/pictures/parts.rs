@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{Named, Picture};
+use super::Named;
 use crate::{anatomies, words};
+use allocanary_draw::Picture;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
 

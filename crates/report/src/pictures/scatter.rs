@@ -1,12 +1,13 @@
 //! Memory against time or throughput. The candidates that no other beats in both are marked. In: a panel. Out: a
 //! picture.
 
-use super::canvas::{Canvas, FIELD, Side};
+use super::figure;
 use super::front::front;
 use super::labels::{self, LINE};
-use super::scale::Scale;
-use super::{Picture, figure, palette};
 use crate::words;
+use allocanary_draw::canvas::{Canvas, FIELD, Side};
+use allocanary_draw::scale::Scale;
+use allocanary_draw::{Picture, palette};
 use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};

@@ -1,8 +1,9 @@
 //! The end of a terminal's report. In: findings. Out: the main result, the lines to paste, and their provenance.
 
 use super::{bold, height, wrapped};
-use crate::answer::{self, Pasted};
+use crate::answer;
 use crate::words;
+use allocanary_draw::Pasted;
 use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::Findings;
 

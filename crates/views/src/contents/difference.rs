@@ -9,7 +9,7 @@ use allocanary_kernel::units::show_duration;
 
 use super::{bytes, count, head};
 use crate::heap::{bold, columns};
-use crate::wrapped;
+use allocanary_draw::wrapped;
 
 /// The maximum of lines in each table.
 const LINES: usize = 12;

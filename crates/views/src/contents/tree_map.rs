@@ -8,7 +8,7 @@ use allocanary_kernel::terminal::harmless;
 use maud::{Markup, html};
 
 use super::{bytes, count};
-use crate::pictures::Picture;
+use allocanary_draw::Picture;
 
 /// The size of the drawing, and the height of the strip with a holder's name.
 const WIDTH: f64 = 960.0;

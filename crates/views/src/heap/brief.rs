@@ -1,7 +1,7 @@
 //! A reading in few lines. In: a reading, and its remedies. Out: an answer.
 
-use crate::answer::{Answer, Pasted};
 use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_draw::{Answer, Pasted};
 use allocanary_heap::{Reading, answer};
 
 /// What the memory is, how sure that is, and what to do first.

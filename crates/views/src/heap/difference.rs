@@ -2,7 +2,7 @@
 
 use super::columns::columns;
 use super::{bold, bytes};
-use crate::wrapped;
+use allocanary_draw::wrapped;
 use allocanary_heap::{Change, Difference, signed};
 use allocanary_kernel::terminal::Look;
 

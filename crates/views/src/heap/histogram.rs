@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::map::tenth;
 use super::{bytes, percent};
-use crate::pictures::Picture;
+use allocanary_draw::Picture;
 use allocanary_heap::{Heap, PAGE};
 
 const SIZE: (f64, f64) = (560.0, 250.0);

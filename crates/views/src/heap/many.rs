@@ -2,7 +2,7 @@
 
 use super::columns::columns;
 use super::{bold, bytes, percent};
-use crate::wrapped;
+use allocanary_draw::wrapped;
 use allocanary_heap::{Part, Reading, Row, together};
 use allocanary_kernel::terminal::{Look, harmless};
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{bytes, percent};
-use crate::pictures::Picture;
+use allocanary_draw::Picture;
 use allocanary_heap::{Heap, Part, Sort, Stretch};
 
 /// The number of cells in a row, and the size of a cell with its distance to the next.

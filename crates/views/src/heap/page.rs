@@ -8,11 +8,11 @@ use maud::{Markup, html};
 use super::deeper::deeper;
 use super::map::{self, class_of, color};
 use super::{bytes, histogram, percent, text};
-use crate::markup::prose;
-use crate::page::Page;
-use crate::pictures::{Picture, palette};
 use crate::trace::drawn;
 use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_draw::Page;
+use allocanary_draw::markup::prose;
+use allocanary_draw::{Picture, palette};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::units::{Unit, show_time};
 

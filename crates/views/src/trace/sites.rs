@@ -10,10 +10,10 @@ use maud::{Markup, html};
 
 use super::flames::Flames;
 use super::{bytes, drawn, percent, span, table};
-use crate::markup::prose;
-use crate::pictures::{Picture, palette};
 use crate::who::growth::{a_minute, grown};
 use crate::who::{begin, callers, remarks, without_callers, wrappers};
+use allocanary_draw::markup::prose;
+use allocanary_draw::{Picture, palette};
 
 /// The number of sites in the table.
 const TOP: usize = 10;

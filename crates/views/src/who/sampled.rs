@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::answer::{Answer, document, object};
 use crate::heap::{bold, columns, item};
+use allocanary_draw::{Answer, document, object};
 
 /// Sites of a table.
 const TOP: usize = 15;
@@ -67,7 +67,7 @@ pub fn answer(found: &Sampled) -> Answer {
 
 /// All of it on a terminal.
 pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
-    let answer = crate::wrapped(&sentence(found), look.width.into());
+    let answer = allocanary_draw::wrapped(&sentence(found), look.width.into());
     let mut table = vec![["site", "live", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
     let row = |site: &SampledSite| {
         let Estimate { bytes: live, low, high } = site.live();
@@ -93,7 +93,7 @@ pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let mut out = format!(
         "{}\n\n{}\n{}",
         bold(&harmless_lines(&answer), look),
-        bold(&crate::wrapped(&title, look.width.into()), look),
+        bold(&allocanary_draw::wrapped(&title, look.width.into()), look),
         columns(&table, look)
     );
     out.push_str(&limits(&found.notes, look));
@@ -238,7 +238,7 @@ pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Opt
         table.push(row);
     }
     let title = format!("Sites by {}, those that grew most first", name_of_by(found));
-    let said = harmless_lines(&crate::wrapped(&answer.text, look.width.into())).into_owned();
+    let said = harmless_lines(&allocanary_draw::wrapped(&answer.text, look.width.into())).into_owned();
     format!("{}\n\n{}\n{}{}", bold(&said, look), bold(&title, look), columns(&table, look), limits(&found.notes, look))
 }
 

@@ -9,12 +9,12 @@ use super::{DEADLINE, json};
 use crate::args::DoorFlags;
 use crate::commands::heap::{or_unread, without_map};
 use allocanary_doctor::remedies::Remedy;
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
 use allocanary_kernel::terminal::harmless_lines;
-use allocanary_report::answer::short;
-use allocanary_report::{door, heap as reports};
+use allocanary_views::{door, heap as reports};
 
 /// Prints it.
 pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {

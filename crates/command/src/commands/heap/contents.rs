@@ -13,7 +13,7 @@ use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
-use allocanary_report::contents as reports;
+use allocanary_views::contents as reports;
 
 use super::{memory, sites, time};
 use crate::args::HeapFlags;

@@ -2,8 +2,8 @@
 
 use crate::commands::who::program;
 use allocanary_error::Result;
-use allocanary_report::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
+use allocanary_views::trace::{Flames, Sites};
 use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};
 
 /// Lines of the picture over time, and trees of callers.

@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use super::super::terminal;
 use super::{groups, program};
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_measure::summary::Gate;
-use allocanary_report::answer::short;
-use allocanary_report::who::against::{Comparison, before};
 use allocanary_trace::reader::Trace;
+use allocanary_views::who::against::{Comparison, before};
 use allocanary_who::against::Before;
 use allocanary_who::{By, Found, Names, Wanted, sites};
 

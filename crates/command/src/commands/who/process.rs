@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use super::super::terminal;
 use super::folding;
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_profile::reader;
-use allocanary_report::answer::short;
-use allocanary_report::who::sampled as reports;
+use allocanary_views::who::sampled as reports;
 use allocanary_who::sampled::Reading;
 use allocanary_who::{By, Names, Order, collapsed, profile};
 

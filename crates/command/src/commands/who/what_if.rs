@@ -11,15 +11,15 @@ use super::super::terminal;
 use super::under::{Replay, named};
 use super::{folding, groups, picked, program};
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::harmless_lines;
 use allocanary_measure::summary::LEAST_SAMPLES;
-use allocanary_report::answer::short;
-use allocanary_report::who::what_if::Report;
 use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
+use allocanary_views::who::what_if::Report;
 use allocanary_who::what_if::{self, Heap, Sets, Ways};
 use allocanary_who::{By, Names, Wanted, WhatIf, sites, under};
 

@@ -1,0 +1,15 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! What people see of a process, its contents, a trace with its call sites, and a fleet: readings in, text and pages out. The reports of
+//! studies are another crate, and neither uses the other.
+
+// This crate returns texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+pub mod contents;
+pub mod door;
+pub mod fleet;
+pub mod heap;
+pub mod remedies;
+pub mod trace;
+pub mod who;
