@@ -1,0 +1,39 @@
+//! The parts of help texts that are made from the table of verbs.
+
+use clap::{ArgAction, arg};
+
+use super::{ALL, Group};
+
+/// The verbs by what they are for.
+pub fn overview(groups: &[Group]) -> String {
+    let mut out = String::new();
+    for group in groups {
+        out.push_str(&format!("{}:\n", group.heading()));
+        for verb in ALL.iter().filter(|verb| verb.group == *group) {
+            out.push_str(&format!("  {:<12}{}\n", verb.name, verb.about));
+        }
+    }
+    out
+}
+
+/// The first examples of a help text.
+pub fn first_examples(text: &str) -> String {
+    const MOST: usize = 2;
+    let examples = text.split_once("Examples:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    let mut out = String::from("Examples:\n");
+    let mut count = 0;
+    for line in examples.lines() {
+        // What continues a line is indented further.
+        count += usize::from(!line.starts_with("   "));
+        if count > MOST {
+            break;
+        }
+        out.push_str(&format!("{line}\n"));
+    }
+    out + "All flags, defaults and examples: --help"
+}
+
+/// The flag for help. A verb gets one of its own, because the command's own is in no first help.
+pub fn help_flag() -> clap::Arg {
+    arg!(-h --help "Print help (see more with '--help')").action(ArgAction::Help)
+}

@@ -1,0 +1,117 @@
+use super::*;
+
+#[test]
+fn the_declaration_is_sound() {
+    command().debug_assert();
+}
+
+#[test]
+fn a_program_without_dashes_is_told_where_it_belongs() {
+    let said = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mistake = command().try_get_matches_from(&words).expect_err("it is a mistake");
+        with_hint(mistake, words.get(1).copied()).to_string()
+    };
+    let run = said("allocanary run python3 x.py");
+    assert!(run.contains("come after `--`: allocanary run -- python3 ..."), "{run}");
+    let record = said("allocanary record ./service");
+    assert!(record.contains("allocanary record -- ./service ..."), "{record}");
+    assert!(!said("allocanary run --repeat 3").contains("come after"), "a flag is no program");
+    assert!(!said("allocanary study a b").contains("come after"));
+}
+
+/// Who asks for the first help sees it whole, on a screen of 80 by 24.
+#[test]
+fn the_first_help_of_each_verb_fits_a_screen() {
+    let whole = command();
+    let verbs: Vec<Command> = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    let mut wrong = Vec::new();
+    for mut verb in std::iter::once(whole).chain(verbs) {
+        let (short, long) = (verb.render_help().to_string(), verb.render_long_help().to_string());
+        if short.lines().count() > 24 {
+            wrong.push(format!("{}: {} lines\n{short}", verb.get_name(), short.lines().count()));
+        }
+        let wide = short.lines().chain(long.lines()).find(|line| line.chars().count() > 80);
+        wrong.extend(wide.map(|line| format!("{}: wider than 80 columns: {line}", verb.get_name())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// One idea has one name. A flag of another name for it is a mistake here.
+#[test]
+fn no_two_flags_have_one_idea() {
+    const IDEAS: &[(&str, &str, &[&str])] = &[
+        ("a time limit", "timeout", &["deadline", "time-limit", "time_limit"]),
+        ("a file that is written", "to", &["html", "output", "file", "write"]),
+        ("metrics", "metrics", &["columns", "metric-names"]),
+        ("a file with a [program] table", "program", &["file", "service"]),
+        ("allocators with settings", "candidates", &["allocators", "allocator", "candidate"]),
+        ("results, and where they are", "out", &["results", "folder", "dir"]),
+        ("JSON", "json", &["as-json", "json-lines"]),
+        ("processes per candidate", "repeats", &["runs", "repeat", "count"]),
+        ("a process", "", &["pid", "process"]),
+    ];
+    let line = command();
+    for verb in line.get_subcommands().filter(|verb| !verb.is_hide_set()).chain([&line]) {
+        for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()) {
+            let wrong = IDEAS.iter().find(|(_, _, others)| others.contains(&flag));
+            assert_eq!(wrong, None, "{}: --{flag}", verb.get_name());
+        }
+    }
+}
+
+/// One way to say it: of two that differ, neither may win without a word.
+#[test]
+fn compare_takes_one_format() {
+    let refused = |line: &str| match command().try_get_matches_from(line.split(' ')) {
+        Ok(_) => false,
+        Err(mistake) => {
+            assert_eq!(mistake.kind(), ErrorKind::ArgumentConflict, "{mistake}");
+            true
+        }
+    };
+    for flag in ["--json", "--short"] {
+        for format in ["table", "markdown", "json", "github"] {
+            assert!(refused(&format!("allocanary compare a b {flag} --format {format}")), "{flag} {format}");
+        }
+        assert!(!refused(&format!("allocanary compare a b {flag}")), "the default format is no second way");
+    }
+    assert!(refused("allocanary compare a b --json --short") && !refused("allocanary compare a b --format github"));
+}
+
+/// The help and the documentation teach one way to name a process.
+#[test]
+fn doctor_teaches_the_process_and_takes_the_flag_too() {
+    let taken = |line: &str| {
+        let found = command().try_get_matches_from(line.split(' ')).unwrap();
+        let (_, flags) = found.subcommand().unwrap();
+        let flags = DoctorFlags::from_arg_matches(flags).unwrap();
+        (flags.process, flags.pid)
+    };
+    assert_eq!(taken("allocanary doctor 4242"), (Some("4242".into()), None));
+    assert_eq!(taken("allocanary doctor redis-server"), (Some("redis-server".into()), None));
+    assert_eq!(taken("allocanary doctor --pid 4242"), (None, Some(4242)));
+    let pages = [
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/preloads.md", include_str!("../../../../docs/preloads.md")),
+        ("docs/shipping.md", include_str!("../../../../docs/shipping.md")),
+        ("docs/tuning.md", include_str!("../../../../docs/tuning.md")),
+        ("crates/command/src/args/examples.rs", include_str!("../args/examples.rs")),
+    ];
+    for (name, text) in pages {
+        assert!(!text.contains("doctor --pid"), "{name}: `doctor PROCESS` is the way that is taught");
+    }
+}
+
+#[test]
+fn a_default_that_tune_has_of_its_own_is_in_its_help() {
+    let command = command();
+    let help = |verb: &str, flag: &str| {
+        let verb = command.find_subcommand(verb).unwrap();
+        let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
+        flag.get_help().unwrap().to_string()
+    };
+    for (flag, default) in [("threads", "[default: 16;"), ("budget", "[default: 5m,"), ("repeats", "finalist")] {
+        assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");
+    }
+}
