@@ -8,12 +8,16 @@
 //! - [`writer`] runs inside the program. It allocates nothing after the start and takes no lock. All unsafe code is there.
 //! - [`reader`] reads the table of another process, whose content may be anything.
 //! - [`interval`] says how far an estimate may be off.
+//! - `pprof` (feature of the same name) is the format that other tools read.
+//! - `service` (feature of the same name) is for a program that samples itself.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod interval;
 pub mod layout;
+#[cfg(feature = "pprof")]
+pub mod pprof;
 pub mod reader;
 pub mod weight;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -1,14 +1,9 @@
-//! A profile in the format of pprof, which `go tool pprof`, Grafana and others read. In: stacks with their figures, names. Out: bytes.
-//! The messages are those of `proto/profile.proto` of github.com/google/pprof.
+//! A profile in the format of pprof. In: stacks with their figures, names. Out: bytes.
 
 use std::collections::HashMap;
-use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use allocanary_profile::pprof::{File, Named, OF_SAMPLES, Writer};
 use allocanary_trace::stacks::{Code, Module, Stacks};
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use prost::Message;
 
 use crate::frame::Frame;
 use crate::names::Names;
@@ -16,10 +11,10 @@ use crate::sites::OfStack;
 
 /// The values of each sample, in this order.
 pub const TYPES: [(&str, &str); 6] = [
-    ("alloc_objects", "count"),
-    ("alloc_space", "bytes"),
-    ("inuse_objects", "count"),
-    ("inuse_space", "bytes"),
+    OF_SAMPLES[0],
+    OF_SAMPLES[1],
+    OF_SAMPLES[2],
+    OF_SAMPLES[3],
     ("pinned_space", "bytes"),
     // Live and pinned bytes of the stack together. In jemalloc `retained` means something else: addresses without
     // memory.
@@ -40,107 +35,18 @@ impl Of {
     fn types(self) -> (&'static [(&'static str, &'static str)], &'static str) {
         match self {
             Of::Trace => (&TYPES, "pinned_space"),
-            Of::Samples(_) => (&TYPES[..4], "inuse_space"),
+            Of::Samples(_) => (&OF_SAMPLES, "inuse_space"),
         }
     }
-}
 
-#[derive(Clone, PartialEq, Message)]
-struct Profile {
-    #[prost(message, repeated, tag = "1")]
-    sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
-    #[prost(message, repeated, tag = "3")]
-    mapping: Vec<Mapping>,
-    #[prost(message, repeated, tag = "4")]
-    location: Vec<Location>,
-    #[prost(message, repeated, tag = "5")]
-    function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    string_table: Vec<String>,
-    #[prost(int64, tag = "9")]
-    time_nanos: i64,
-    #[prost(message, optional, tag = "11")]
-    period_type: Option<ValueType>,
-    #[prost(int64, tag = "12")]
-    period: i64,
-    #[prost(int64, repeated, tag = "13")]
-    comment: Vec<i64>,
-    #[prost(int64, tag = "14")]
-    default_sample_type: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ValueType {
-    #[prost(int64, tag = "1")]
-    kind: i64,
-    #[prost(int64, tag = "2")]
-    unit: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    #[prost(uint64, repeated, tag = "1")]
-    location_id: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    value: Vec<i64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Mapping {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(uint64, tag = "2")]
-    memory_start: u64,
-    #[prost(uint64, tag = "3")]
-    memory_limit: u64,
-    #[prost(uint64, tag = "4")]
-    file_offset: u64,
-    #[prost(int64, tag = "5")]
-    filename: i64,
-    #[prost(int64, tag = "6")]
-    build_id: i64,
-    #[prost(bool, tag = "7")]
-    has_functions: bool,
-    #[prost(bool, tag = "8")]
-    has_filenames: bool,
-    #[prost(bool, tag = "9")]
-    has_line_numbers: bool,
-    #[prost(bool, tag = "10")]
-    has_inline_frames: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Location {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(uint64, tag = "2")]
-    mapping_id: u64,
-    #[prost(uint64, tag = "3")]
-    address: u64,
-    #[prost(message, repeated, tag = "4")]
-    line: Vec<Line>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Line {
-    #[prost(uint64, tag = "1")]
-    function_id: u64,
-    #[prost(int64, tag = "2")]
-    line: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Function {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(int64, tag = "2")]
-    name: i64,
-    #[prost(int64, tag = "3")]
-    system_name: i64,
-    #[prost(int64, tag = "4")]
-    filename: i64,
+    fn comment(self) -> &'static str {
+        match self {
+            Of::Trace => {
+                "allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment"
+            }
+            Of::Samples(_) => "allocanary who: estimates from samples; alloc_ since the profile began, inuse_ now",
+        }
+    }
 }
 
 /// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one
@@ -152,108 +58,53 @@ pub fn pprof(
     names: &mut Names<'_>,
     what: Of,
 ) -> std::io::Result<Vec<u8>> {
-    let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
-    writer.text("");
     let (types, first) = what.types();
-    for (kind, unit) in types {
-        let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };
-        writer.out.sample_type.push(value);
+    let mut writer = Writer::new(types, first, what.comment());
+    if let Of::Samples(mean) = what {
+        writer.sampled(mean);
     }
-    writer.out.default_sample_type = writer.text(first);
-    let comment = match what {
-        Of::Trace => "allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment",
-        Of::Samples(mean) => {
-            writer.out.period_type = Some(ValueType { kind: writer.text("space"), unit: writer.text("bytes") });
-            writer.out.period = i64::try_from(mean).unwrap_or(i64::MAX);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            writer.out.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-            "allocanary who: estimates from samples; alloc_ since the profile began, inuse_ now"
-        }
-    };
-    let comment = writer.text(comment);
-    writer.out.comment.push(comment);
     let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
     order.sort_by_key(|at| stacks.modules[*at].path != program);
     for at in &order {
-        writer.mapping(&stacks.modules[*at]);
+        writer.file(&file(&stacks.modules[*at]));
     }
-    let mut locations: HashMap<Code, u64> = HashMap::new();
+    let mut places: HashMap<Code, u64> = HashMap::new();
     for one in of {
-        let mut location_id = Vec::new();
         // A stack that could not be walked is written as one frame, so that the sums are right.
         let codes = if one.stack == 0 { vec![Code::default()] } else { names.callers(one.stack) };
+        let mut stack = Vec::new();
         for code in codes {
-            let next = locations.len() as u64 + 1;
-            let id = *locations.entry(code).or_insert(next);
-            if id == next {
-                let call = code.pc.saturating_sub(1);
+            let place = places.entry(code).or_insert_with(|| {
                 let module = stacks.module_of(code);
-                let mapping_id = order.iter().position(|at| Some(*at) == module).map_or(0, |place| place as u64 + 1);
+                let file = order.iter().position(|at| Some(*at) == module).map_or(0, |place| place as u64 + 1);
                 let frames = match code.pc {
                     0 => [Frame { function: "(no stack)".into(), ..Frame::default() }].into(),
                     _ => names.frames(code),
                 };
-                let line = frames.iter().map(|frame| writer.line(frame)).collect();
-                writer.out.location.push(Location { id, mapping_id, address: call, line });
-            }
-            location_id.push(id);
+                writer.place(file, code.pc.saturating_sub(1), frames.iter().map(named))
+            });
+            stack.push(*place);
         }
         let held = one.live.1.saturating_add(one.pinned);
-        let value = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned, held];
-        let value = value.iter().take(types.len()).map(|figure| i64::try_from(*figure).unwrap_or(i64::MAX)).collect();
-        writer.out.sample.push(Sample { location_id, value });
+        let values = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned, held];
+        writer.stack(stack, &values[..types.len()]);
     }
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&writer.out.encode_to_vec())?;
-    gzip.finish()
+    writer.finish()
 }
 
-struct Writer {
-    texts: HashMap<String, i64>,
-    functions: HashMap<(String, String), u64>,
-    out: Profile,
+fn named(frame: &Frame) -> Named<'_> {
+    Named { function: &frame.function, file: &frame.file, line: frame.line }
 }
 
-impl Writer {
-    /// The number of a text.
-    fn text(&mut self, text: &str) -> i64 {
-        if let Some(known) = self.texts.get(text) {
-            return *known;
-        }
-        let number = self.out.string_table.len() as i64;
-        self.out.string_table.push(text.into());
-        self.texts.insert(text.into(), number);
-        number
-    }
-
-    fn mapping(&mut self, module: &Module) {
-        let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mapping = Mapping {
-            id: self.out.mapping.len() as u64 + 1,
-            memory_start: module.start,
-            memory_limit: module.end,
-            // The begin of the mapping in the addresses of the file.
-            file_offset: module.start.wrapping_sub(module.bias),
-            filename: self.text(&module.path),
-            build_id: self.text(&build_id),
-            // All available names have been looked up.
-            has_functions: true,
-            has_filenames: true,
-            has_line_numbers: true,
-            has_inline_frames: true,
-        };
-        self.out.mapping.push(mapping);
-    }
-
-    fn line(&mut self, frame: &Frame) -> Line {
-        let next = self.functions.len() as u64 + 1;
-        let function_id = *self.functions.entry((frame.function.clone(), frame.file.clone())).or_insert(next);
-        if function_id == next {
-            let name = self.text(&frame.function);
-            let filename = self.text(&frame.file);
-            self.out.function.push(Function { id: next, name, system_name: name, filename });
-        }
-        Line { function_id, line: i64::from(frame.line) }
+fn file(module: &Module) -> File<'_> {
+    File {
+        start: module.start,
+        end: module.end,
+        // The begin of the mapping in the addresses of the file.
+        offset: module.start.wrapping_sub(module.bias),
+        path: &module.path,
+        build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        is_named: true,
     }
 }
 
@@ -261,7 +112,9 @@ impl Writer {
 mod tests {
     use std::process::Command;
 
+    use allocanary_profile::pprof::messages::Profile;
     use allocanary_testing::skipped::skipped;
+    use prost::Message;
 
     use super::*;
     use crate::invented::stacks;

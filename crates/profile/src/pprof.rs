@@ -1,0 +1,145 @@
+//! A profile in the format of pprof, which `go tool pprof`, Grafana and others read. In: files, places with their names, stacks with
+//! figures. Out: bytes.
+
+pub mod messages;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use self::messages::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+
+/// What samples tell: each type has a name and a unit.
+pub const OF_SAMPLES: [(&str, &str); 4] =
+    [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+
+/// A file that is mapped.
+#[derive(Clone, Debug, Default)]
+pub struct File<'a> {
+    /// Its first address.
+    pub start: u64,
+    /// Its end.
+    pub end: u64,
+    /// The address in the file of the first one.
+    pub offset: u64,
+    /// Its path.
+    pub path: &'a str,
+    /// Its build-id in hexadecimal digits; empty if it has none.
+    pub build_id: String,
+    /// Whether the names that there are have been looked up. If not, a reader does it.
+    pub is_named: bool,
+}
+
+/// A function at an address.
+#[derive(Clone, Debug, Default)]
+pub struct Named<'a> {
+    /// Its name.
+    pub function: &'a str,
+    /// The source file; empty if it is not known.
+    pub file: &'a str,
+    /// The line; 0 if it is not known.
+    pub line: u32,
+}
+
+/// A profile in the making.
+pub struct Writer {
+    texts: HashMap<String, i64>,
+    functions: HashMap<(String, String), u64>,
+    out: Profile,
+}
+
+impl Writer {
+    /// Begins a profile with values of these types. A reader shows `first` unless it is told otherwise.
+    pub fn new(types: &[(&str, &str)], first: &str, comment: &str) -> Writer {
+        let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
+        writer.text("");
+        for (kind, unit) in types {
+            let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };
+            writer.out.sample_type.push(value);
+        }
+        writer.out.default_sample_type = writer.text(first);
+        let comment = writer.text(comment);
+        writer.out.comment.push(comment);
+        writer
+    }
+
+    /// It is of samples with this mean distance in bytes, and of now.
+    pub fn sampled(&mut self, mean: u64) {
+        self.out.period_type = Some(ValueType { kind: self.text("space"), unit: self.text("bytes") });
+        self.out.period = figure(mean);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.out.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    }
+
+    /// The number of a text.
+    fn text(&mut self, text: &str) -> i64 {
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        let number = self.out.string_table.len() as i64;
+        self.out.string_table.push(text.into());
+        self.texts.insert(text.into(), number);
+        number
+    }
+
+    /// Adds a file. Returns its number. Readers take the first one for the main program.
+    pub fn file(&mut self, file: &File<'_>) -> u64 {
+        let id = self.out.mapping.len() as u64 + 1;
+        let mapping = Mapping {
+            id,
+            memory_start: file.start,
+            memory_limit: file.end,
+            file_offset: file.offset,
+            filename: self.text(file.path),
+            build_id: self.text(&file.build_id),
+            has_functions: file.is_named,
+            has_filenames: file.is_named,
+            has_line_numbers: file.is_named,
+            has_inline_frames: file.is_named,
+        };
+        self.out.mapping.push(mapping);
+        id
+    }
+
+    /// Adds an address with its functions, inlined ones first, in the file with this number, 0 for none. Returns its number.
+    pub fn place<'a>(&mut self, file: u64, address: u64, names: impl IntoIterator<Item = Named<'a>>) -> u64 {
+        let id = self.out.location.len() as u64 + 1;
+        let line = names.into_iter().map(|named| self.line(&named)).collect();
+        self.out.location.push(Location { id, mapping_id: file, address, line });
+        id
+    }
+
+    fn line(&mut self, named: &Named<'_>) -> Line {
+        let next = self.functions.len() as u64 + 1;
+        let function_id = *self.functions.entry((named.function.into(), named.file.into())).or_insert(next);
+        if function_id == next {
+            let name = self.text(named.function);
+            let filename = self.text(named.file);
+            // Without a second name: where both are the same, Go's pprof takes it for a name of C++, and leaves out what is between `<` and `>`.
+            self.out.function.push(Function { id: next, name, system_name: 0, filename });
+        }
+        Line { function_id, line: i64::from(named.line) }
+    }
+
+    /// Adds a stack, as numbers of places, innermost first, with a value of each type.
+    pub fn stack(&mut self, places: Vec<u64>, values: &[u64]) {
+        let value = values.iter().map(|value| figure(*value)).collect();
+        self.out.sample.push(Sample { location_id: places, value });
+    }
+
+    /// The profile, compressed.
+    pub fn finish(self) -> std::io::Result<Vec<u8>> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(&self.out.encode_to_vec())?;
+        gzip.finish()
+    }
+}
+
+/// pprof's figures have a sign.
+fn figure(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
