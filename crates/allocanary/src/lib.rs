@@ -19,6 +19,7 @@
 //! - [`container`] reads how many CPUs the affinity mask and the quota allow; [`units`] has amounts of memory.
 //! - [`Ballast`] keeps freed memory through a burst, or reserves addresses for growth.
 //! - `metrics` (feature `prometheus`) exports metrics of the allocator and of the process.
+//! - `profile` (feature `profile`) says which call sites hold the heap, by samples, in the format of pprof.
 //! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator. `Counting` counts what is allocated; `Leaks`
 //!   reports which call sites allocated the live blocks. `install!(jemalloc, wrap = Counting)`. `Recording` (feature
 //!   `record`) writes every call to a file that `allocanary replay` executes under other allocators.
@@ -33,6 +34,7 @@
 //! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | no |
 //! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | the allocator of `install!()` without a name; the first of the three that is on | `jemalloc-alloc` |
 //! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
+//! | `profile` | `install!(..., profile = "512KiB")` and `profile`, and the crates backtrace, prost and flate2 | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
 //! | `record` | `Recording` | no |
 //! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | no |
@@ -67,6 +69,10 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 #[cfg_attr(docsrs, doc(cfg(feature = "prometheus")))]
 #[doc(inline)]
 pub use allocanary_allocators::metrics;
+#[cfg(feature = "profile")]
+#[cfg_attr(docsrs, doc(cfg(feature = "profile")))]
+#[doc(inline)]
+pub use allocanary_allocators::profile;
 #[doc(inline)]
 pub use allocanary_allocators::{Ballast, ballast, install, tuning};
 #[cfg(feature = "arena")]

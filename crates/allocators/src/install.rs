@@ -54,6 +54,9 @@ pub use check::{TUNED, checked, count, setting_of};
 /// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
 ///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
 ///   With jemalloc it adds nothing to an allocation. With the other allocators it adds some five instructions;
+/// - `profile = "512KiB"`, `profile = bytes(512 << 10)` or `profile = off` (feature `profile`): an allocation is sampled every so many bytes on
+///   average, and [`profile::pprof`](https://docs.rs/allocanary/latest/allocanary/profile/fn.pprof.html) says which call sites hold the heap. The
+///   variable `ALLOCANARY_PROFILE` takes precedence;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in
 ///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html), in
@@ -139,7 +142,7 @@ macro_rules! install {
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
             {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::allocators::system::SETTABLE, $crate::allocators::system::TUNED, ::core::option::Option::None}
-            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
+            [] (::core::option::Option::None; ::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
     (jemalloc $(, $($settings:tt)*)?) => {
@@ -154,7 +157,7 @@ macro_rules! install {
                 counted $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
                 $crate::allocators::mimalloc::SETTINGS, $crate::allocators::mimalloc::TUNED, ::core::option::Option::None
             }
-            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
+            [] (::core::option::Option::None; ::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
 }
@@ -174,7 +177,7 @@ macro_rules! __install_jemalloc {
                     &CONF
                 })
             }
-            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($settings)*
+            [] (::core::option::Option::None; ::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($settings)*
         );
     };
 }
@@ -212,6 +215,15 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt budget = $size:literal $(, $($rest:tt)*)?) => {
         $crate::__install_budget!($allocator $done $idle (::core::concat!($size)) $($($rest)*)?);
     };
+    ($allocator:tt $done:tt $idle:tt profile = off $(, $($rest:tt)*)?) => {
+        $crate::__install_profile!($allocator $done $idle ($crate::__private::mean_of("off")) $($($rest)*)?);
+    };
+    ($allocator:tt $done:tt $idle:tt profile = bytes($mean:expr) $(, $($rest:tt)*)?) => {
+        $crate::__install_profile!($allocator $done $idle ($crate::__private::mean_in_range($mean)) $($($rest)*)?);
+    };
+    ($allocator:tt $done:tt $idle:tt profile = $size:literal $(, $($rest:tt)*)?) => {
+        $crate::__install_profile!($allocator $done $idle ($crate::__private::mean_of(::core::concat!($size))) $($($rest)*)?);
+    };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = auto $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
     };
@@ -235,7 +247,7 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
-             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `thread_idle`, `thread_idle_every_ms`, `budget`, and last `wrap`"
+             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `thread_idle`, `thread_idle_every_ms`, `budget`, `profile`, and last `wrap`"
         ));
     };
 }
@@ -254,6 +266,27 @@ macro_rules! __install_budget {
         $crate::__install!(
             $allocator $done (::core::option::Option::Some($crate::__private::BudgetWanted::of($text)); $($idle)*) $($rest)*
         );
+    };
+}
+
+/// The type for a profile, which samples. Its code is there with the feature `profile` only.
+#[cfg(feature = "profile")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_profile {
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($budget:expr; $before:expr; $($idle:tt)*) ($mean:expr) $($rest:tt)*) => {
+        $crate::__install!(
+            {$by $crate::__private::Profiled<$type>, $crate::__private::Profiled::new($value), $($control)*}
+            $done ($budget; ::core::option::Option::Some($crate::__private::boot_profile::<{ $mean }>); $($idle)*) $($rest)*
+        );
+    };
+}
+#[cfg(not(feature = "profile"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_profile {
+    ($($all:tt)*) => {
+        ::core::compile_error!("install!: `profile` needs the feature `profile` of the crate allocanary");
     };
 }
 
@@ -308,7 +341,7 @@ macro_rules! __install_wrapped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
-    ({$control:expr, $table:expr, $tuned:expr, $conf:expr} ([$($done:tt)*] ($budget:expr; $idle:expr))) => {
+    ({$control:expr, $table:expr, $tuned:expr, $conf:expr} ([$($done:tt)*] ($budget:expr; $profile:expr; $idle:expr))) => {
         const REQUESTED: &[(&::core::primitive::str, $crate::__private::Value)] = &[$($done)*];
         const SETTINGS: &[(&::core::primitive::str, $crate::__private::Value)] =
             &$crate::__private::checked::<{ $crate::__private::count(REQUESTED, $tuned) }>(REQUESTED, $table, $tuned);
@@ -317,6 +350,7 @@ macro_rules! __boot {
             request: $crate::__private::Request { settings: SETTINGS, conf: $conf },
             idle: const { $idle },
             budget: const { $budget },
+            profile: $profile,
         };
 
         extern "C" fn boot() {
@@ -375,6 +409,8 @@ pub struct Installation {
     pub idle: crate::idle::Policy,
     /// The memory budget, if one is requested.
     pub budget: Option<crate::budget::Wanted>,
+    /// Turns the profile on, if one is requested. A pointer, so that a program without one does not contain the code.
+    pub profile: Option<fn()>,
 }
 
 /// The installation of this binary, set by its hook. A pointer instead of a `OnceLock`: the lock's code would add 64
@@ -409,6 +445,9 @@ pub fn boot(installation: &'static Installation) {
         crate::idle::boot(installation.idle);
         if let Some(budget) = installation.budget {
             budget.boot(*allocator);
+        }
+        if let Some(turn_on) = installation.profile {
+            turn_on();
         }
     }
 }

@@ -23,6 +23,8 @@ pub mod library;
 pub mod metrics;
 pub mod notice;
 pub mod paste;
+#[cfg(feature = "profile")]
+pub mod profile;
 pub mod remedy;
 mod request;
 pub mod setting;
@@ -44,7 +46,11 @@ pub mod __private {
     pub use crate::budget::{Wanted as BudgetWanted, counted::Counted};
     pub use crate::idle::Policy;
     pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
+    #[cfg(feature = "profile")]
+    pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};
     pub use crate::setting::const_bytes;
+    #[cfg(feature = "profile")]
+    pub use allocanary_profile::service::Profiled;
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;
     #[cfg(feature = "jemalloc")]

@@ -191,6 +191,10 @@ pub fn check() -> Result<()> {
     let mut problems = expected.unmet(&allocator.effective(&expected.settings));
     problems.extend(idle::problems(allocator));
     problems.extend(budget::problems(installation().and_then(|installation| installation.budget)));
+    #[cfg(feature = "profile")]
+    if installation().is_some_and(|installation| installation.profile.is_some()) {
+        problems.extend(crate::profile::problems());
+    }
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 

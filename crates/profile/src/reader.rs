@@ -32,6 +32,12 @@ pub enum Trouble {
          ALLOCANARY_PRELOAD=profile=512KiB"
     )]
     None(u32),
+    /// This program does not sample itself.
+    #[error(
+        "this program has no profile: set ALLOCANARY_PROFILE=512KiB, or `profile = \"512KiB\"` in its install!, or start it with \
+         LD_PRELOAD of `allocanary preload profile`"
+    )]
+    Off,
     /// Its table is of another version.
     #[error(
         "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"
@@ -85,6 +91,16 @@ pub fn read(pid: u32) -> Result<Profile, Trouble> {
     let mut profile = best.unwrap_or(Err(Trouble::None(pid)))?;
     profile.tables = several;
     profile.mappings = process.mappings;
+    Ok(profile)
+}
+
+/// The profile of this program, if it samples itself.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub fn own() -> Result<Profile, Trouble> {
+    let pid = std::process::id();
+    let [header, samples, frames] = crate::writer::words().ok_or(Trouble::Off)?;
+    let mut profile = decode::profile(pid, &header, &samples, &frames);
+    profile.mappings = process::mappings(pid)?;
     Ok(profile)
 }
 

@@ -79,6 +79,13 @@ fn table() -> Option<&'static Table> {
     (table.is_begun() || table.begin(MEAN.load(Relaxed), true)).then_some(table)
 }
 
+/// The table's words as they are now: the header, the samples, and the frames. `None` if the sampler is off.
+pub fn words() -> Option<[Vec<u64>; 3]> {
+    let table = table()?;
+    let copied = |words: &[AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect();
+    Some([copied(&table.header), copied(table.samples.words()), copied(table.frames.words())])
+}
+
 /// Notes a sampled block, which the allocator has just made: the program does not have it yet.
 #[cold]
 #[inline(never)]

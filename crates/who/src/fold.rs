@@ -43,8 +43,9 @@ enum Part {
 /// Libraries with only functions of an allocator or of the recorder.
 const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
 
-/// Beginnings of qualified names: the recorder in a program that records itself, and the wrappers around its allocator.
-const WRAPPERS: &[&str] = &["allocanary_trace::writer::", "allocanary_wrappers::"];
+/// Beginnings of qualified names: the recorder or the sampler in a program that observes itself, and the wrappers around its allocator.
+const WRAPPERS: &[&str] =
+    &["allocanary_trace::writer::", "allocanary_wrappers::", "allocanary_profile::", "allocanary_allocators::"];
 
 /// Libraries with only functions of a runtime.
 const RUNTIMES: &[&str] = &[

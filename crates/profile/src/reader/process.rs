@@ -47,14 +47,8 @@ pub struct Process {
 impl Process {
     /// Opens its memory, and reads its mappings.
     pub fn open(pid: u32) -> Result<Process, Trouble> {
-        let failed = |what| move |error| Trouble::Unreadable { pid, what, error };
-        let maps = File::open(format!("/proc/{pid}/maps")).map_err(failed("its mappings cannot be read"))?;
-        let memory = File::open(format!("/proc/{pid}/mem")).map_err(failed("its memory cannot be read"))?;
-        let mut mappings = Vec::new();
-        for line in BufReader::new(maps.take(MOST_TEXT)).split(b'\n') {
-            let line = line.map_err(failed("its mappings cannot be read"))?;
-            mappings.extend(mapping(&String::from_utf8_lossy(&line)));
-        }
+        let mappings = mappings(pid)?;
+        let memory = File::open(format!("/proc/{pid}/mem")).map_err(failed(pid, "its memory cannot be read"))?;
         Ok(Process { pid, mappings, memory })
     }
 
@@ -87,6 +81,22 @@ impl Process {
         self.memory.read_exact_at(&mut bytes, at).ok()?;
         Some(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
+}
+
+/// The mappings of a process, in the order of their addresses.
+pub(super) fn mappings(pid: u32) -> Result<Vec<Mapping>, Trouble> {
+    let failed = || failed(pid, "its mappings cannot be read");
+    let maps = File::open(format!("/proc/{pid}/maps")).map_err(failed())?;
+    let mut mappings = Vec::new();
+    for line in BufReader::new(maps.take(MOST_TEXT)).split(b'\n') {
+        let line = line.map_err(failed())?;
+        mappings.extend(mapping(&String::from_utf8_lossy(&line)));
+    }
+    Ok(mappings)
+}
+
+fn failed(pid: u32, what: &'static str) -> impl Fn(std::io::Error) -> Trouble {
+    move |error| Trouble::Unreadable { pid, what, error }
 }
 
 /// `7f00-7f10 rw-p 00000000 fe:00 12   /path`.

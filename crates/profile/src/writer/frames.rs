@@ -15,6 +15,11 @@ const FAR: usize = 64;
 pub(super) struct Frames([[AtomicU64; OF_FRAME]; FRAMES]);
 
 impl Frames {
+    /// All words.
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        self.0.as_flattened()
+    }
+
     /// Finds or adds the frame with this caller's frame and return address; 0 if there is no place.
     pub(super) fn find_or_add(&self, parent: u32, pc: u64) -> u32 {
         let key = pc & ADDRESS | u64::from(parent) << ADDRESS_BITS;

@@ -26,6 +26,11 @@ pub(super) struct Sample {
 pub(super) struct Samples([[AtomicU64; OF_SAMPLE]; SAMPLES]);
 
 impl Samples {
+    /// All words.
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        self.0.as_flattened()
+    }
+
     fn lines(&self, address: u64) -> [&[[AtomicU64; OF_SAMPLE]]; 2] {
         let mixed = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);

@@ -61,8 +61,20 @@ fn word(number: u64) -> *mut u8 {
 
 /// The thread has allocated so many bytes since it called this last, the block that it is about to make included. Returns whether that
 /// block is sampled.
-#[inline]
+#[inline(always)]
 pub fn draw(bytes: u64) -> bool {
+    let left = number(words::left::<u8>());
+    if bytes < left {
+        words::set_left(word(left - bytes));
+        return false;
+    }
+    due(bytes)
+}
+
+/// The distance has come to its end, or the thread is new.
+#[cold]
+#[inline(never)]
+fn due(bytes: u64) -> bool {
     let left = left();
     let is_there = bytes >= left;
     words::set_left(word(if is_there { next() } else { left - bytes }));

@@ -1,0 +1,155 @@
+//! A profile of a service's own heap. In: `install!(..., profile = "512KiB")`, the environment. Out: which call sites hold the live bytes,
+//! in the format of pprof.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use allocanary_kernel::sys;
+use allocanary_profile::weight::{MEANS, WANTED};
+use allocanary_profile::writer::{self, Place};
+
+use crate::install::installation;
+use crate::setting::const_bytes;
+
+/// The type of an HTTP answer with [`pprof`]'s bytes.
+pub const CONTENT_TYPE: &str = "application/octet-stream";
+
+/// The environment variable. It takes precedence over the code.
+const VARIABLE: &CStr = c"ALLOCANARY_PROFILE";
+
+/// Whether there was no memory for the table.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Why there is no profile.
+#[derive(Debug)]
+pub struct Error(allocanary_profile::reader::Trouble);
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The profile of this process's heap, in the format of pprof, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go
+/// tool pprof`, Pyroscope, Parca and the OpenTelemetry collector read that.
+///
+/// It has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes) and what of it is alive
+/// (`inuse_objects`, `inuse_space`): estimates from samples, right on average. The program needs `profile = ...` in its `install!`.
+///
+/// Costs up to seconds for a large program, whose line tables are read for the names. They are dropped afterwards.
+///
+/// # Errors
+///
+/// The program does not sample, or `/proc/self/maps` cannot be read.
+///
+/// ```
+/// allocanary::install!(system, profile = "512KiB");
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let kept: Vec<String> = (0..100_000).map(|at| format!("a line of a service: {at}")).collect();
+///     let answer = allocanary::profile::pprof()?;
+///     assert!(answer.starts_with(&[0x1f, 0x8b]) && !kept.is_empty());
+///     Ok(())
+/// }
+/// ```
+pub fn pprof() -> Result<Vec<u8>, Error> {
+    allocanary_profile::service::pprof().map_err(Error)
+}
+
+/// Whether this process is sampled.
+pub fn is_on() -> bool {
+    writer::is_on()
+}
+
+/// Begins to sample a program whose `install!` has `profile = off`, for the life of the process: one byte in `mean` of those that it
+/// allocates from now on. Blocks from before are not known. Does nothing if the profile is on.
+///
+/// # Errors
+///
+/// The `install!` has no `profile`, the mean distance is not from 1 KiB to 1 TiB, or there is no memory for the table (1.1 MiB of addresses).
+pub fn turn_on(mean: u64) -> crate::error::Result<()> {
+    use crate::error::Error;
+    let failed = |why: &str| Error::Refused { allocator: "profile", what: "turning it on", why: why.into() };
+    if installation().is_none_or(|installation| installation.profile.is_none()) {
+        return Err(failed("the program's install! has no `profile = off`"));
+    }
+    if !(MEANS[0]..=MEANS[1]).contains(&mean) {
+        return Err(failed("wanted a mean distance of samples from 1KiB to 1TiB"));
+    }
+    if is_on() || writer::turn_on(mean, Place::Program) {
+        Ok(())
+    } else {
+        Err(failed("there is no memory for its table"))
+    }
+}
+
+/// The mean distance of a text, 0 for `off`. Any other text does not compile.
+#[doc(hidden)]
+pub const fn mean_of(text: &str) -> u64 {
+    if crate::setting::equal(text, "off") {
+        return 0;
+    }
+    match const_bytes(text) {
+        Some(mean) => mean_in_range(mean),
+        None => panic!("install!: profile is off, or a mean distance of samples from 1KiB to 1TiB such as \"512KiB\""),
+    }
+}
+
+/// The same of a number.
+#[doc(hidden)]
+pub const fn mean_in_range(mean: u64) -> u64 {
+    assert!(
+        mean >= MEANS[0] && mean <= MEANS[1],
+        "install!: profile is off, or a mean distance of samples from 1KiB to 1TiB such as \"512KiB\""
+    );
+    mean
+}
+
+/// Turns it on, before the first allocation.
+#[doc(hidden)]
+pub fn boot<const MEAN: u64>() {
+    // SAFETY: `boot` runs before `main`.
+    let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
+    let mean = text.and_then(asked).unwrap_or(MEAN);
+    if mean > 0 {
+        IS_REFUSED.store(!writer::turn_on(mean, Place::Program), Relaxed);
+    }
+}
+
+/// What the variable asks for; `None` if it is not understood.
+fn asked(text: &str) -> Option<u64> {
+    if text == "off" {
+        return Some(0);
+    }
+    const_bytes(text).filter(|mean| (MEANS[0]..=MEANS[1]).contains(mean))
+}
+
+/// The problems with the variable and with the table, one line each.
+pub(crate) fn problems() -> Vec<String> {
+    let variable = std::env::var_os(VARIABLE.to_string_lossy().as_ref());
+    let found = variable.as_ref().map(|found| found.to_string_lossy());
+    let mut problems = Vec::new();
+    if let Some(found) = found.filter(|found| asked(found).is_none()) {
+        problems.push(format!("ALLOCANARY_PROFILE: {WANTED}, found `{found}`"));
+    }
+    if IS_REFUSED.load(Relaxed) {
+        problems.push("profile: it is off: there is no memory for its table".into());
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_mean_distance_or_off() {
+        assert_eq!([mean_of("off"), mean_of("512KiB"), mean_of("1m")], [0, 512 << 10, 1 << 20]);
+        assert_eq!(
+            ["off", "1KiB", "1024g", "512", "2048GiB", "often", ""].map(asked),
+            [Some(0), Some(1 << 10), Some(1 << 40), None, None, None, None]
+        );
+    }
+}

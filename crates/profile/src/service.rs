@@ -1,0 +1,75 @@
+//! A program that samples itself. In: its allocator, its table. Out: the same allocator with samples, and a profile for pprof.
+
+mod files;
+mod names;
+mod profiled;
+
+use std::collections::HashMap;
+
+use crate::interval::Sum;
+use crate::pprof::{Named, OF_SAMPLES, Writer};
+use crate::reader::{self, Profile, Trouble};
+
+pub use profiled::Profiled;
+
+/// The profile of this program in the format of pprof, compressed. Reads the program's file for names, which takes a moment.
+pub fn pprof() -> Result<Vec<u8>, Trouble> {
+    let profile = reader::own()?;
+    let bytes = written(&profile);
+    // The line tables of a large program are larger than many a service.
+    backtrace::clear_symbol_cache();
+    bytes.map_err(|error| Trouble::Unreadable { pid: profile.pid, what: "its profile cannot be compressed", error })
+}
+
+fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
+    let comment = "allocanary: estimates from samples; alloc_ since the profile began, inuse_ now";
+    let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
+    writer.sampled(profile.mean);
+    let files = files::of(&profile.mappings);
+    let mut names: HashMap<u64, Vec<names::Frame>> = HashMap::new();
+    for stack in live(profile).keys() {
+        for pc in profile.stack(*stack) {
+            names.entry(pc).or_insert_with(|| names::of(pc));
+        }
+    }
+    // A file in which nothing has a name, such as a stripped program, is named by the reader, who may have its debug file.
+    let is_named = |file: &files::File| {
+        names.iter().any(|(pc, frames)| file.has(*pc) && frames.iter().any(|frame| frame.is_named()))
+    };
+    for file in &files {
+        writer.file(&file.described(is_named(file)));
+    }
+    let mut places: HashMap<u64, u64> = HashMap::new();
+    let mut all: Vec<_> = live(profile).into_iter().collect();
+    all.sort_by_key(|(stack, _)| *stack);
+    for (stack, sum) in all {
+        let shown = names::without_own(profile.stack(stack), &names);
+        let mut stack_of = Vec::new();
+        for pc in shown {
+            let place = places.entry(pc).or_insert_with(|| {
+                let file = files.iter().position(|file| file.has(pc)).map_or(0, |at| at as u64 + 1);
+                writer.place(file, pc.saturating_sub(1), names[&pc].iter().filter_map(names::Frame::named))
+            });
+            stack_of.push(*place);
+        }
+        if stack_of.is_empty() {
+            let named = Named { function: "(no stack)", ..Named::default() };
+            stack_of.push(*places.entry(0).or_insert_with(|| writer.place(0, 0, [named])));
+        }
+        let whole = |number: f64| number.round() as u64;
+        let frame = &profile.frames[stack as usize];
+        let values = [frame.blocks, frame.bytes, sum.blocks, sum.estimate().bytes].map(whole);
+        writer.stack(stack_of, &values);
+    }
+    writer.finish()
+}
+
+/// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.
+fn live(profile: &Profile) -> HashMap<u32, Sum> {
+    let ever = profile.frames.iter().enumerate().filter(|(_, frame)| frame.bytes > 0.0);
+    let mut live: HashMap<u32, Sum> = ever.map(|(at, _)| (at as u32, Sum::default())).collect();
+    for sample in &profile.samples {
+        live.entry(sample.frame).or_default().add(sample.size, profile.mean);
+    }
+    live
+}
