@@ -216,6 +216,24 @@ AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
 AllocanaryCode allocanary_on_pressure(void (*callback)(int32_t level, void *data), void *data);
 
 /*
+ Begins to sample the blocks of this library, for the life of the process: one byte in `mean` bytes that are allocated from now on, on
+ average. 524288 is usual; it may be from 1024 on. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the environment
+ turns it on before the first allocation.
+
+ Only blocks of `allocanary_calloc` and of Rust code are sampled. For C's own malloc start the program with LD_PRELOAD of `allocanary
+ preload profile`. `allocanary who PID` reads either.
+ */
+AllocanaryCode allocanary_profile(uint64_t mean);
+
+/*
+ Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
+ pprof` and others read that. It may take up to seconds. The descriptor stays open.
+
+ The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, or if the descriptor cannot be written to.
+ */
+AllocanaryCode allocanary_write_pprof(int descriptor);
+
+/*
  Runs a service in `threads` threads (1 to 1024) that all live at the same time and answer `requests` requests each.
  Each request builds a page of text, and the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page differs from
  what was written. All memory of the service is freed at the end.

@@ -38,13 +38,13 @@ declared() {
     sed -n 's/^[A-Za-z].*[ *]\(allocanary_[a-z_]*\)(.*);$/\1/p' allocanary.h | sort
 }
 
-# The names that an archive exports: global names of its Rust objects that are not mangled. Left out are C objects (of the
+# The names that an archive exports: global names of its Rust objects that are neither mangled nor hidden. Left out are C objects (of the
 # allocators, and functions that gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and two
 # necessary names: the personality of unwinding, and jemalloc's configuration, which the feature exports to jemalloc.
 exported() {
     readelf --syms --wide "$1" 2>/dev/null | awk '
         /^File:/ { ours = /\.rcgu\.o\)$/ && !/compiler_builtins/ }
-        ours && ($5 == "GLOBAL" || $5 == "WEAK") && $7 != "UND" && $8 !~ /^(_R|_ZN)/ { print $8 }' |
+        ours && ($5 == "GLOBAL" || $5 == "WEAK") && $6 != "HIDDEN" && $7 != "UND" && $8 !~ /^(_R|_ZN)/ { print $8 }' |
         grep -vxE '(DW\.ref\.)?rust_eh_personality|(_rjem_)?malloc_conf' | sort -u
 }
 
@@ -72,6 +72,14 @@ for variant in "$@"; do
     ALLOCANARY_BUDGET=64MiB build/"$variant"/test pressure 2>"build/$variant/said" || fail "$variant: pressure: $(cat "build/$variant/said")"
     matches "$variant: a budget that is none" '5 *ALLOCANARY_BUDGET: *found `80%`*' \
         env ALLOCANARY_BUDGET=80% build/"$variant"/test check
+    build/"$variant"/test profile >"build/$variant/heap.pb.gz" || fail "$variant: profile"
+    if command -v go >/dev/null; then
+        # The 64 MiB of the test, and its 16 bytes of a head.
+        matches "$variant: go tool pprof" '*64MB*allocanary_calloc*' \
+            go tool pprof -top -sample_index=inuse_space "build/$variant/heap.pb.gz"
+    fi
+    matches "$variant: a profile that is none" '5 *ALLOCANARY_PROFILE: *found `often`*' \
+        env ALLOCANARY_PROFILE=often build/"$variant"/test check
     matches "$variant: metrics" '# HELP allocanary_*# TYPE allocanary_process_resident_bytes gauge*' \
         build/"$variant"/test metrics
     strange=$(build/"$variant"/test metrics | grep -vE \

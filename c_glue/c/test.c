@@ -2,8 +2,8 @@
    failed.
 
    `arenas`, `check` and `metrics` print what the library reports, for test.sh, which sets the environment. `pressure`
-   needs ALLOCANARY_BUDGET=64MiB. `valgrind` has all tests except those that cannot pass under valgrind. `checked` is
-   for a checked build of the library. */
+   needs ALLOCANARY_BUDGET=64MiB. `profile` writes one to standard output. `valgrind` has all tests except those that
+   cannot pass under valgrind. `checked` is for a checked build of the library. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,6 +334,19 @@ static void checked(void) {
     EXPECT(allocanary_bytes_in_use() == before);
 }
 
+/* Holds a large block while the profile is written to standard output. It is off before. */
+static void profile(void) {
+    EXPECT_CODE(REFUSED, allocanary_write_pprof(1));
+    EXPECT_CODE(REFUSED, allocanary_profile(1));
+    EXPECT_CODE(OK, allocanary_profile(524288));
+    EXPECT_CODE(OK, allocanary_profile(524288));
+    void *block = allocanary_calloc(64, 1 << 20);
+    EXPECT_CODE(ARGUMENT, allocanary_write_pprof(-1));
+    EXPECT_CODE(REFUSED, allocanary_write_pprof(1000));
+    EXPECT_CODE(OK, allocanary_write_pprof(1));
+    EXPECT_CODE(OK, allocanary_free(block));
+}
+
 int main(int argc, char **argv) {
     const char *group = argc > 1 ? argv[1] : "all";
     if (strcmp(group, "arenas") == 0) {
@@ -352,6 +365,8 @@ int main(int argc, char **argv) {
         checked();
     } else if (strcmp(group, "pressure") == 0) {
         pressure();
+    } else if (strcmp(group, "profile") == 0) {
+        profile();
     } else {
         blocks();
         texts();
