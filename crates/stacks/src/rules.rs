@@ -1,14 +1,14 @@
 //! A cache of rules for all threads. In: an address of code. Out: its rule, if it was looked for before.
 //!
-//! A table of 32,768 entries, without a lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at
+//! A table without a lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at
 //! the same time, the two words may not match; then the rule is looked up again. All zeros is an empty table.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::rule::Rule;
 
-const BITS: u32 = 15;
-const PLACES: usize = 1 << BITS;
+/// The most entries: 512 KiB.
+pub const MOST: usize = 1 << 15;
 /// The entries of one page.
 const OF_PAGE: usize = 4096 / size_of::<Entry>();
 /// Bits of an address of code in user space; the counts of [`Rules::forget`] are in the bits above.
@@ -20,42 +20,35 @@ struct Entry {
     rule: AtomicU64,
 }
 
-/// The table. It has 512 KiB; only pages with a rule are resident.
+/// The table, with a power of two of entries of 16 bytes. Only pages with a rule are resident.
 #[repr(C)]
-pub struct Rules {
+pub struct Rules<const PLACES: usize = MOST> {
     entries: [Entry; PLACES],
     /// The pages that were written to.
-    touched: [AtomicU64; PLACES / OF_PAGE / 64],
+    touched: [AtomicU64; MOST / OF_PAGE / 64],
     forgotten: AtomicU64,
 }
 
-fn place_of(key: u64) -> usize {
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BITS)) as usize & (PLACES - 1)
+/// What a walk needs of a table of any size.
+pub trait Cache {
+    /// The rule of an address.
+    fn get(&self, pc: u64) -> Option<Rule>;
+    /// Stores the rule of an address.
+    fn put(&self, pc: u64, rule: Rule);
+    /// How often [`forget`](Rules::forget) was called.
+    fn forgotten(&self) -> u64;
 }
 
-impl Rules {
+impl<const PLACES: usize> Rules<PLACES> {
+    #[inline(always)]
+    fn place_of(key: u64) -> usize {
+        const { assert!(PLACES.is_power_of_two() && PLACES <= MOST) };
+        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACES.ilog2())) as usize & (PLACES - 1)
+    }
+
     #[inline(always)]
     fn key(&self, pc: u64) -> u64 {
         pc ^ self.forgotten.load(Relaxed) << ADDRESS_BITS
-    }
-
-    /// The rule of an address.
-    #[inline]
-    pub fn get(&self, pc: u64) -> Option<Rule> {
-        let key = self.key(pc);
-        let entry = &self.entries[place_of(key)];
-        let rule = entry.rule.load(Relaxed);
-        (entry.mixed.load(Relaxed) ^ rule == key && rule != 0).then_some(Rule(rule))
-    }
-
-    /// Stores the rule of an address.
-    pub fn put(&self, pc: u64, rule: Rule) {
-        let key = self.key(pc);
-        let place = place_of(key);
-        self.touched[place / OF_PAGE / 64].fetch_or(1 << (place / OF_PAGE % 64), Relaxed);
-        let entry = &self.entries[place];
-        entry.mixed.store(key ^ rule.0, Relaxed);
-        entry.rule.store(rule.0, Relaxed);
     }
 
     /// Forgets all rules: a library was closed, and another one may get its addresses.
@@ -63,16 +56,34 @@ impl Rules {
         self.forgotten.fetch_add(1, Relaxed);
     }
 
-    /// How often [`forget`](Self::forget) was called.
-    #[inline]
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten.load(Relaxed)
-    }
-
     /// The resident bytes: those of pages that were written to.
     pub fn resident(&self) -> u64 {
         let pages: u32 = self.touched.iter().map(|pages| pages.load(Relaxed).count_ones()).sum();
         (u64::from(pages) + 1) * 4096
+    }
+}
+
+impl<const PLACES: usize> Cache for Rules<PLACES> {
+    #[inline(always)]
+    fn get(&self, pc: u64) -> Option<Rule> {
+        let key = self.key(pc);
+        let entry = &self.entries[Self::place_of(key)];
+        let rule = entry.rule.load(Relaxed);
+        (entry.mixed.load(Relaxed) ^ rule == key && rule != 0).then_some(Rule(rule))
+    }
+
+    fn put(&self, pc: u64, rule: Rule) {
+        let key = self.key(pc);
+        let place = Self::place_of(key);
+        self.touched[place / OF_PAGE / 64].fetch_or(1 << (place / OF_PAGE % 64), Relaxed);
+        let entry = &self.entries[place];
+        entry.mixed.store(key ^ rule.0, Relaxed);
+        entry.rule.store(rule.0, Relaxed);
+    }
+
+    #[inline(always)]
+    fn forgotten(&self) -> u64 {
+        self.forgotten.load(Relaxed)
     }
 }
 
@@ -106,7 +117,7 @@ mod tests {
         let rules = empty();
         let (first, second) = (Rule::new(Cfa::Rsp(8), Rbp::Same), Rule::new(Cfa::Rsp(16), Rbp::Same));
         rules.put(100, first);
-        rules.entries[place_of(100)].rule.store(second.0, Relaxed);
+        rules.entries[Rules::<MOST>::place_of(100)].rule.store(second.0, Relaxed);
         assert_eq!(rules.get(100), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::frames::SIGNAL;
 use crate::made::Made;
 use crate::object::{self, Object};
 use crate::rule::{Cfa, Rbp, Rule};
-use crate::rules::Rules;
+use crate::rules::Cache;
 pub use crate::stack::Bounds;
 use crate::stack::Stack;
 
@@ -56,8 +56,10 @@ pub fn here() -> Registers {
 
 /// The user of stacks, such as the recorder.
 pub trait Host {
+    /// The type of the cache.
+    type Rules: Cache;
     /// The cache of rules, for all threads.
-    fn rules(&self) -> &Rules;
+    fn rules(&self) -> &Self::Rules;
     /// Whether frames of this code are left out at the innermost end of a stack.
     fn is_own(&self, pc: u64) -> bool;
     /// The number of the node with this parent and return address; 0 if there is no room for a new node. As a parent, 0

@@ -29,6 +29,8 @@ struct Nodes {
 type All = (Vec<(u32, u64)>, HashMap<(u32, u64), u32>);
 
 impl allocanary_stacks::walk::Host for &'static Nodes {
+    type Rules = Rules;
+
     fn rules(&self) -> &Rules {
         self.rules
     }

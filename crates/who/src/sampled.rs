@@ -188,7 +188,7 @@ impl Reading {
         }
         if counts.no_walker * 100 > counts.sampled {
             notes.push(format!(
-                "{} of {} samples have no stack: eight other threads were walking theirs at that moment.",
+                "{} of {} samples have no stack: six other threads were walking theirs at that moment.",
                 counts.no_walker, counts.sampled
             ));
         }

@@ -7,16 +7,15 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use allocanary_stacks::object::Object;
-use allocanary_stacks::rules::Rules;
 use allocanary_stacks::walk::{Host, Walker, here};
 
 use super::OWN;
-use super::table::Table;
+use super::table::{Rules, Table};
 use super::thread;
 use crate::layout::word;
 
 /// Walkers of a process. A thread, or a handler, that finds all of them taken has no stack for its sample.
-const WALKERS: usize = 8;
+const WALKERS: usize = 6;
 
 /// The walkers. All zeros: none is taken.
 #[repr(C)]
@@ -65,6 +64,8 @@ struct Site<'a> {
 }
 
 impl Host for Site<'_> {
+    type Rules = Rules;
+
     fn rules(&self) -> &Rules {
         &self.table.rules
     }

@@ -64,6 +64,8 @@ struct Asks {
 }
 
 impl Host for &Asks {
+    type Rules = Rules;
+
     fn rules(&self) -> &Rules {
         &self.rules
     }

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
-use allocanary_stacks::rules::Rules;
+use allocanary_stacks::rules::{Cache, Rules};
 use allocanary_stacks::walk::{self, Host, Walker, here};
 
 use self::modules::Modules;
@@ -157,6 +157,8 @@ struct Site<'a> {
 }
 
 impl Host for Site<'_> {
+    type Rules = Rules;
+
     #[inline(always)]
     fn rules(&self) -> &Rules {
         &self.tables.rules
