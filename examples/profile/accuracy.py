@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The table of docs/profile.md of how right a profile is: six programs, three allocators, twenty runs of each, against the exact trace of
+"""The tables of docs/profile.md of how right a profile is: six programs, three allocators, twenty runs of each, against the exact trace of
 the same program. A run draws its samples anew. The first five sites of the trace are looked for in each profile.
-Usage: examples/profile/accuracy.py [FOLDER of allocanary] [RUNS] [MEAN]. Needs a C++ compiler, python3, perl and sqlite3."""
+The known programs are those by which the intervals were made. The fresh ones were chosen after that: they test the intervals.
+Usage: examples/profile/accuracy.py [FOLDER of allocanary] [RUNS] [MEAN] [known | fresh]. Needs a C++ compiler; for the known programs
+python3, perl and sqlite3; for the fresh ones lua5.4, gawk, ruby, php and jq."""
 import json
 import os
 import re
@@ -17,6 +19,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 folder = tempfile.mkdtemp()
 subprocess.run(["c++", "-O2", "-g", "-pthread", "-o", f"{folder}/threads", f"{here}/threads.cpp"], check=True)
 subprocess.run(["cc", "-O2", "-g", "-o", f"{folder}/sites", f"{here}/sites.c"], check=True)
+subprocess.run(["c++", "-O2", "-g", "-o", f"{folder}/growing", f"{here}/growing.cpp"], check=True)
 
 PYTHON = """
 import sys, signal
@@ -56,6 +59,43 @@ PROGRAMS = [
     ("perl, hashes", ["/usr/bin/perl", "-e", PERL], {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0"}, None),
     ("sqlite3, in memory", ["/usr/bin/sqlite3", ":memory:"], {}, SQL),
 ]
+LUA = """
+local t, q = {}, {}
+for i = 1, 200000 do t[i] = {id = i, name = 'name ' .. i} end
+for i = 1, 20000 do q[i] = string.rep('x', i % 2000) end
+for i = 1, 200000, 3 do t[i] = false end
+collectgarbage()
+print('ready') io.stdout:flush() io.read()
+"""
+AWK = """BEGIN {
+    for (i = 0; i < 200000; i++) { a[i] = "value " i; b["key " i] = i }
+    for (i = 0; i < 3000; i++) c[i] = sprintf("%*s", i, "x")
+    for (i = 0; i < 200000; i += 2) delete a[i]
+    print "ready"; fflush(); getline < "-"
+}"""
+RUBY = """
+GC.disable
+h = {}
+100000.times { |i| h["key #{i}"] = [i, "a value that is longer than what fits into an object #{i}"] }
+b = Array.new(2000) { |i| 'x' * (i * 20) }
+puts 'ready'; $stdout.flush; gets
+"""
+PHP = """
+for ($i = 0; $i < 150000; $i++) $a["key $i"] = ['id' => $i, 'text' => str_repeat('y', $i % 300)];
+for ($i = 0; $i < 150000; $i += 4) unset($a["key $i"]);
+echo "ready\\n"; fgets(STDIN);
+"""
+JQ = '[range(100000) | {id: ., name: "a name that is long \\(.)", tags: [., "t"]}] as $all | "ready", (input | $all | length)'
+FRESH = [
+    ("lua, tables", ["/usr/bin/lua5.4", "-e", LUA], {}, None),
+    ("gawk, arrays", ["/usr/bin/gawk", AWK], {}, None),
+    ("ruby, a hash of arrays", ["/usr/bin/ruby", "-e", RUBY], {}, None),
+    ("php, a hash of hashes", ["/usr/bin/php", "-r", PHP], {"USE_ZEND_ALLOC": "0"}, None),
+    ("jq, an array of objects", ["/usr/bin/jq", "-n", "--unbuffered", "-r", JQ], {}, None),
+    ("C++, containers that grow", [f"{folder}/growing"], {}, None),
+]
+if sys.argv[4:] == ["fresh"]:
+    PROGRAMS = FRESH
 ALLOCATORS = ["system", "jemalloc", "mimalloc"]
 
 

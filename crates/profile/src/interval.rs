@@ -41,6 +41,11 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// No sample at this mean distance: nothing is known to be there, and small blocks may be.
+    pub fn none(mean: u64) -> Sum {
+        Sum { most: mean as f64, ..Sum::default() }
+    }
+
     /// Adds a sampled block of this size.
     pub fn add(&mut self, size: u64, mean: u64) {
         let (size, p) = (size as f64, chance(size, mean));
@@ -116,7 +121,8 @@ mod tests {
         assert!(bytes == f64::from(100 << 20) && low == bytes);
         // What small blocks there may be besides.
         assert!(((high - bytes) / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
-        assert_eq!(Sum::default().estimate(), Estimate::default());
+        let Estimate { bytes, low, high } = Sum::none(512 << 10).estimate();
+        assert!((bytes, low) == (0.0, 0.0) && (high / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
     }
 
     /// Sites of many kinds, sampled many times: the truth is inside in at least 93 of 100 cases.

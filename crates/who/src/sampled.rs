@@ -96,14 +96,15 @@ impl Reading {
 
     /// The sites.
     pub fn sites(&self, program: &str, by: By, groups: &Groups, mut notes: Vec<String>) -> Sampled {
+        let mean = self.profile.mean;
         let site = |(name, frame): &(String, Frame)| SampledSite {
             name: name.clone(),
             frame: frame.clone(),
+            sum: Sum::none(mean),
             ..SampledSite::default()
         };
         let mut sites: Vec<SampledSite> = groups.sites.iter().map(site).collect();
-        let mut all = Sum::default();
-        let mean = self.profile.mean;
+        let mut all = Sum::none(mean);
         for (totals, site) in self.taken.totals.iter().zip(&groups.of) {
             if let Some(site) = site.and_then(|site| sites.get_mut(site)) {
                 let frame = self.profile.frames.get(totals.key as usize).copied().unwrap_or_default();
