@@ -1,8 +1,9 @@
 //! `allocanary record --attach`: a program that runs is recorded for some time, and notices nothing; and what is refused.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_trace::info::info;
@@ -54,6 +55,38 @@ fn a_running_program_is_recorded_twice_and_notices_nothing() {
     running.go_on("");
     let counts = running.counts();
     assert!(counts["wrong"] == 0 && counts["rounds"] > 0 && counts["forked"] > 0, "{counts:?}");
+}
+
+/// The recorder of a command that was killed goes on. The next command says so, and `--detach` takes it out.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_recorder_of_a_killed_command_is_taken_out_by_hand() {
+    let Some((mut running, folder)) = start(&[], &[]) else { return };
+    let pid = running.pid();
+    let traces = folder.path().join("traces");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
+    command.args(["record", "--attach", &pid.to_string(), "--for", "600s", "-o"]).arg(&traces);
+    let mut killed = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(killed.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("recording: ")), "it says when it has begun");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let again = record(folder.path(), &format!("--attach {pid} --for 1s"));
+    assert!(
+        again.code == Some(2) && again.err.contains("a recorder was put into it already, and records"),
+        "{again:?}"
+    );
+    let detached = record(folder.path(), &format!("--detach {pid}"));
+    assert!(detached.code == Some(0) && detached.err.contains("words put back"), "{detached:?}");
+    let nothing = record(folder.path(), &format!("--detach {pid}"));
+    assert!(nothing.code == Some(2) && nothing.err.contains("does not record"), "{nothing:?}");
+    // What was written until then can be read, and the process can be recorded again.
+    assert!(info(&trace_of(&traces)).unwrap().allocations > 0);
+    let anew =
+        record(folder.path(), &format!("--attach {pid} --for 200ms -o {}", folder.path().join("anew").display()));
+    assert_eq!(anew.code, Some(0), "{anew:?}");
+    running.go_on("");
+    assert_eq!(running.counts()["wrong"], 0);
 }
 
 #[test]
