@@ -1,6 +1,6 @@
 #!/bin/bash
 # The table of docs/profile.md of what a profile costs: instructions of a pair of malloc(64) and free, by callgrind, in one thread and in
-# eight; and the memory of the table.
+# eight. For redis: services.py; for memory: memory.py.
 # Usage: examples/profile/cost.sh [FOLDER of allocanary]. Needs a C compiler and valgrind.
 set -eu
 built=$(realpath "${1:-target/release}")
@@ -14,10 +14,11 @@ count() {
     LD_PRELOAD="$1" ALLOCANARY_PRELOAD="$2" _RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 \
         valgrind --tool=callgrind --callgrind-out-file=/dev/null "$folder/pairs" "$3" "$4" 2>&1 | sed -n 's/.*Collected : //p'
 }
-# Instructions of a pair: the difference of two runs leaves out what a process costs by itself.
+# Instructions of a pair: the difference of two runs leaves out what a process costs by itself. Both runs have samples in each thread: a
+# thread's first one reads the process's mappings.
 pair() {
-    few=$(count "$1" "$2" "$3" 20000)
-    many=$(count "$1" "$2" "$3" 420000)
+    few=$(count "$1" "$2" "$3" 100000)
+    many=$(count "$1" "$2" "$3" 500000)
     awk "BEGIN { printf \"%.2f\", ($many - $few) / (400000 * $3) }"
 }
 echo '| allocator | threads | without | budget | profile | both | profile / without |'
