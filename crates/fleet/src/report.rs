@@ -118,6 +118,12 @@ pub struct Row {
     pub read: Option<u64>,
     /// What remedies would give at most.
     pub bounds: Vec<Bound>,
+    /// When the oldest of its processes was started, in milliseconds since 1970; `None` from an agent that does not tell it.
+    pub started: Option<u64>,
+    /// CPU time that its processes and their ended children have used, in milliseconds; `None` from an agent that does not tell it.
+    pub cpu: Option<u64>,
+    /// The process with the most memory, by its number on the node; `None` from an agent that does not tell it.
+    pub pid: Option<u32>,
 }
 
 /// What an agent costs and what it could not read.

@@ -17,6 +17,8 @@ use crate::world::{Charged, File, World};
 const TIME: Duration = Duration::from_secs(10);
 /// The most processes that are known. More are counted in no row, and the report says so.
 const MOST: usize = 20_000;
+/// Milliseconds of a tick: the kernel tells programs hundredths of a second, whatever its own clock.
+const TICK: u64 = 10;
 /// The problems that are told.
 const PROBLEMS: usize = 20;
 
@@ -92,7 +94,8 @@ impl<W: World> Agent<W> {
         let mut here: BTreeSet<Key> = BTreeSet::new();
         self.left_out = 0;
         for pid in self.world.pids() {
-            let Some((key, name, status, listed)) = self.counted(pid) else { continue };
+            let Some((stat, status, listed)) = self.counted(pid) else { continue };
+            let key = stat.key;
             if here.len() >= MOST {
                 self.left_out += 1;
                 continue;
@@ -101,7 +104,9 @@ impl<W: World> Agent<W> {
             let world = &self.world;
             let one =
                 self.known.entry(key).or_insert_with(|| Known { is_denied: !world.may_read(pid), ..Known::default() });
-            (one.name, one.status) = (name, status);
+            (one.name, one.status, one.cpu) = (stat.name, status, stat.cpu.saturating_mul(TICK));
+            one.pid = pid;
+            one.started = world.booted().saturating_add(key.start.saturating_mul(TICK));
             if one.listed != listed {
                 one.place = Place::parse(&listed);
                 one.listed = listed;
@@ -116,14 +121,14 @@ impl<W: World> Agent<W> {
     }
 
     /// What is read of each process. `None` if it has ended, or has no memory.
-    fn counted(&self, pid: u32) -> Option<(Key, String, Status, String)> {
+    fn counted(&self, pid: u32) -> Option<(Stat, Status, String)> {
         let stat = Stat::parse(&self.world.file(pid, File::Stat)?)?;
         if stat.is_bare {
             return None;
         }
         let status = Status::parse(&self.world.file(pid, File::Status)?)?;
         let listed = self.world.file(pid, File::Groups)?;
-        Some((stat.key, stat.name, status, String::from_utf8_lossy(&listed).into_owned()))
+        Some((stat, status, String::from_utf8_lossy(&listed).into_owned()))
     }
 
     /// What is asked about the process at a place of the list.

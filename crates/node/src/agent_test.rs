@@ -28,7 +28,7 @@ impl World for Fake {
         let (_, start, program, mib, groups) = all.iter().find(|one| one.0 == pid)?;
         let text = match file {
             File::Stat => format!(
-                "{pid} (web) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 1000 200 9 {program} 12 {program} 14 15"
+                "{pid} (web) S 1 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 1 0 {start} 1000 200 9 {program} 12 {program} 14 15"
             ),
             File::Status => format!("VmRSS:\t{} kB\nRssAnon:\t{} kB\n", (mib + 1) * 1024, mib * 1024),
             File::Groups => groups.clone(),
@@ -50,6 +50,10 @@ impl World for Fake {
 
     fn time(&self) -> u64 {
         1_000
+    }
+
+    fn booted(&self) -> u64 {
+        500
     }
 }
 
@@ -97,6 +101,11 @@ fn a_node_is_counted_and_read_and_its_rows_add_up() {
         (102 * MIB, 91 * MIB, 11 * MIB)
     );
     assert_eq!((row.read, row.unread, row.arenas, row.quota_milli), (Some(1_000), 0, Some(8), Some(500)));
+    assert_eq!(
+        (row.started, row.cpu, row.pid),
+        (Some(500 + 100 * 10), Some(2 * 26 * 10), Some(6)),
+        "of the first, of both, of the larger"
+    );
     assert_eq!((after.own.walks, after.own.resident, after.own.nameless), (2, 4 * MIB, 1));
     assert_eq!(after.own.cpu_walks, 0.005, "the child tells the sum of what it has spent");
 }

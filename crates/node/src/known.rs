@@ -24,6 +24,12 @@ pub struct Known {
     pub place: Place,
     /// Its groups, as the kernel lists them.
     pub listed: String,
+    /// Its number.
+    pub pid: u32,
+    /// When it was started, in milliseconds since 1970.
+    pub started: u64,
+    /// CPU time of it and of its children that have ended, in milliseconds.
+    pub cpu: u64,
     /// Whether its memory may not be read.
     pub is_denied: bool,
     /// Its allocators, once they were looked for.
@@ -106,6 +112,9 @@ fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
     };
     (row.system, row.mapped, row.active) = (sum(|one| one.system), sum(|one| one.mapped), sum(|one| one.active));
     row.bounds = bounds(all);
+    row.started = all.iter().map(|one| one.started).min();
+    row.pid = all.iter().max_by_key(|one| one.status.resident).map(|one| one.pid);
+    row.cpu = all.iter().map(|one| one.cpu).reduce(u64::saturating_add);
     row
 }
 

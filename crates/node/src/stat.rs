@@ -23,6 +23,8 @@ pub struct Stat {
     pub name: String,
     /// Whether it is a process of the kernel's, or has ended: it has no memory.
     pub is_bare: bool,
+    /// CPU time of it and of its children that have ended, in the kernel's ticks.
+    pub cpu: u64,
 }
 
 impl Stat {
@@ -40,7 +42,8 @@ impl Stat {
             program: (number(26).unwrap_or(0), number(28).unwrap_or(0)),
         };
         let is_bare = number(23) == Some(0) || matches!(fields.first(), Some(&("Z" | "X")));
-        Some(Stat { key, name: name.to_string(), is_bare })
+        let cpu = (14..=17).filter_map(number).fold(0, u64::saturating_add);
+        Some(Stat { key, name: name.to_string(), is_bare, cpu })
     }
 }
 
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn who_it_is_survives_a_strange_name() {
         let stat = Stat::parse(STAT.as_bytes()).unwrap();
-        assert_eq!((stat.name.as_str(), stat.is_bare), ("a) b (c", false));
+        assert_eq!((stat.name.as_str(), stat.is_bare, stat.cpu), ("a) b (c", false, 5 + 6 + 7 + 8));
         assert_eq!(stat.key, Key { pid: 42, start: 500, program: (11, 13) });
         let later = Stat::parse(STAT.replace(" 500 ", " 501 ").as_bytes()).unwrap();
         assert_ne!(later.key, stat.key, "the number was used again");

@@ -39,6 +39,9 @@ pub trait World {
 
     /// The time, in milliseconds since 1970.
     fn time(&self) -> u64;
+
+    /// When the machine was started, in milliseconds since 1970. The same at each call, so that a process keeps its time.
+    fn booted(&self) -> u64;
 }
 
 /// What is asked of a control group.
@@ -54,6 +57,7 @@ pub struct Charged {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     mount: String,
+    booted: u64,
 }
 
 /// The hierarchies of the host: an agent in a container has a view of its own, and the first process has the host's.
@@ -63,7 +67,8 @@ impl Kernel {
     /// Control groups are where the host has them mounted, if that can be read.
     pub fn new() -> Kernel {
         let mount = if fs::read_dir(OF_HOST).is_ok() { OF_HOST } else { allocanary_kernel::cgroups::MOUNT };
-        Kernel { mount: mount.into() }
+        let booted = line_number(&fs::read("/proc/stat").unwrap_or_default(), b"btime ").unwrap_or(0);
+        Kernel { mount: mount.into(), booted: booted.saturating_mul(1000) }
     }
 }
 
@@ -119,5 +124,9 @@ impl World for Kernel {
     fn time(&self) -> u64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    fn booted(&self) -> u64 {
+        self.booted
     }
 }
