@@ -1,0 +1,285 @@
+//! The replicas of a workload in the reports of agents. In: reports, at any times and in any order. Out: what each had before the change
+//! and what it has now.
+//!
+//! A restart makes a replica another one: it is known by its pod and by when its first process was started. The change is the start of the
+//! changed replica. Compared is the later half of the time since then, and the later half of the readings before: at first each start is
+//! its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allocanary_fleet::{Host, Report, Row};
+use serde::Serialize;
+
+use crate::estimate::mean;
+use crate::target::{Target, Variable};
+
+/// A replica, from one start to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Replica {
+    /// Its pod.
+    pub pod: String,
+    /// Its node.
+    pub node: String,
+    /// What it is a replica of.
+    #[serde(skip)]
+    pub workload: String,
+    /// The kind of its node.
+    #[serde(skip)]
+    pub host: Host,
+    /// When its first process was started, in milliseconds since 1970; 0 if no agent told it.
+    pub started: u64,
+    /// The settings in force, by its last reading.
+    pub settings: Vec<String>,
+    /// Whether it has the lines.
+    pub changed: bool,
+    /// Its readings in order of time.
+    #[serde(skip)]
+    pub readings: Vec<Reading>,
+}
+
+/// A reading of a replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// When, in milliseconds since 1970.
+    pub taken: u64,
+    /// Resident bytes.
+    pub resident: u64,
+    /// CPU time that it has used since its start, in milliseconds.
+    pub cpu: Option<u64>,
+}
+
+/// What a replica had in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// The mean of the logarithms of resident bytes.
+    #[serde(skip)]
+    pub log: f64,
+    /// The geometric mean of resident bytes.
+    pub resident: f64,
+    /// Readings.
+    pub readings: usize,
+    /// Processors that it has used; `None` if it is not known.
+    pub cores: Option<f64>,
+    /// How much the last reading is above the first, as a share.
+    pub growth: f64,
+}
+
+/// Among settings: there may be more.
+const UNKNOWN: &str = "unknown";
+/// Starts that are told as close as this are one: clocks are set right.
+const ONE_START: u64 = 3_000;
+
+/// All replicas of the target, and the container that was chosen. `changed` are pods that a person names; without any, the changed ones
+/// are those of the canary, or those that have all lines in force while another has not.
+pub fn find(
+    reports: &[Report],
+    target: &Target,
+    lines: &[Variable],
+    changed: &[String],
+) -> Result<Vec<Replica>, String> {
+    let [own, canary] = [target.workload(), target.canary()];
+    let of = |row: &&Row| {
+        (row.workload == own || row.workload == canary)
+            && target.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace)
+    };
+    let all: Vec<(&Report, &Row)> =
+        reports.iter().flat_map(|report| report.rows.iter().filter(of).map(move |row| (report, row))).collect();
+    let namespaces: BTreeSet<&str> = all.iter().map(|(_, row)| row.namespace.as_str()).collect();
+    if namespaces.len() > 1 {
+        let list = namespaces.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(format!("{own} is in the namespaces {list}: wanted NAMESPACE/{own}"));
+    }
+    let container = container(&all, target)?;
+    let mut replicas: BTreeMap<(&str, u64), Replica> = BTreeMap::new();
+    let mut ordered = all;
+    ordered.sort_by_key(|(report, _)| report.taken);
+    for (report, row) in ordered.into_iter().filter(|(_, row)| row.container == container) {
+        let started = row.started.unwrap_or(0);
+        let near = replicas.range(
+            (row.pod.as_str(), started.saturating_sub(ONE_START))
+                ..=(row.pod.as_str(), started.saturating_add(ONE_START)),
+        );
+        let key = near.map(|(key, _)| *key).next().unwrap_or((row.pod.as_str(), started));
+        let one = replicas.entry(key).or_insert_with(|| Replica {
+            pod: row.pod.clone(),
+            node: report.node.clone(),
+            workload: row.workload.clone(),
+            host: report.host.clone(),
+            started,
+            settings: Vec::new(),
+            changed: false,
+            readings: Vec::new(),
+        });
+        one.settings.clone_from(&row.settings);
+        // Not read yet: that nothing is told is not that nothing is set.
+        if row.settings.is_empty() && row.allocator == "unknown" {
+            one.settings.push(UNKNOWN.into());
+        }
+        let reading = Reading { taken: report.taken, resident: row.resident(), cpu: row.cpu };
+        // The same report may be given twice.
+        if one.readings.last().is_none_or(|last| last.taken < reading.taken) {
+            one.readings.push(reading);
+        }
+    }
+    let mut replicas: Vec<Replica> = replicas.into_values().collect();
+    mark(&mut replicas, &canary, lines, changed)?;
+    Ok(replicas)
+}
+
+/// The container: the one that is named, or the one with the most memory.
+fn container(all: &[(&Report, &Row)], target: &Target) -> Result<String, String> {
+    let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+    all.iter().for_each(|(_, row)| *bytes.entry(&row.container).or_default() += row.resident());
+    let named = target.container.as_deref();
+    let most = bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(name, _)| *name);
+    match (most, named) {
+        (None, _) => Err(format!(
+            "no replica of {} is in these reports: wanted a workload as `allocanary fleet` lists it, and agents that know the names of pods \
+             (node --kubelet)",
+            target.workload()
+        )),
+        (Some(_), Some(named)) if !bytes.contains_key(named) => {
+            let list = bytes.into_keys().collect::<Vec<_>>().join(", ");
+            Err(format!("{} has no container `{named}`: wanted one of {list}", target.workload()))
+        }
+        (Some(most), named) => Ok(named.unwrap_or(most).to_string()),
+    }
+}
+
+fn mark(replicas: &mut [Replica], canary: &str, lines: &[Variable], changed: &[String]) -> Result<(), String> {
+    if let Some(pod) = changed.iter().find(|pod| !replicas.iter().any(|one| one.pod == **pod)) {
+        let known: BTreeSet<&str> = replicas.iter().map(|one| one.pod.as_str()).collect();
+        return Err(format!(
+            "--changed {pod}: no report has it. Wanted one of {}; agents see a new pod at their next count",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let has_canary = replicas.iter().any(|one| one.workload == canary);
+    // Of a pod that was restarted with the lines, the earlier start had them not.
+    let last: BTreeMap<String, u64> = replicas.iter().map(|one| (one.pod.clone(), one.started)).collect();
+    for one in replicas.iter_mut() {
+        one.changed = match (changed.is_empty(), has_canary) {
+            (false, _) => changed.contains(&one.pod) && last.get(&one.pod) == Some(&one.started),
+            (true, true) => one.workload == canary,
+            (true, false) => one.in_force(lines) == Some(true),
+        };
+    }
+    if replicas.iter().all(|one| one.changed) {
+        replicas.iter_mut().for_each(|one| one.changed = false);
+    }
+    Ok(())
+}
+
+impl Replica {
+    /// Whether all lines are in force. `None` if the agent cannot tell: the settings are not known, or no allocator reads such a variable.
+    pub fn in_force(&self, lines: &[Variable]) -> Option<bool> {
+        let has = |line: &Variable| {
+            let prefix = format!("{}=", line.name);
+            match self.settings.iter().find(|setting| setting.starts_with(&prefix)) {
+                Some(setting) => Some(*setting == line.line()),
+                None if self.settings.iter().any(|setting| setting == UNKNOWN) => None,
+                None => Some(false),
+            }
+        };
+        lines.iter().map(has).try_fold(true, |all, one| one.map(|one| all && one))
+    }
+
+    /// What it had in a span, in milliseconds since 1970, its ends included.
+    pub fn level(&self, (from, to): (u64, u64)) -> Option<Level> {
+        let there: Vec<&Reading> =
+            self.readings.iter().filter(|one| (from..=to).contains(&one.taken) && one.resident > 0).collect();
+        let (first, last) = (there.first()?, there.last()?);
+        let logs: Vec<f64> = there.iter().map(|one| (one.resident as f64).ln()).collect();
+        let log = mean(&logs)?;
+        let used = last.cpu.zip(first.cpu).and_then(|(last, first)| last.checked_sub(first));
+        let passed = last.taken - first.taken;
+        let cores = used.filter(|_| passed > 0).map(|used| used as f64 / passed as f64);
+        let growth = last.resident as f64 / first.resident as f64 - 1.0;
+        Some(Level { log, resident: log.exp(), readings: there.len(), cores, growth })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_fleet::{Part, Parts, SCHEMA};
+
+    pub fn row(pod: &str, started: u64, mib: u64, cpu: u64, settings: &[&str]) -> Row {
+        let mut parts = Parts::default();
+        parts.add(Part::Live, mib << 20);
+        Row {
+            namespace: "shop".into(),
+            pod: pod.into(),
+            container: "web".into(),
+            workload: "deployment/web".into(),
+            settings: settings.iter().map(|one| (*one).to_string()).collect(),
+            parts,
+            started: Some(started),
+            cpu: Some(cpu),
+            ..Row::default()
+        }
+    }
+
+    fn report(taken: u64, rows: Vec<Row>) -> Report {
+        Report { schema: SCHEMA, node: "n".into(), taken, rows, ..Report::default() }
+    }
+
+    fn target() -> Target {
+        Target::parse("deploy/web").unwrap()
+    }
+
+    fn told(replicas: &[Replica]) -> Vec<(&str, u64, usize, bool)> {
+        replicas.iter().map(|one| (one.pod.as_str(), one.started, one.readings.len(), one.changed)).collect()
+    }
+
+    #[test]
+    fn a_restart_makes_a_replica_another_one_and_clocks_do_not() {
+        let reports = [
+            report(9_000_000, vec![row("a", 8_000_000, 10, 0, &["X=1"]), row("b", 1_001_000, 10, 0, &[])]),
+            report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[]), row("b", 1_000_000, 10, 0, &[])]),
+            report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[])]),
+        ];
+        let lines = Variable::parse_all("X=1").unwrap();
+        let found = find(&reports, &target(), &lines, &[]).unwrap();
+        assert_eq!(told(&found), [("a", 1_000_000, 1, false), ("a", 8_000_000, 1, true), ("b", 1_000_000, 2, false)]);
+        // Named by a person, it is the last start that is changed.
+        let named = find(&reports, &target(), &Variable::parse_all("Y=1").unwrap(), &["a".into()]).unwrap();
+        assert_eq!(told(&named), told(&found));
+    }
+
+    #[test]
+    fn a_canary_is_a_replica_and_the_changed_one() {
+        let mut canary = row("web-allocanary-x", 5, 10, 0, &["unknown"]);
+        canary.workload = "deployment/web-allocanary".into();
+        let reports = [report(9_000_000, vec![row("a", 5, 10, 0, &[]), canary])];
+        let found = find(&reports, &target(), &Variable::parse_all("X=1").unwrap(), &[]).unwrap();
+        assert_eq!(told(&found), [("a", 5, 1, false), ("web-allocanary-x", 5, 1, true)]);
+        assert_eq!(found[1].in_force(&Variable::parse_all("X=1").unwrap()), None, "its variables are not shown");
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_said_with_what_there_is() {
+        let reports = [report(1, vec![row("a", 5, 10, 0, &[])])];
+        let lines = Variable::parse_all("X=1").unwrap();
+        let error = |target: &str, changed: &[String]| {
+            find(&reports, &Target::parse(target).unwrap(), &lines, changed).map(|_| ()).unwrap_err()
+        };
+        assert!(error("deploy/api", &[]).contains("no replica of deployment/api"));
+        assert!(error("deploy/web/side", &[]).contains("wanted one of web"));
+        assert!(error("deploy/web", &["b".into()]).contains("Wanted one of a"));
+        let mut elsewhere = row("a", 5, 10, 0, &[]);
+        elsewhere.namespace = "test".into();
+        let two = [report(1, vec![row("a", 5, 10, 0, &[]), elsewhere])];
+        assert!(find(&two, &target(), &lines, &[]).unwrap_err().contains("namespaces shop, test"));
+    }
+
+    #[test]
+    fn a_level_is_of_a_span_and_knows_the_processors_used() {
+        let rows = (0..5).map(|at| report(at * 60_000, vec![row("a", 0, 10 << at, at * 30_000, &[])]));
+        let found = find(&rows.collect::<Vec<_>>(), &target(), &[], &[]).unwrap();
+        let level = found[0].level((60_000, 180_000)).unwrap();
+        assert_eq!((level.readings, level.cores, level.growth), (3, Some(0.5), 3.0));
+        assert!((level.resident / f64::from(40 << 20) - 1.0).abs() < 1e-9);
+        assert_eq!(found[0].level((1, 2)), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! How often a trial is wrong: thousands of trials on replicas whose memory is drawn, and whose true effect is known.
+
+use allocanary_kernel::rng::Rng;
+
+use crate::estimate::{Word, effect};
+
+/// How replicas differ.
+#[derive(Clone, Copy, Debug)]
+struct Replicas {
+    /// Unchanged replicas of the same age.
+    others: usize,
+    /// Replicas that were read before.
+    before: usize,
+    /// The standard deviation from start to start, as a share.
+    spread: f64,
+    /// Whether the spread has a tail to the right, as the number of arenas that threads happen to use gives one.
+    skewed: bool,
+    /// The standard deviation of what a replica always has more than another: its share of the data.
+    own: f64,
+}
+
+const TRIALS: usize = 2_000;
+
+fn normal(rng: &mut Rng) -> f64 {
+    let uniform = |rng: &mut Rng| ((rng.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
+}
+
+impl Replicas {
+    fn noise(self, rng: &mut Rng) -> f64 {
+        let z = normal(rng);
+        // A lognormal of this shape has a skewness of 1.7.
+        self.spread * if self.skewed { ((0.5 * z).exp() - 1.13) / 0.6 } else { z }
+    }
+
+    /// Of so many trials with a true ratio: the share whose interval contains it, and the shares of better, worse, equal.
+    fn trials(self, ratio: f64) -> [f64; 4] {
+        let mut rng = Rng::part(59, (ratio * 1e3) as u64 + self.others as u64 * 10 + self.before as u64);
+        let mut counts = [0; 4];
+        for _ in 0..TRIALS {
+            let draw = |count: usize, rng: &mut Rng| -> Vec<f64> { (0..count).map(|_| self.noise(rng)).collect() };
+            let (mut changed, others) = (draw(1, &mut rng), draw(self.others, &mut rng));
+            changed[0] += ratio.ln();
+            let found = match self.own > 0.0 {
+                // Of replicas with data of their own the differences count: before is in them, and with it the replica's own share.
+                true => {
+                    let own: Vec<f64> = (0..=self.others).map(|_| self.own * normal(&mut rng)).collect();
+                    let before: Vec<f64> = own.iter().map(|own| own + self.noise(&mut rng)).collect();
+                    let differences: Vec<f64> = (0..self.others).map(|at| others[at] + own[at] - before[at]).collect();
+                    let of_changed = changed[0] + own[self.others] - before[self.others];
+                    effect(&[of_changed], &differences, &[])
+                }
+                false => {
+                    let before = draw(self.before, &mut rng);
+                    effect(&changed, &others, &[&before])
+                }
+            }
+            .unwrap();
+            counts[0] += usize::from(found.low <= ratio && ratio <= found.high);
+            match found.word(0.05) {
+                Word::Better => counts[1] += 1,
+                Word::Worse => counts[2] += 1,
+                Word::Equal => counts[3] += 1,
+                Word::Undecided => {}
+            }
+        }
+        counts.map(|count| count as f64 / TRIALS as f64)
+    }
+}
+
+fn all() -> impl Iterator<Item = Replicas> {
+    let sizes = [(2, 0), (2, 3), (4, 0), (4, 5), (9, 10)];
+    let spreads = [0.005, 0.02, 0.1];
+    sizes.into_iter().flat_map(move |(others, before)| {
+        spreads.into_iter().flat_map(move |spread| {
+            [(false, 0.0), (true, 0.0), (false, 0.3)].into_iter().map(move |(skewed, own)| Replicas {
+                others,
+                before,
+                spread,
+                skewed,
+                own,
+            })
+        })
+    })
+}
+
+#[test]
+fn intervals_hold_the_truth_and_words_are_seldom_wrong() {
+    for replicas in all() {
+        for ratio in [0.5, 0.8, 1.0, 1.25] {
+            let [held, better, worse, equal] = replicas.trials(ratio);
+            let told =
+                format!("{replicas:?}, true ratio {ratio}: held {held}, better {better}, worse {worse}, equal {equal}");
+            assert!(held >= 0.90, "{told}");
+            let wrong = match ratio {
+                1.0 => better + worse,
+                less if less < 1.0 => worse + equal,
+                _ => better + equal,
+            };
+            // Student's distribution is not that of skewed values.
+            assert!(wrong <= if replicas.skewed { 0.10 } else { 0.06 }, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_half_is_seen_with_three_replicas_and_a_spread_of_two_percent() {
+    let replicas = Replicas { others: 2, before: 3, spread: 0.02, skewed: false, own: 0.0 };
+    assert!(replicas.trials(0.5)[1] > 0.95);
+    let few = Replicas { before: 0, ..replicas };
+    assert!(few.trials(0.5)[1] > 0.7 && few.trials(0.5)[1] < replicas.trials(0.5)[1]);
+    // And equal is said of equals, where replicas are close.
+    assert!(Replicas { spread: 0.005, ..replicas }.trials(1.0)[3] > 0.9);
+}
