@@ -93,3 +93,71 @@ fn what_cannot_be_meant_is_refused() {
         assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
     }
 }
+
+/// A report of a node in which replicas of `shop/deployment/web` have so many MiB: pod, workload, start in minutes, MiB, settings.
+fn replicas(minute: u64, rows: &[(&str, &str, u64, u64, &str)]) -> String {
+    let row = |(pod, workload, start, mib, settings): &(&str, &str, u64, u64, &str)| {
+        serde_json::json!({
+            "namespace": "shop", "pod": pod, "container": "web", "workload": workload, "image": "", "allocator": "glibc", "version": "",
+            "settings": settings.split_whitespace().collect::<Vec<_>>(), "follows": "quota", "processes": 1, "unread": 0,
+            "parts": {"live": mib << 20}, "bounds": [], "started": start * 60_000, "cpu": minute * 30_000,
+        })
+    };
+    serde_json::json!({
+        "schema": 1, "node": "n1", "taken": minute * 60_000, "problems": [],
+        "host": {"cores": 8, "thp": "madvise", "page": 4096, "arch": "x86_64"}, "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "own": {"cpu": 0.0, "cpu_counts": 0.0, "cpu_walks": 0.0, "up": 0.0, "resident": 0, "processes": 0, "denied": 0, "walks": 0,
+                "failed": 0, "names": null, "nameless": 0},
+    })
+    .to_string()
+}
+
+#[test]
+fn a_trial_prints_its_steps_and_then_its_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let readings = folder.path().join("readings");
+    std::fs::create_dir(&readings).unwrap();
+    let (web, canary) = ("deployment/web", "deployment/web-allocanary");
+    let write = |minute: u64, rows: &[(&str, &str, u64, u64, &str)]| {
+        std::fs::write(readings.join(format!("{minute}.json")), replicas(minute, rows)).unwrap();
+    };
+    for minute in 100..110 {
+        write(minute, &[("web-a", web, 1, 100, ""), ("web-b", web, 1, 101, ""), ("web-c", web, 1, 99, "")]);
+    }
+    let told = |line: &str| allocanary(folder.path(), words(line));
+    let line = "try shop/deploy/web --lines MALLOC_ARENA_MAX=1 readings";
+    let steps = told(line);
+    assert_eq!(steps.code, Some(0), "{steps:?}");
+    assert!(steps.out.contains("kubectl -n shop get deployment web -o json |"), "{steps:?}");
+    assert!(steps.out.contains("kubectl -n shop delete pod web-a web-b web-c"), "{steps:?}");
+    for minute in 200..260 {
+        let on = "MALLOC_ARENA_MAX=1";
+        write(
+            minute,
+            &[("web-d", web, 200, 100, ""), ("web-e", web, 200, 102, ""), ("web-allocanary-x", canary, 200, 60, on)],
+        );
+    }
+    let verdict = told(line);
+    assert_eq!(verdict.code, Some(0), "{verdict:?}");
+    assert!(verdict.out.starts_with("shop/deploy/web with MALLOC_ARENA_MAX=1: better\n"), "{verdict:?}");
+    let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
+    assert_eq!((json["word"].as_str(), json["effect"]["freedom"].as_u64()), (Some("better"), Some(3)), "{json}");
+    // Before there was time.
+    std::fs::read_dir(&readings).unwrap().flatten().filter(|one| one.file_name() > "202.json".into()).for_each(|one| {
+        std::fs::remove_file(one.path()).unwrap();
+    });
+    let early = told(line);
+    assert!(early.code == Some(1) && early.out.contains("read on"), "{early:?}");
+    for (line, wanted) in [
+        ("try web --lines A=1", "wanted [NAMESPACE/]KIND/NAME"),
+        ("try deploy/web --lines A", "wanted NAME=VALUE"),
+        ("try deploy/web --lines A=1", "wanted its container"),
+        ("try deploy/web --lines A=1 --for 1h readings", "wanted agents"),
+        ("try deploy/web --lines A=1 --changed web-z readings", "no report has it"),
+        ("try deploy/api --lines A=1 readings", "no replica of deployment/api"),
+        ("try deploy/web --lines A=1 --margin 0 readings", "above 0"),
+    ] {
+        let ran = told(line);
+        assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
+    }
+}

@@ -12,18 +12,18 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches,
 use crate::args::examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, FLEET_EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES, RECORD_EXAMPLES,
-    REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, UPGRADE_EXAMPLES,
-    WHO_EXAMPLES, glossary_with_examples, with_glossary,
+    REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TRY_EXAMPLES, TUNE_EXAMPLES,
+    UPGRADE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
 };
 use crate::args::values::Offered;
 use crate::args::{
     BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, DoorFlags, FleetFlags, GiveBackFlags, GlossaryFlags,
     HeapFlags, HereFlags, ListFlags, ManFlags, NodeFlags, PreloadFlags, ProgramStudyFlags, RecordFlags, ReplayFlags,
-    ReportFlags, StudyRunFlags, TraceFlags, TuneFlags, UpgradeFlags, WhoFlags,
+    ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, UpgradeFlags, WhoFlags,
 };
 use crate::commands::{
     build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, list, man, node, preload,
-    record, replay, report, run, study, terminal, trace, tune, upgrade, who,
+    record, replay, report, run, study, terminal, trace, trial, tune, upgrade, who,
 };
 use crate::renamed::renamed;
 use allocanary_error::{Error, Result};
@@ -138,6 +138,15 @@ static ALL: &[Verb] = &[
         FLEET_EXAMPLES,
         FleetFlags,
         fleet::run
+    ),
+    verb!(
+        "try",
+        More,
+        "Give one replica other settings, and judge it against the others",
+        ["lines", "changed", "for", "save"],
+        TRY_EXAMPLES,
+        TryFlags,
+        trial::run
     ),
     verb!(
         "run",
@@ -322,7 +331,7 @@ fn command() -> Command {
         .disable_version_flag(true)
         .arg(help_flag().hide_short_help(true))
         .arg(arg!(-V --version "Print the version").action(ArgAction::Version).hide_short_help(true))
-        .before_help(overview(&Group::SHOWN) + "More verbs: node fleet build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
+        .before_help(overview(&Group::SHOWN) + "More verbs: node fleet try build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
         .before_long_help(overview(&[Group::Look, Group::Measure, Group::Ship, Group::More]))
         .after_long_help(with_glossary())
         .help_template("{about-with-newline}{usage-heading} {usage}\n\n{before-help}{options}{after-help}");

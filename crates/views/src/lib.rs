@@ -12,4 +12,5 @@ pub mod fleet;
 pub mod heap;
 pub mod remedies;
 pub mod trace;
+pub mod trial;
 pub mod who;

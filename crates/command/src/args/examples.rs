@@ -222,6 +222,22 @@ Examples:
 
 Exit codes: 1 if a node did not answer; 2 if none did.";
 
+/// Of `try`.
+pub const TRY_EXAMPLES: &str = "\
+Default: the commands that give one replica the lines, to read and run; once a
+replica has them, the verdict. Nothing is changed by `try` itself. Other replicas
+have to be restarted at the same time: memory grows with age.
+
+Examples:
+  allocanary try shop/deployment/web --lines MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
+      print the commands; again an hour later, the verdict
+  allocanary try shop/deployment/web --lines MALLOC_ARENA_MAX=2 --for 1h --save readings
+      http://10.0.0.1:9912   read for an hour, keep the readings, and judge
+  allocanary try statefulset/db --lines MALLOC_ARENA_MAX=2 --changed db-2 readings
+      judge what was read before
+
+Exit codes: 1 if it is undecided; 2 if no node answers.";
+
 /// Of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
 Defaults: one process, once, as text. The process is not stopped, and nothing is

@@ -37,7 +37,8 @@ pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
     Ok(if missing.is_empty() { printed } else { ExitCode::from(1) })
 }
 
-fn read(node: &str) -> std::result::Result<Report, String> {
+/// The report of an agent or a file. The error names it.
+pub(super) fn read(node: &str) -> std::result::Result<Report, String> {
     let text = match node.starts_with("http://") || node.starts_with("https://") {
         true => {
             let runtime = allocanary_node::client::runtime()?;

@@ -30,6 +30,7 @@ pub mod run;
 pub mod study;
 pub mod terminal;
 pub mod trace;
+pub mod trial;
 pub mod tune;
 pub mod upgrade;
 pub mod who;

@@ -1,0 +1,37 @@
+//! Flags of `try`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Flags of `try`.
+#[derive(Args, Clone, Default)]
+pub struct TryFlags {
+    /// [NAMESPACE/]KIND/NAME[/CONTAINER], as `fleet` lists it: shop/deployment/web.
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: String,
+    /// Agents, such as http://10.0.0.1:9912, files of their /report.json, and folders of such files.
+    #[arg(value_name = "NODE", value_hint = ValueHint::AnyPath)]
+    pub nodes: Vec<String>,
+    /// The variables that one replica gets, such as "MALLOC_ARENA_MAX=2 A='b c'".
+    #[arg(long, value_name = "LINES")]
+    pub lines: String,
+    /// The pod that has the lines; may be given several times [default: the canary's pod, or those in which the lines are in force].
+    #[arg(long, value_name = "POD")]
+    pub changed: Vec<String>,
+    /// Read the agents for this long, before the verdict [default: once].
+    #[arg(long = "for", value_name = "TIME")]
+    pub time: Option<String>,
+    /// The time between two readings [default: 60s].
+    #[arg(long, value_name = "TIME", requires = "time")]
+    pub every: Option<String>,
+    /// Keep the readings of this workload as files in this folder [default: none are kept].
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub save: Option<PathBuf>,
+    /// The difference in percent that makes none [default: 5].
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, hide_default_value = true)]
+    pub margin: f64,
+    /// Print JSON, for a script [default: off].
+    #[arg(long)]
+    pub json: bool,
+}

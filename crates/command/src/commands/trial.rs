@@ -1,0 +1,186 @@
+//! `allocanary try`: one replica with other settings. In: a workload, lines, and agents or their reports. Out: the commands that change one
+//! replica; or, once one has the lines, the verdict. It changes nothing itself.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{fleet, terminal};
+use crate::args::TryFlags;
+use allocanary_error::{Error, Result};
+use allocanary_fleet::Report;
+use allocanary_kernel::private;
+use allocanary_kernel::units::{parse_duration, show_duration};
+use allocanary_views::trial as reports;
+use allocanary_trial::estimate::Word;
+use allocanary_trial::replicas::{Replica, find};
+use allocanary_trial::steps::steps;
+use allocanary_trial::trial::judge;
+use allocanary_trial::{Target, Variable};
+
+/// The time between two readings: agents count each minute.
+const EVERY: Duration = Duration::from_secs(60);
+/// The most reports that are read at once.
+const MOST: usize = 100_000;
+
+/// Prints the steps, or the verdict. The exit code is 1 if it is undecided.
+pub fn run(flags: &TryFlags) -> Result<ExitCode> {
+    let target = Target::parse(&flags.workload).map_err(Error::Input)?;
+    let lines = Variable::parse_all(&flags.lines).map_err(Error::Input)?;
+    if !(flags.margin > 0.0 && flags.margin < 100.0) {
+        return Err(Error::Input(format!("--margin {}: wanted a percentage above 0 and below 100", flags.margin)));
+    }
+    let span = |name: &str, text: &Option<String>, none: Duration| match text {
+        None => Ok(none),
+        Some(text) => parse_duration(text)
+            .ok_or_else(|| Error::Input(format!("--{name} {text}: wanted a time, such as 90s or 1h"))),
+    };
+    let time = span("for", &flags.time, Duration::ZERO)?;
+    let every = span("every", &flags.every, EVERY)?.max(Duration::from_secs(1));
+    let reports = read(flags, &target, time, every)?;
+    if reports.is_empty() && flags.nodes.is_empty() && flags.changed.is_empty() {
+        return first(&target, &lines, flags, None);
+    }
+    let replicas = find(&reports, &target, &lines, &flags.changed).map_err(Error::Input)?;
+    if !replicas.iter().any(|one| one.changed) {
+        return first(&target, &lines, flags, Some((&reports, &replicas)));
+    }
+    let trial = judge(replicas, &target, &lines, flags.margin / 100.0).map_err(Error::Input)?;
+    let text = match flags.json {
+        true => serde_json::to_string(&trial).map_err(|error| Error::Input(error.to_string()))? + "\n",
+        false => reports::verdict(&trial, &flags.workload, &lines, &terminal::look()),
+    };
+    let printed = terminal::print(text.as_bytes())?;
+    Ok(if trial.word == Word::Undecided { ExitCode::from(1) } else { printed })
+}
+
+/// The steps: no replica has the lines yet.
+fn first(
+    target: &Target,
+    lines: &[Variable],
+    flags: &TryFlags,
+    known: Option<(&[Report], &[Replica])>,
+) -> Result<ExitCode> {
+    let rows = || known.iter().flat_map(|(reports, _)| reports.iter()).flat_map(|report| &report.rows);
+    let own = rows().filter(|row| row.workload == target.workload());
+    // `find` chose the container with the most memory.
+    let most = own.clone().max_by_key(|row| row.resident());
+    let container = target.container.clone().or_else(|| most.map(|row| row.container.clone()));
+    let container = container.ok_or_else(|| {
+        Error::Input(format!(
+            "{}: wanted its container as well ({}/CONTAINER), or agents that know it",
+            flags.workload, flags.workload
+        ))
+    })?;
+    let found = most.map(|row| row.namespace.clone()).filter(|name| !name.is_empty());
+    let namespace = target.namespace.clone().or(found).unwrap_or_else(|| "default".into());
+    let pods: Vec<String> = known.map_or_else(Vec::new, |(_, replicas)| alive(replicas));
+    let nodes = if flags.nodes.is_empty() { "http://NODE:9912".into() } else { flags.nodes.join(" ") };
+    let again = format!(
+        "allocanary try {} --lines '{}' --for 1h --save readings {nodes}",
+        flags.workload,
+        flags.lines.replace('\'', "'\\''")
+    );
+    let steps = steps(target, &namespace, &container, lines, &pods);
+    terminal::print_plain(&reports::steps(&steps, &again, &terminal::look()))
+}
+
+/// The pods that were there at the last reading of all.
+fn alive(replicas: &[Replica]) -> Vec<String> {
+    let last = |one: &Replica| one.readings.last().map(|reading| reading.taken);
+    let Some(end) = replicas.iter().filter_map(last).max() else { return Vec::new() };
+    let near = |one: &&Replica| last(one).is_some_and(|taken| end - taken <= 2 * EVERY.as_millis() as u64);
+    let mut pods: Vec<String> = replicas.iter().filter(near).map(|one| one.pod.clone()).collect();
+    pods.dedup();
+    pods
+}
+
+/// Files once, and agents again and again. A node that does not answer is told, and is asked again.
+fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> Result<Vec<Report>> {
+    let (urls, paths): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
+    let mut reports = Vec::new();
+    for path in paths {
+        for file in files(Path::new(path))? {
+            let report = fleet::read(&file.to_string_lossy()).map_err(Error::Input)?;
+            reports.push(only(report, target));
+        }
+    }
+    if !time.is_zero() && urls.is_empty() {
+        return Err(Error::Input(
+            "--for: wanted agents to read, such as http://10.0.0.1:9912, found files alone".into(),
+        ));
+    }
+    if let Some(folder) = flags.save.as_deref().filter(|_| !urls.is_empty()) {
+        private::make_folder(folder).map_err(|error| Error::file(folder, "making it", error))?;
+    }
+    let begun = Instant::now();
+    if !time.is_zero() {
+        terminal::tell(format_args!(
+            "reading {} nodes each {} for {}",
+            urls.len(),
+            show_duration(every),
+            show_duration(time)
+        ));
+    }
+    for number in 1.. {
+        let (mut answered, mut error) = (0, String::new());
+        for url in &urls {
+            match fleet::read(url) {
+                Ok(report) => {
+                    let report = only(report, target);
+                    if let Some(folder) = &flags.save {
+                        save(folder, &report)?;
+                    }
+                    reports.push(report);
+                    answered += 1;
+                }
+                Err(why) => {
+                    terminal::tell(format_args!("left out: {why}"));
+                    error = why;
+                }
+            }
+        }
+        if !urls.is_empty() && answered == 0 && number == 1 {
+            return Err(Error::Input(error));
+        }
+        let next = every * number;
+        if next > time || reports.len() >= MOST {
+            break;
+        }
+        sleep(next.saturating_sub(begun.elapsed()));
+    }
+    Ok(reports)
+}
+
+/// Without the rows of other workloads.
+fn only(mut report: Report, target: &Target) -> Report {
+    let (own, canary) = (target.workload(), target.canary());
+    report.rows.retain(|row| row.workload == own || row.workload == canary);
+    report
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| Error::file(path, "listing it", error))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
+        .collect();
+    files.sort();
+    files.truncate(MOST);
+    Ok(files)
+}
+
+/// A file for each reading: what was read before an interruption is kept.
+fn save(folder: &Path, report: &Report) -> Result<()> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let node: String = report.node.chars().map(plain).take(100).collect();
+    let file = folder.join(format!("{node}-{}.json", report.taken));
+    let text = serde_json::to_string(report).map_err(|error| Error::Input(error.to_string()))?;
+    private::replace(&file, text.as_bytes()).map_err(|error| Error::file(&file, "writing the reading", error))?;
+    Ok(())
+}
