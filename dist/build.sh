@@ -27,6 +27,7 @@ split() { # FILE WHERE
     "$arch-linux-gnu-objcopy" --only-keep-debug --compress-debug-sections=zlib "$1" "$debug/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
 }
 split "$built/allocanary" "$tree/bin/allocanary"
+install -m 755 dist/kubectl-allocanary "$tree/bin/kubectl-allocanary"
 for file in "$built"/cell-* "$built"/preload-* "$built/allocanary-bursts"; do
     case $file in *.d) continue ;; esac
     split "$file" "$tree/lib/allocanary/$(basename "$file")"

@@ -20,6 +20,7 @@ mod heap_liars;
 mod inherited;
 mod input;
 mod installed_tables;
+mod kube;
 mod limits;
 mod memory;
 mod output;

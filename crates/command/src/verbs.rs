@@ -11,18 +11,18 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches,
 
 use crate::args::examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, FLEET_EXAMPLES, GIVE_BACK_EXAMPLES,
-    HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES, RECORD_EXAMPLES,
-    REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TRY_EXAMPLES, TUNE_EXAMPLES,
-    UPGRADE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
+    HEAP_EXAMPLES, KUBE_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES,
+    RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TRY_EXAMPLES,
+    TUNE_EXAMPLES, UPGRADE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
 };
 use crate::args::values::Offered;
 use crate::args::{
     BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, DoorFlags, FleetFlags, GiveBackFlags, GlossaryFlags,
-    HeapFlags, HereFlags, ListFlags, ManFlags, NodeFlags, PreloadFlags, ProgramStudyFlags, RecordFlags, ReplayFlags,
-    ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, UpgradeFlags, WhoFlags,
+    HeapFlags, HereFlags, KubeFlags, ListFlags, ManFlags, NodeFlags, PreloadFlags, ProgramStudyFlags, RecordFlags,
+    ReplayFlags, ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, UpgradeFlags, WhoFlags,
 };
 use crate::commands::{
-    build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, list, man, node, preload,
+    build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
     record, replay, report, run, study, terminal, trace, trial, tune, upgrade, who,
 };
 use crate::renamed::renamed;
@@ -147,6 +147,15 @@ static ALL: &[Verb] = &[
         TRY_EXAMPLES,
         TryFlags,
         trial::run
+    ),
+    verb!(
+        "kube",
+        More,
+        "Ask the agents of a cluster by kubectl: kubectl allocanary",
+        ["namespace", "container"],
+        KUBE_EXAMPLES,
+        KubeFlags,
+        kube::run
     ),
     verb!(
         "run",
@@ -331,7 +340,7 @@ fn command() -> Command {
         .disable_version_flag(true)
         .arg(help_flag().hide_short_help(true))
         .arg(arg!(-V --version "Print the version").action(ArgAction::Version).hide_short_help(true))
-        .before_help(overview(&Group::SHOWN) + "More verbs: node fleet try build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
+        .before_help(overview(&Group::SHOWN) + "More verbs: node fleet try kube build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
         .before_long_help(overview(&[Group::Look, Group::Measure, Group::Ship, Group::More]))
         .after_long_help(with_glossary())
         .help_template("{about-with-newline}{usage-heading} {usage}\n\n{before-help}{options}{after-help}");

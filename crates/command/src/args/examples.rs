@@ -222,6 +222,20 @@ Examples:
 
 Exit codes: 1 if a node did not answer; 2 if none did.";
 
+/// Of `kube`.
+pub const KUBE_EXAMPLES: &str = "\
+As `kubectl allocanary`, if the script kubectl-allocanary is on PATH. It asks the
+agents through the API server, by kubectl and with its rights: `top` needs get on
+pods/proxy, `why` and `lines` create on pods/exec in the agents' namespace.
+
+Examples:
+  allocanary kube top                       all workloads
+  allocanary kube why web-5d8f9 -n shop     what its memory is, and what to do
+  allocanary kube lines web-5d8f9 -n shop   the lines to paste
+  allocanary kube debug web-5d8f9 -n shop   the commands, where no agent runs
+
+Exit codes: 1 if an agent did not answer, or no remedy has lines; 2 if none did.";
+
 /// Of `try`.
 pub const TRY_EXAMPLES: &str = "\
 Default: the commands that give one replica the lines, to read and run; once a

@@ -11,6 +11,7 @@ pub mod give_back;
 pub mod glossary;
 pub mod heap;
 pub mod here;
+pub mod kube;
 mod left;
 pub mod list;
 pub mod man;

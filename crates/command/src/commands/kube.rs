@@ -1,0 +1,172 @@
+//! `kubectl allocanary`: a cluster's agents, asked through its API server, so that no port has to be open. In: what kubectl answers. Out:
+//! the table of `fleet`, or what an agent tells of one pod. It reads only.
+
+mod cluster;
+
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::{KubeFlags, What};
+use allocanary_allocators::paste::quoted;
+use allocanary_error::{Error, Result};
+use allocanary_fleet::{Fleet, Row};
+use allocanary_kernel::terminal::harmless;
+use allocanary_report::fleet;
+use cluster::{Agent, Cluster, Pod};
+use serde_json::{Value, json};
+
+/// Carries it out.
+pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
+    let cluster = Cluster { context: flags.context.clone() };
+    match flags.what {
+        What::Top => top(&cluster, flags),
+        What::Why => {
+            let (agent, pid) = process(&cluster, flags)?;
+            terminal::print_plain(&cluster.exec(&agent, &["allocanary", &pid.to_string()]).map_err(Error::Input)?)
+        }
+        What::Lines => lines(&cluster, flags),
+        What::Debug => debug(&cluster, flags),
+    }
+}
+
+/// The table of all nodes. The exit code is 1 if an agent did not answer.
+fn top(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
+    let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
+    let (mut reports, mut missing) = (Vec::new(), Vec::new());
+    for agent in &agents {
+        match cluster.report(agent) {
+            Ok(report) => reports.push(report),
+            Err(error) => missing.push(error),
+        }
+    }
+    if let Some(first) = missing.first().filter(|_| reports.is_empty()) {
+        return Err(Error::Input(first.clone()));
+    }
+    let mut found = Fleet::of(reports);
+    found.problems.extend(missing.iter().map(|error| format!("left out: {error}")));
+    let printed = terminal::print(fleet::table(&found, flags.price, &terminal::look()).as_bytes())?;
+    Ok(if missing.is_empty() { printed } else { ExitCode::from(1) })
+}
+
+/// The agent of a pod's node, and the pod's process with the most memory.
+fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(Agent, u32)> {
+    let pod = pod(cluster, flags)?;
+    let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
+    let Some(agent) = agents.into_iter().find(|agent| agent.node == pod.node) else {
+        return Err(Error::Input(format!(
+            "no agent runs on the node {} of pod {}: see `kubectl allocanary debug {}`",
+            pod.node, pod.name, pod.name
+        )));
+    };
+    let report = cluster.report(&agent).map_err(Error::Input)?;
+    let is_wanted = |row: &&Row| flags.container.as_ref().is_none_or(|name| *name == row.container);
+    let own = report.rows.iter().filter(|row| row.pod == pod.name && row.namespace == pod.namespace);
+    let Some(row) = own.filter(is_wanted).max_by_key(|row| row.resident()) else {
+        return Err(Error::Input(format!(
+            "the agent {} does not know pod {}{}: it counts each minute, and needs the names of pods (node --kubelet)",
+            agent.name,
+            pod.name,
+            flags.container.as_ref().map_or_else(String::new, |name| format!(" with a container {name}"))
+        )));
+    };
+    let pid = row.pid.ok_or_else(|| {
+        Error::Input(format!("the agent {} does not tell process IDs: wanted one of this release", agent.name))
+    })?;
+    Ok((agent, pid))
+}
+
+/// The lines to paste: those for a manifest, and those for another place where there are none.
+fn lines(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
+    let (agent, pid) = process(cluster, flags)?;
+    let text = cluster.exec(&agent, &["allocanary", &pid.to_string(), "--json"]).map_err(Error::Input)?;
+    let found: Value = serde_json::from_str(&text).map_err(|error| {
+        Error::Input(format!("agent {}: wanted JSON of `allocanary {pid} --json`: {error}", agent.name))
+    })?;
+    let out = pasted(&found);
+    match out.is_empty() {
+        true => {
+            terminal::tell("no remedy has lines: see `kubectl allocanary why`");
+            Ok(ExitCode::from(1))
+        }
+        false => terminal::print_plain(&out),
+    }
+}
+
+/// The lines of all remedies, each below a comment with what it does and gives.
+fn pasted(found: &Value) -> String {
+    let mut out = String::new();
+    for remedy in found["remedies"].as_array().into_iter().flatten() {
+        let lines: Vec<(&str, &str)> = { remedy["lines"].as_array().into_iter().flatten() }
+            .filter_map(|line| Some((line["place"].as_str()?, line["text"].as_str()?)))
+            .collect();
+        let of = |place: &str| lines.iter().filter(|(at, _)| *at == place).map(|(_, text)| *text).collect::<Vec<_>>();
+        // A shell's lines are for a process that runs, which a pod's user cannot reach.
+        let wanted = ["Kubernetes", "environment", "Rust"].into_iter().map(of).find(|lines| !lines.is_empty());
+        let Some(wanted) = wanted else { continue };
+        let gives = match (remedy["gives"]["kind"].as_str(), remedy["gives"]["bytes"].as_u64()) {
+            (Some("exact"), Some(bytes)) => allocanary_kernel::units::Bytes(bytes).to_string(),
+            (Some("bound"), Some(bytes)) => format!("at most {}", allocanary_kernel::units::Bytes(bytes)),
+            _ => "gain not known".into(),
+        };
+        let what = harmless(remedy["what"].as_str().unwrap_or_default()).replace('\n', " ");
+        out.push_str(&format!("# {what}: {gives}\n"));
+        wanted.into_iter().for_each(|line| out.push_str(&format!("{}\n", harmless(line))));
+    }
+    out
+}
+
+/// The commands that read a pod without an agent.
+fn debug(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
+    let pod = pod(cluster, flags)?;
+    let container = match (&flags.container, pod.containers.as_slice()) {
+        (Some(name), known) if known.contains(name) => name,
+        (None, [first, ..]) => first,
+        (name, known) => {
+            let wanted = name.as_deref().unwrap_or_default();
+            return Err(Error::Input(format!(
+                "pod {} has no container `{wanted}`: wanted one of {}",
+                pod.name,
+                known.join(", ")
+            )));
+        }
+    };
+    let image = flags.image.clone().unwrap_or_else(|| format!("allocanary:{}", env!("CARGO_PKG_VERSION")));
+    let rights =
+        json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false, "capabilities": {"add": ["SYS_PTRACE"]}}});
+    let context = flags.context.as_ref().map_or_else(String::new, |context| format!(" --context {}", quoted(context)));
+    let text = format!(
+        "# Nothing was changed. These lines add a container to the pod for as long as the pod\n\
+         # lives; it sees the processes of `{container}`, whose first one is 1 there. The image is\n\
+         # yours (docs/install.md). The name space must allow SYS_PTRACE and user 0.\n\
+         echo '{rights}' > allocanary-debug.json\n\
+         kubectl{context} -n {} debug -it {} --target={container} --image={} \\\n    \
+         --profile=general --custom=allocanary-debug.json -- allocanary 1\n",
+        pod.namespace,
+        pod.name,
+        quoted(&image)
+    );
+    terminal::print_plain(&text)
+}
+
+fn pod(cluster: &Cluster, flags: &KubeFlags) -> Result<Pod> {
+    let name = flags.pod.as_deref().unwrap_or_default();
+    cluster.pod(name.strip_prefix("pod/").unwrap_or(name), flags.namespace.as_deref()).map_err(Error::Input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_for_a_manifest_come_before_those_for_other_places() {
+        let found = json!({"remedies": [
+            {"what": "fewer arenas", "gives": {"kind": "bound", "bytes": 3 << 20}, "lines": [
+                {"place": "environment", "text": "A=1"}, {"place": "Kubernetes", "text": "- name: A"}, {"place": "Kubernetes", "text": "  value: \"1\""}]},
+            {"what": "give back", "gives": {"kind": "exact", "bytes": 1}, "lines": [{"place": "shell", "text": "allocanary give-back 7"}]},
+            {"what": "a\nb", "gives": {"kind": "unknown"}, "lines": [{"place": "Rust", "text": "install!"}]},
+        ]});
+        let wanted = "# fewer arenas: at most 3.0 MiB\n- name: A\n  value: \"1\"\n# a b: gain not known\ninstall!\n";
+        assert_eq!(pasted(&found).replace("3 MiB", "3.0 MiB"), wanted);
+        assert_eq!(pasted(&json!({"remedies": 7})), "");
+    }
+}

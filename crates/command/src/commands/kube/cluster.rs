@@ -1,0 +1,150 @@
+//! A cluster, as kubectl shows it: who the agents are, what they tell, and where a pod is. kubectl brings the user's own rights and contexts.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use allocanary_fleet::Report;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The cluster of a context.
+pub struct Cluster {
+    /// The context; `None` for the current one.
+    pub context: Option<String>,
+}
+
+/// The agent of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// Its pod.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its node.
+    pub node: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its node.
+    pub node: String,
+    /// Its containers.
+    pub containers: Vec<String>,
+}
+
+/// The port of the chart.
+const PORT: u16 = 9912;
+
+/// What is read of a pod in the API's JSON.
+#[derive(Deserialize)]
+struct Listed {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    node_name: String,
+    #[serde(default)]
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    name: String,
+    #[serde(default)]
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Port {
+    container_port: u16,
+}
+
+impl Cluster {
+    /// The agents, by their label, in the order of their nodes.
+    pub fn agents(&self, label: &str) -> Result<Vec<Agent>, String> {
+        let running = ["--field-selector", "status.phase=Running", "-o", "json"];
+        let text = self.ask(["get", "pods", "--all-namespaces", "-l", label].into_iter().chain(running))?;
+        let told = |error: serde_json::Error| format!("kubectl get pods: wanted a list of pods as JSON: {error}");
+        let mut found: Value = serde_json::from_str(&text).map_err(told)?;
+        let pods: Vec<Listed> = serde_json::from_value(found["items"].take()).map_err(told)?;
+        if pods.is_empty() {
+            return Err(format!(
+                "no agent runs: wanted pods with the label {label} (helm install allocanary deploy/node/helm; --agents for another label)"
+            ));
+        }
+        let agent = |one: Listed| {
+            let port = one.spec.containers.iter().flat_map(|container| &container.ports).next();
+            Agent {
+                port: port.map_or(PORT, |port| port.container_port),
+                name: one.metadata.name,
+                namespace: one.metadata.namespace,
+                node: one.spec.node_name,
+            }
+        };
+        let mut agents: Vec<Agent> = pods.into_iter().map(agent).collect();
+        agents.sort_by(|one, other| one.node.cmp(&other.node));
+        Ok(agents)
+    }
+
+    /// What an agent tells, through the API server.
+    pub fn report(&self, agent: &Agent) -> Result<Report, String> {
+        let Agent { name, namespace, node, port } = agent;
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/report.json");
+        let told = |error: String| format!("node {node}: {error}");
+        self.ask(["get", "--raw", &path]).and_then(|text| Report::parse(&text)).map_err(told)
+    }
+
+    /// A pod that is on a node.
+    pub fn pod(&self, name: &str, namespace: Option<&str>) -> Result<Pod, String> {
+        let of = namespace.into_iter().flat_map(|namespace| ["-n", namespace]);
+        let text = self.ask(["get", "pod", "-o", "json"].into_iter().chain(of).chain(["--", name]))?;
+        let told = |error: serde_json::Error| format!("kubectl get pod {name}: wanted a pod as JSON: {error}");
+        let one: Listed = serde_json::from_str(&text).map_err(told)?;
+        if one.spec.node_name.is_empty() {
+            return Err(format!("pod {name} is on no node yet: wait until it runs"));
+        }
+        Ok(Pod {
+            name: one.metadata.name,
+            namespace: one.metadata.namespace,
+            node: one.spec.node_name,
+            containers: one.spec.containers.into_iter().map(|container| container.name).collect(),
+        })
+    }
+
+    /// Runs a command in an agent's container.
+    pub fn exec(&self, agent: &Agent, command: &[&str]) -> Result<String, String> {
+        let start = ["exec", "-n", &agent.namespace, &agent.name, "--"];
+        self.ask(start.into_iter().chain(command.iter().copied()))
+    }
+
+    fn ask<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
+        let words: Vec<&str> = words.into_iter().collect();
+        let shown = words.iter().take(3).copied().collect::<Vec<_>>().join(" ");
+        let context = self.context.iter().flat_map(|context| [OsStr::new("--context"), OsStr::new(context)]);
+        let ran = Command::new("kubectl").args(context).args(&words).stdin(Stdio::null()).output();
+        let ran = ran.map_err(|error| format!("kubectl: {error}: wanted kubectl on PATH"))?;
+        match ran.status.success() {
+            true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
+            false => Err(format!("kubectl {shown}: {}", String::from_utf8_lossy(&ran.stderr).trim())),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `allocanary kube`, which is `kubectl allocanary`, with a kubectl that answers from files.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::bounded::Bounded;
+use super::support::{Ran, command, words};
+
+/// A kubectl of a cluster with two nodes; the agent of the second does not answer. It says how it was called.
+const KUBECTL: &str = r##"#!/bin/sh
+echo "$*" >> calls
+case "$*" in
+*"get pods --all-namespaces -l app.kubernetes.io/name=allocanary-node "*) cat agents.json ;;
+*"get --raw /api/v1/namespaces/monitoring/pods/agent-1:9912/proxy/report.json") cat report.json ;;
+*"get --raw "*) echo "Error from server (ServiceUnavailable): the server is currently unable" >&2; exit 1 ;;
+*"get pod -o json -n shop -- web-1") cat pod.json ;;
+*"get pod -o json -n shop -- web-2") sed 's/"n1"/"n3"/; s/web-1/web-2/' pod.json ;;
+*"exec -n monitoring agent-1 -- allocanary 42") echo "the page of 42" ;;
+*"exec -n monitoring agent-1 -- allocanary 42 --json") cat remedies.json ;;
+*) echo "Error from server (NotFound): $*" >&2; exit 1 ;;
+esac
+"##;
+
+const AGENTS: &str = r#"{"items":[
+  {"metadata":{"name":"agent-2","namespace":"monitoring"},"spec":{"nodeName":"n2","containers":[{"name":"agent"}]}},
+  {"metadata":{"name":"agent-1","namespace":"monitoring"},"spec":{"nodeName":"n1","containers":[{"name":"agent","ports":[{"containerPort":9912}]}]}}]}"#;
+
+const POD: &str = r#"{"metadata":{"name":"web-1","namespace":"shop"},"spec":{"nodeName":"n1","containers":[{"name":"web"},{"name":"side"}]}}"#;
+
+const REPORT: &str = r#"{"schema":1,"node":"n1","taken":1,"host":{"cores":8,"thp":"madvise","page":4096,"arch":"x86_64"},"problems":[],
+  "own":{"cpu":0,"cpu_counts":0,"cpu_walks":0,"up":0,"resident":0,"processes":0,"denied":0,"walks":0,"failed":0,"names":null,"nameless":0},
+  "rows":[
+    {"namespace":"shop","pod":"web-1","container":"web","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
+     "follows":"host","processes":1,"unread":0,"parts":{"live":1000000,"kept":5000000},"bounds":[],"pid":42},
+    {"namespace":"shop","pod":"web-1","container":"side","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
+     "follows":"host","processes":1,"unread":0,"parts":{"live":1000},"bounds":[]}]}"#;
+
+const REMEDIES: &str = r#"{"remedies":[{"what":"fewer arenas","gives":{"kind":"bound","bytes":1048576},"lines":[
+  {"place":"environment","text":"MALLOC_ARENA_MAX=2"},{"place":"Kubernetes","text":"- name: MALLOC_ARENA_MAX"}]}]}"#;
+
+fn cluster() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("agents.json", AGENTS), ("pod.json", POD), ("report.json", REPORT), ("remedies.json", REMEDIES)];
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    std::fs::write(folder.path().join("kubectl"), KUBECTL).unwrap();
+    std::fs::set_permissions(folder.path().join("kubectl"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+fn told(folder: &Path, line: &str) -> Ran {
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    command(folder).args(words(line)).env("PATH", path).finish().unwrap().into()
+}
+
+#[test]
+fn the_agents_are_asked_through_the_api_server() {
+    let folder = cluster();
+    let top = told(folder.path(), "kube top --context home");
+    assert_eq!(top.code, Some(1), "an agent did not answer: {top:?}");
+    assert!(top.out.contains("shop/deployment/web/web: 1 x glibc") && top.out.contains("left out: node n2"), "{top:?}");
+    let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
+    assert!(calls.lines().all(|line| line.starts_with("--context home get ")), "{calls}");
+
+    let why = told(folder.path(), "kube why web-1 -n shop");
+    assert_eq!((why.code, why.out.as_str()), (Some(0), "the page of 42\n"), "{why:?}");
+    let lines = told(folder.path(), "kube lines pod/web-1 -n shop");
+    assert_eq!(lines.out, "# fewer arenas: at most 1.0 MiB\n- name: MALLOC_ARENA_MAX\n", "{lines:?}");
+}
+
+#[test]
+fn what_an_agent_cannot_tell_is_said_with_what_to_do() {
+    let folder = cluster();
+    let debug = told(folder.path(), "kube debug web-1 -n shop --image registry/a:1");
+    assert_eq!(debug.code, Some(0), "{debug:?}");
+    assert!(debug.out.contains("kubectl -n shop debug -it web-1 --target=web --image=registry/a:1"), "{debug:?}");
+    for (line, wanted) in [
+        ("kube why web-2 -n shop", "kubectl allocanary debug web-2"),
+        ("kube why web-1 -n shop -c side", "does not tell process IDs"),
+        ("kube why web-1 -n shop -c other", "does not know pod web-1 with a container other"),
+        ("kube why gone -n shop", "NotFound"),
+        ("kube debug web-1 -n shop -c other", "wanted one of web, side"),
+        ("kube why", "POD"),
+        ("kube top --agents app=none", "NotFound"),
+    ] {
+        let ran = told(folder.path(), line);
+        assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");
+    }
+    std::fs::write(folder.path().join("agents.json"), "{\"items\":[]}").unwrap();
+    assert!(told(folder.path(), "kube top").err.contains("helm install allocanary"));
+    std::fs::write(folder.path().join("agents.json"), "[").unwrap();
+    assert!(told(folder.path(), "kube top").err.contains("wanted a list of pods"));
+}
