@@ -11,7 +11,7 @@ use allocanary_allocators::paste::quoted;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
 use allocanary_kernel::terminal::harmless;
-use allocanary_report::fleet;
+use allocanary_views::fleet;
 use cluster::{Agent, Cluster, Pod};
 use serde_json::{Value, json};
 
