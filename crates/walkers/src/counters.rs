@@ -18,14 +18,12 @@ pub enum Place {
 }
 
 /// What an allocator counts. `None` is what it does not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Arenas.
     pub arenas: u64,
     /// Bytes that its arenas have from the kernel.
     pub system: Option<u64>,
-    /// Of these, bytes that are free at the end of each arena.
-    pub ends: Option<u64>,
     /// Bytes of blocks that have their own pages.
     pub mapped: Option<u64>,
     /// Bytes of pages that are in use.

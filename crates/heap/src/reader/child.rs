@@ -49,7 +49,6 @@ impl Child {
     }
 
     /// Its number.
-    #[cfg(test)]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

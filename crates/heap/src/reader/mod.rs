@@ -49,6 +49,11 @@ impl Reader {
         Reader { child: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
     }
 
+    /// The number of the child, if there is one now.
+    pub fn child(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::pid)
+    }
+
     /// Reads a process, as [`take`](crate::take) does.
     pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
         self.take_with(pid, how, Shares::NotRead, time)

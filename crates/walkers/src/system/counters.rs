@@ -1,4 +1,4 @@
-//! glibc's own counters, without a walk: what each arena has from the kernel, what is free at its end, and the blocks with their own pages.
+//! glibc's own counters, without a walk: what each arena has from the kernel, and the blocks with their own pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,10 @@ pub struct Place {
     mapped: Option<u64>,
 }
 
-/// From the word with the end of an arena to the end of its counts.
-const SPAN: usize = 16 + 2072 + 8;
+/// From an arena's bins to its count of bytes.
+const COUNT: usize = 2072;
+/// To the end of that.
+const SPAN: usize = COUNT + 8;
 
 impl Place {
     /// Looks for them. `None` if there is no glibc whose malloc was used.
@@ -37,19 +39,16 @@ impl Place {
 
     /// What they say now.
     pub(crate) fn read(&self, source: &impl Source) -> Option<Counters> {
-        let (mut at, mut arenas, mut system, mut ends) = (self.main, 0, 0_u64, 0_u64);
+        let (mut at, mut arenas, mut system) = (self.main, 0, 0_u64);
         loop {
             let mut bytes = [0; SPAN];
-            if !source.copy(at.checked_add(self.bins)?.checked_sub(16)?, &mut bytes) {
+            if !source.copy(at.checked_add(self.bins)?, &mut bytes) {
                 return None;
             }
             let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word has eight bytes"));
-            let (top, next, has) = (word(0), word(16 + NEXT as usize), word(16 + 2072));
+            let (next, has) = (word(NEXT as usize), word(COUNT));
             arenas += 1;
             system = system.checked_add(has)?;
-            // The end moves while the process allocates: one that cannot be is left out.
-            let end = source.word(top.wrapping_add(8)).map(|size| size & !7).filter(|size| *size <= has);
-            ends += end.unwrap_or(0);
             if next == self.main {
                 break;
             }
@@ -60,7 +59,7 @@ impl Place {
             at = next;
         }
         let mapped = self.mapped.and_then(|at| source.word(at)).filter(|bytes| bytes % PAGE == 0);
-        Some(Counters { arenas, system: Some(system), ends: Some(ends), mapped, active: None })
+        Some(Counters { arenas, system: Some(system), mapped, active: None })
     }
 }
 
@@ -80,7 +79,6 @@ mod tests {
             let walked = super::super::read(&memory).unwrap().unwrap();
             assert_eq!(counters.system, Some(walked.system.iter().sum()), "{}", release.name);
             assert_eq!((counters.arenas, counters.mapped), (walked.system.len() as u64, Some(walked.mmapped_bytes)));
-            assert!(counters.ends > Some(0) && counters.ends <= counters.system, "{counters:?}");
             let elsewhere = Place { main: place.main + 8, ..place };
             assert_eq!(elsewhere.read(&memory), None, "a ring that does not close has no counters");
         }
