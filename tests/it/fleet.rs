@@ -57,7 +57,10 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     assert!(rows.iter().map(sum).sum::<u64>() > 1 << 20, "{report}");
     let metrics = agent.get("/metrics");
     assert!(metrics.contains("allocanary_memory_bytes{") && metrics.ends_with("# EOF\n"), "{metrics}");
-    assert!(agent.get("/report").contains("treemap"));
+    let page = agent.get("/report");
+    // The style of all pages names the map; a frame is there only if a workload is.
+    assert!(page.contains("<svg class=\"treemap\"") && page.contains("<rect class=\"frame\""), "{page}");
+    assert!(agent.get("/healthz").starts_with("all processes were counted "));
 
     let told = |line: String| allocanary(Path::new("/"), words(&line));
     let table = told(format!("fleet http://{}", agent.address));

@@ -1,5 +1,7 @@
 //! What the agent of a node tells: a row for each container, and what the agent itself costs.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Parts;
@@ -14,8 +16,11 @@ pub struct Report {
     pub schema: u32,
     /// The node's name.
     pub node: String,
-    /// When it was made, in milliseconds since 1970.
+    /// When the processes were last counted, in milliseconds since 1970.
     pub taken: u64,
+    /// A number that the machine has until it is started again; empty if it is not known.
+    #[serde(default)]
+    pub boot: String,
     /// The machine.
     pub host: Host,
     /// The containers, and the control groups that are none.
@@ -88,7 +93,7 @@ pub struct Row {
     /// Its image.
     pub image: String,
     /// The allocators of its processes, joined by `+`; those that have less than a twentieth of its anonymous memory are left out.
-    /// `unknown` until it is known.
+    /// `unknown` if none is known yet.
     pub allocator: String,
     /// The version of the allocator.
     pub version: String,
@@ -108,15 +113,17 @@ pub struct Row {
     pub parts: Parts,
     /// Anonymous bytes that the kernel charges to its control group.
     pub charged: Option<u64>,
-    /// Bytes that its allocators have from the kernel, resident or not, by their own count.
+    /// Bytes that its allocators have from the kernel, resident or not, by their own count. `None`, as the next two, if one of them did not
+    /// answer at the last count.
     pub system: Option<u64>,
     /// Bytes of blocks that have their own pages, by the allocators' own count.
     pub mapped: Option<u64>,
     /// Bytes of pages in use, by the allocators' own count.
     pub active: Option<u64>,
-    /// When the oldest of its readings was made, in milliseconds since 1970; `None` if a process with memory was never read.
+    /// When the oldest of its readings was made, in milliseconds since 1970, of the processes that have at least a twentieth of its
+    /// anonymous memory; `None` if one of these was never read.
     pub read: Option<u64>,
-    /// What remedies would give at most.
+    /// What remedies would give at most, those with the most bytes first.
     pub bounds: Vec<Bound>,
     /// When the oldest of its processes was started, in milliseconds since 1970; `None` from an agent that does not tell it.
     pub started: Option<u64>,
@@ -160,7 +167,17 @@ impl Row {
     }
 }
 
+/// A report whose count is older than this is told.
+const OLD: Duration = Duration::from_secs(300);
+
 impl Report {
+    /// Says how old its count is at a time, in milliseconds since 1970, if that is more than some minutes.
+    pub fn old(&self, now: u64) -> Option<String> {
+        let age = Duration::from_millis(now.saturating_sub(self.taken));
+        let node = &self.node;
+        (age > OLD).then(|| format!("{node}: its processes were last counted {} minutes ago", age.as_secs() / 60))
+    }
+
     /// Reads one. The error says what was wanted.
     pub fn parse(text: &str) -> Result<Report, String> {
         let report: Report = serde_json::from_str(text)
@@ -191,5 +208,17 @@ mod tests {
         let later = text.replacen("\"schema\":1", "\"schema\":2", 1);
         assert!(Report::parse(&later).unwrap_err().contains("found 2"));
         assert!(Report::parse("{}").unwrap_err().contains("/report.json"));
+        let early = text.replacen("\"boot\":\"\",", "", 1);
+        assert_ne!(early, text);
+        assert_eq!(Report::parse(&early).unwrap(), report, "the first form had no such number");
+    }
+
+    #[test]
+    fn a_count_that_is_old_is_told() {
+        let report = Report { node: "n1".into(), taken: 1_000_000, ..Report::default() };
+        assert_eq!(report.old(1_000_000 + 300_000), None);
+        assert_eq!(report.old(0), None, "a clock of another machine");
+        let told = report.old(1_000_000 + 12 * 60_000).unwrap();
+        assert_eq!(told, "n1: its processes were last counted 12 minutes ago");
     }
 }

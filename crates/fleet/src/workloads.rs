@@ -28,6 +28,9 @@ pub struct Workload {
     pub replicas: u64,
     /// Of these, those with a process whose heap was not read.
     pub unread: u64,
+    /// Of these, those without a reading: what remedies would give there is in no bound.
+    #[serde(default)]
+    pub unbounded: u64,
     /// Replicas whose arenas follow the host and not the quota.
     pub by_host: u64,
     /// Resident bytes by part, of all replicas.
@@ -59,7 +62,9 @@ impl Fleet {
     /// Puts reports together. Of a node that is told of more than once the latest report counts.
     pub fn of(reports: Vec<Report>) -> Fleet {
         let mut latest: BTreeMap<String, Report> = BTreeMap::new();
+        let mut machines: BTreeMap<String, BTreeSet<(Host, String)>> = BTreeMap::new();
         for report in reports {
+            machines.entry(report.node.clone()).or_default().insert((report.host.clone(), report.boot.clone()));
             let known = latest.get(&report.node).map(|known| known.taken);
             if known.is_none_or(|known| known <= report.taken) {
                 latest.insert(report.node.clone(), report);
@@ -67,7 +72,15 @@ impl Fleet {
         }
         let mut hosts: BTreeMap<Host, u64> = BTreeMap::new();
         let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = { machines.iter().filter(|(_, all)| all.len() > 1) }
+            .map(|(node, all)| {
+                format!(
+                    "{node}: {} machines have this name, or one that was started again. Only the latest report is in the figures: give \
+                     each agent a --name of its own",
+                    all.len()
+                )
+            })
+            .collect();
         for (node, report) in &latest {
             *hosts.entry(report.host.clone()).or_default() += 1;
             problems.extend(report.problems.iter().map(|problem| format!("{node}: {problem}")));
@@ -99,7 +112,7 @@ impl Workload {
     /// Bytes that the allocator has and that are in no live block: cached, free, kept, padding and structures.
     pub fn not_live(&self) -> u64 {
         let parts = [Part::Cached, Part::Free, Part::Kept, Part::Padding, Part::Structures];
-        parts.iter().map(|part| self.parts.of(*part)).sum()
+        parts.iter().fold(0, |sum: u64, part| sum.saturating_add(self.parts.of(*part)))
     }
 
     /// Its name in a table.
@@ -114,6 +127,7 @@ impl Workload {
 struct Sum {
     replicas: BTreeSet<(String, String)>,
     unread: BTreeSet<(String, String)>,
+    unbounded: BTreeSet<(String, String)>,
     by_host: BTreeSet<(String, String)>,
     settings: BTreeSet<Vec<String>>,
     parts: Parts,
@@ -127,6 +141,9 @@ impl Sum {
         let replica = (node.to_string(), row.pod.clone());
         if row.unread > 0 {
             self.unread.insert(replica.clone());
+        }
+        if row.read.is_none() {
+            self.unbounded.insert(replica.clone());
         }
         if row.follows == Follows::Host {
             self.by_host.insert(replica.clone());
@@ -153,6 +170,7 @@ impl Sum {
             settings: self.settings.iter().next().filter(|_| self.settings.len() == 1).cloned(),
             replicas: self.replicas.len() as u64,
             unread: self.unread.len() as u64,
+            unbounded: self.unbounded.len() as u64,
             by_host: self.by_host.len() as u64,
             parts: self.parts,
             bound: most.map(|(remedy, (bytes, exact))| Bound { remedy, bytes, exact }),
@@ -234,7 +252,35 @@ mod tests {
         let unread = Row { read: None, unread: 1, ..row("web-2", 0) };
         let fleet = Fleet::of(vec![report("a", 8, 1, vec![row("web-1", 10), unread])]);
         let one = &fleet.workloads[0];
-        assert_eq!((one.replicas, one.unread, one.read), (2, 1, None));
+        assert_eq!((one.replicas, one.unread, one.unbounded, one.read), (2, 1, 1, None));
+    }
+
+    #[test]
+    fn a_remedy_that_is_not_among_the_best_of_one_replica_counts_all_the_same() {
+        let bound = |remedy: &str, bytes| Bound { remedy: remedy.into(), bytes, exact: false };
+        let with = |pod: &str, best: &str| Row {
+            bounds: vec![bound(best, 100), bound("b", 90), bound("give-back", 80)],
+            ..row(pod, 10)
+        };
+        let fleet =
+            Fleet::of(vec![report("a", 8, 1, vec![with("web-1", "x"), with("web-2", "y"), with("web-3", "z")])]);
+        assert_eq!(fleet.workloads[0].bound, Some(bound("b", 270)));
+    }
+
+    #[test]
+    fn two_machines_with_one_name_are_told_and_no_figure_of_a_file_is_too_large() {
+        let on = |boot: &str, taken| Report {
+            boot: boot.into(),
+            ..report("a", 8, taken, vec![row("web-1", u64::MAX - 50)])
+        };
+        let fleet = Fleet::of(vec![on("one", 1), on("two", 2)]);
+        assert!(fleet.problems[0].starts_with("a: 2 machines have this name"), "{:?}", fleet.problems);
+        assert_eq!(fleet.nodes, 1);
+        assert!(Fleet::of(vec![on("one", 1), on("one", 2)]).problems.is_empty());
+        let mut row = row("web-1", u64::MAX);
+        row.parts.add(Part::Free, u64::MAX);
+        let fleet = Fleet::of(vec![report("a", 8, 1, vec![row.clone(), row])]);
+        assert_eq!(fleet.workloads[0].not_live(), u64::MAX);
     }
 
     #[test]

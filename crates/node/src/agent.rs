@@ -1,13 +1,17 @@
-//! The agent: counts all processes each minute, and reads heaps in between as its budget allows. In: a world, and who reads. Out: reports.
+//! The agent: counts all processes each minute, and has heaps read in between as its budget allows. In: a world, and who reads. Out: reports.
+//!
+//! What it reads by itself are files of `/proc` for which the kernel waits for nobody. The memory of a process is read by a child, which is
+//! left behind if it does not answer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Own, Report, SCHEMA};
 
+use crate::costs::Costs;
 use crate::group::Place;
 use crate::known::{Known, rows};
-use crate::look::{Seen, Wanted};
+use crate::look::{Counting, Look, Seen, Wanted};
 use crate::names::Names;
 use crate::schedule::{Budget, Step, next, step};
 use crate::stat::{Key, Stat, Status};
@@ -15,18 +19,25 @@ use crate::world::{Charged, File, World};
 
 /// The time for one process. The kernel's locks are held for far shorter: its pages are asked for in pieces.
 const TIME: Duration = Duration::from_secs(10);
-/// The most processes that are known. More are counted in no row, and the report says so.
-const MOST: usize = 20_000;
 /// Milliseconds of a tick: the kernel tells programs hundredths of a second, whatever its own clock.
 const TICK: u64 = 10;
+/// The most processes that are known. More are counted in no row, and the report says so.
+const MOST: usize = 20_000;
 /// The problems that are told.
 const PROBLEMS: usize = 20;
+/// How many processes are asked for their counters at once, and the time for that.
+const AT_ONCE: usize = 100;
+const COUNT_TIME: Duration = Duration::from_secs(2);
+/// The time for the counters of all. Who is not asked within it is asked at the next count.
+const ALL_TIME: Duration = Duration::from_secs(30);
 
 /// What the agent knows.
 #[derive(Debug)]
 pub struct Agent<W> {
     world: W,
     node: String,
+    /// The machine since its start: its number.
+    boot: String,
     host: Host,
     /// How often all are counted.
     every: Duration,
@@ -35,14 +46,15 @@ pub struct Agent<W> {
     known: BTreeMap<Key, Known>,
     groups: BTreeMap<Place, Charged>,
     names: Names,
-    told: Option<u64>,
-    own: Own,
-    /// CPU time of children, by what is known of them.
-    children: Duration,
-    /// What the present child had spent when it was last heard of.
-    child: (u64, u64),
+    /// When the kubelet told them, in milliseconds since 1970.
+    named: Option<u64>,
+    /// When all were last counted, in milliseconds since 1970.
+    counted: Option<u64>,
+    walks: u64,
+    failed: u64,
+    /// Whether a process that was never tried is read next, if there is one.
+    new_first: bool,
     left_out: usize,
-    problems: BTreeMap<String, u64>,
     /// Why the kubelet told no names when it was last asked.
     unnamed: Option<String>,
 }
@@ -51,6 +63,7 @@ impl<W: World> Agent<W> {
     /// Knows nothing yet. `share` is the part of a core that it may use.
     pub fn new(world: W, node: String, host: Host, every: Duration, share: f64) -> Agent<W> {
         Agent {
+            boot: world.boot(),
             world,
             node,
             host,
@@ -60,68 +73,69 @@ impl<W: World> Agent<W> {
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
             names: Names::default(),
-            told: None,
-            own: Own::default(),
-            children: Duration::ZERO,
-            child: (0, 0),
+            named: None,
+            counted: None,
+            walks: 0,
+            failed: 0,
+            new_first: true,
             left_out: 0,
-            problems: BTreeMap::new(),
             unnamed: None,
         }
     }
 
-    /// The next step at a time since the start, if this process has spent so much CPU time by itself.
+    /// The next step at a time since the start, if so much CPU time was spent.
     pub fn step(&mut self, now: Duration, spent: Duration) -> Step {
-        self.spend(now, spent);
-        step(&self.budget, now, self.due, || next(self.known.values().map(|one| one.waiting(now))))
+        self.budget.look(now, spent);
+        let waiting = || next(self.known.values().map(|one| one.waiting(now)), self.new_first);
+        step(&self.budget, now, self.due, waiting)
     }
 
-    /// The place of a process that waits, whatever was spent.
-    pub fn next(&self, now: Duration) -> Option<usize> {
-        next(self.known.values().map(|one| one.waiting(now)))
-    }
-
-    fn spend(&mut self, now: Duration, spent: Duration) {
-        let all = spent + self.children;
-        self.budget.look(now, all);
-        (self.own.cpu, self.own.up) = (all.as_secs_f64(), now.as_secs_f64());
+    /// The place of a process that was never tried and is worth it, whatever was spent.
+    pub fn untried(&self, now: Duration) -> Option<usize> {
+        let waiting = |one: &Known| one.waiting(now);
+        next(self.known.values().map(waiting), true)
+            .filter(|at| self.known.values().nth(*at).is_some_and(|one| one.tried.is_none()))
     }
 
     /// Counts every process.
-    pub fn count(&mut self, now: Duration) {
+    pub fn count(&mut self, now: Duration, look: &mut dyn Look) {
         // A clock that jumps makes no two counts of one.
-        self.due = now + self.every;
+        self.due = now.saturating_add(self.every);
+        // Whoever was there before the agent has stayed.
+        let is_first = self.counted.is_none();
+        self.counted = Some(self.world.time());
         let mut here: BTreeSet<Key> = BTreeSet::new();
         self.left_out = 0;
         for pid in self.world.pids() {
-            let Some((stat, status, listed)) = self.counted(pid) else { continue };
+            let Some((stat, status, listed)) = self.of_process(pid) else { continue };
             let key = stat.key;
             if here.len() >= MOST {
                 self.left_out += 1;
                 continue;
             }
             here.insert(key);
-            let world = &self.world;
-            let one =
-                self.known.entry(key).or_insert_with(|| Known { is_denied: !world.may_read(pid), ..Known::default() });
-            (one.name, one.status, one.cpu) = (stat.name, status, stat.cpu.saturating_mul(TICK));
-            one.pid = pid;
-            one.started = world.booted().saturating_add(key.start.saturating_mul(TICK));
+            let one = match self.known.get_mut(&key) {
+                Some(one) => {
+                    one.has_stayed = true;
+                    one
+                }
+                None => self.known.entry(key).or_insert_with(|| Known { has_stayed: is_first, ..Known::default() }),
+            };
+            (one.pid, one.name, one.status, one.cpu) = (pid, stat.name, status, stat.cpu.saturating_mul(TICK));
+            one.started = self.world.booted().saturating_add(key.start.saturating_mul(TICK));
             if one.listed != listed {
                 one.place = Place::parse(&listed);
                 one.listed = listed;
-            }
-            if let Some(identity) = one.identity.as_ref().filter(|_| !one.is_denied) {
-                one.counters = world.counters(pid, &identity.places);
             }
         }
         self.known.retain(|key, _| here.contains(key));
         let lists: BTreeMap<&Place, &str> = self.known.values().map(|one| (&one.place, one.listed.as_str())).collect();
         self.groups = lists.into_iter().map(|(place, listed)| (place.clone(), self.world.group(listed))).collect();
+        self.read_counters(look);
     }
 
     /// What is read of each process. `None` if it has ended, or has no memory.
-    fn counted(&self, pid: u32) -> Option<(Stat, Status, String)> {
+    fn of_process(&self, pid: u32) -> Option<(Stat, Status, String)> {
         let stat = Stat::parse(&self.world.file(pid, File::Stat)?)?;
         if stat.is_bare {
             return None;
@@ -131,90 +145,88 @@ impl<W: World> Agent<W> {
         Some((stat, status, String::from_utf8_lossy(&listed).into_owned()))
     }
 
+    /// Has the counters of all read that have some, and asks of those that are new whether they may be read. Of many that are asked at once
+    /// one may keep the child waiting for ever: halves are asked until it is found.
+    fn read_counters(&mut self, look: &mut dyn Look) {
+        let begun = Instant::now();
+        let mut all: Vec<(Key, Counting)> = Vec::new();
+        for (key, one) in &mut self.known {
+            one.counters = None;
+            let places = one.identity.as_ref().map_or(&[][..], |identity| &identity.places);
+            if !one.is_stuck && (one.may_read.is_none() || !one.is_denied() && !places.is_empty()) {
+                all.push((*key, Counting { pid: key.pid, places: places.to_vec() }));
+            }
+        }
+        let mut pieces: VecDeque<&[(Key, Counting)]> = all.chunks(AT_ONCE).collect();
+        while let Some(piece) = pieces.pop_front().filter(|_| begun.elapsed() < ALL_TIME) {
+            let wanted: Vec<Counting> = piece.iter().map(|(_, one)| one.clone()).collect();
+            match (look.count(&wanted, COUNT_TIME), piece) {
+                (Ok(told), _) => {
+                    for ((key, _), told) in piece.iter().zip(told) {
+                        let Some(one) = self.known.get_mut(key) else { continue };
+                        one.may_read = told.may_read.or(one.may_read);
+                        one.counters = told.counters;
+                    }
+                }
+                (Err(_), [(key, _)]) => {
+                    if let Some(one) = self.known.get_mut(key) {
+                        one.is_stuck = true;
+                    }
+                }
+                (Err(_), _) => {
+                    // The others come first: what is left of the time is theirs.
+                    let (one, other) = piece.split_at(piece.len() / 2);
+                    pieces.extend([one, other]);
+                }
+            }
+        }
+    }
+
     /// What is asked about the process at a place of the list.
     pub fn wanted(&self, at: usize) -> Option<(Key, Wanted)> {
         let (key, one) = self.known.iter().nth(at)?;
-        let quota_milli = self.groups.get(&one.place).and_then(|group| group.quota_milli);
-        Some((*key, Wanted { pid: key.pid, quota_milli, time: TIME }))
+        let quota = self.groups.get(&one.place).and_then(|group| group.quota);
+        Some((*key, Wanted { pid: key.pid, quota, time: TIME }))
     }
 
-    /// Keeps what was seen of a process. `took` is what a failure has cost, as nobody told it.
-    pub fn saw(&mut self, key: Key, now: Duration, took: Duration, seen: Result<Seen, String>) {
-        self.pay(took, seen.as_ref().ok());
-        // The number may be another process's by now.
-        let still = self.world.file(key.pid, File::Stat).and_then(|text| Stat::parse(&text));
+    /// Keeps what was seen of a process.
+    pub fn saw(&mut self, key: Key, now: Duration, seen: Result<Seen, String>) {
+        // The number may be another process's by now; and what is resident may be more than at the last count.
+        let still = self.of_process(key.pid).filter(|(still, ..)| *still == key);
         let Some(one) = self.known.get_mut(&key) else { return };
+        self.new_first = one.tried.is_some();
         one.tried = Some(now);
-        if still.is_none_or(|stat| stat.key != key) {
-            return;
-        }
-        let problem = match seen {
-            Ok(Seen { identity, heap, problem, .. }) => {
-                one.counters = self.world.counters(key.pid, &identity.places);
+        let Some((_, _, status, _)) = still else { return };
+        one.status = status;
+        let (heap, problem) = match seen {
+            Ok(Seen { identity, counters, heap, problem }) => {
                 one.identity = Some(identity);
-                match heap {
-                    Some(heap) => {
-                        self.own.walks += 1;
-                        one.failures = 0;
-                        let problem = heap.problem.clone();
-                        one.heap = Some((self.world.time(), heap));
-                        problem
-                    }
-                    None => {
-                        self.own.failed += 1;
-                        one.failures += 1;
-                        problem
-                    }
-                }
+                (one.counters, one.is_stuck) = (counters, false);
+                (heap, problem)
             }
-            Err(problem) => {
-                self.own.failed += 1;
-                one.failures += 1;
-                problem
-            }
+            Err(problem) => (None, problem),
         };
-        if !problem.is_empty() {
-            // Without the number, which comes first: many processes have the same problem.
-            let problem = problem.strip_prefix(&format!("process {}: ", key.pid)).unwrap_or(&problem);
-            *self.problems.entry(format!("{}: {problem}", one.name)).or_default() += 1;
-            while self.problems.len() > PROBLEMS {
-                self.problems.pop_first();
-            }
-        }
-    }
-
-    fn pay(&mut self, took: Duration, seen: Option<&Seen>) {
-        let cost = match seen {
-            // A child that has spent less than before is another one.
-            Some(seen) => {
-                let before = if seen.spent >= self.child.0 { self.child.0 } else { 0 };
-                self.child = (seen.spent, seen.resident);
-                Duration::from_micros(seen.spent - before)
+        match heap {
+            Some(heap) => {
+                self.walks += 1;
+                one.failures = 0;
+                one.problem.clone_from(&heap.problem);
+                one.heap = Some((self.world.time(), heap));
             }
             None => {
-                self.child = (0, 0);
-                took
+                self.failed += 1;
+                one.failures = one.failures.saturating_add(1);
+                // Without the number, which comes first: many processes have the same problem.
+                one.problem = problem.strip_prefix(&format!("process {}: ", key.pid)).unwrap_or(&problem).to_string();
             }
-        };
-        self.children += cost;
-        self.own.cpu_walks += cost.as_secs_f64();
-    }
-
-    /// Adds what counting all has cost.
-    pub fn count_cost(&mut self, cost: Duration) {
-        self.own.cpu_counts += cost.as_secs_f64();
-    }
-
-    /// The child is gone.
-    pub fn rested(&mut self) {
-        self.child = (0, 0);
+        }
     }
 
     /// What the kubelet says.
     pub fn named(&mut self, names: Names) {
         let refused = names.refused;
         self.unnamed = (refused > 0).then(|| format!("the kubelet told {refused} pods whose names cannot be names"));
-        (self.names, self.told) = (names, Some(self.world.time()));
+        (self.names, self.named) = (names, Some(self.world.time()));
     }
 
     /// The kubelet told no names. Those that are known stay.
@@ -222,47 +234,79 @@ impl<W: World> Agent<W> {
         self.unnamed = Some(format!("names of pods: {error}"));
     }
 
-    /// Whether a pod has no name yet.
-    pub fn has_nameless(&self) -> bool {
-        self.nameless() > 0
+    /// UIDs of pods, and IDs of containers, that have no name.
+    pub fn nameless(&self) -> BTreeSet<String> {
+        let mut nameless = BTreeSet::new();
+        for place in self.groups.keys() {
+            let Some(uid) = &place.pod else { continue };
+            match (self.names.pod(uid), &place.container) {
+                (None, _) => _ = nameless.insert(uid.clone()),
+                (Some(pod), Some(id)) if !pod.containers.contains_key(id) => _ = nameless.insert(id.clone()),
+                _ => {}
+            }
+        }
+        nameless
     }
 
-    fn nameless(&self) -> u64 {
-        let pods: BTreeSet<&String> = self.groups.keys().filter_map(|place| place.pod.as_ref()).collect();
-        pods.into_iter().filter(|uid| self.names.pod(uid).is_none()).count() as u64
-    }
-
-    /// The report now. `resident` is what this process has.
-    pub fn report(&self, resident: u64) -> Report {
-        let mut problems: Vec<String> = { self.problems.iter() }
-            .map(|(problem, count)| if *count > 1 { format!("{problem} ({count} times)") } else { problem.clone() })
-            .collect();
+    fn problems(&self, denied: u64) -> Vec<String> {
+        let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for one in self.known.values().filter(|one| !one.problem.is_empty()) {
+            *counts.entry((&one.name, &one.problem)).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let told = counts.iter().take(PROBLEMS).map(|((name, problem), count)| match count {
+            1 => format!("{name}: {problem}"),
+            _ => format!("{name}: {problem} ({count} processes)"),
+        });
+        let mut problems: Vec<String> = told.collect();
+        if counts.len() > PROBLEMS {
+            problems.push(format!("{} more problems", counts.len() - PROBLEMS));
+        }
         problems.extend(self.unnamed.clone());
+        problems.extend(self.world.problem());
         if self.left_out > 0 {
             problems.push(format!("{} processes are in no row: more than {MOST} are here", self.left_out));
         }
-        let denied = self.known.values().filter(|one| one.is_denied).count() as u64;
+        let stuck = self.known.values().filter(|one| one.is_stuck).count();
+        if stuck > 0 {
+            problems.push(format!("processes whose counters did not come within {} s: {stuck}", COUNT_TIME.as_secs()));
+        }
         if denied > 0 {
             problems.push(format!(
-                "processes that may not be read: {denied}. Wanted: CAP_SYS_PTRACE (run as root), and the host's process IDs"
+                "processes that may not be read: {denied}. Wanted: CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (run as root), and the host's \
+                 process IDs"
             ));
         }
+        problems
+    }
+
+    /// The report of the last count, if the agent has cost so much, and this process and its child have so many resident bytes.
+    pub fn report(&self, now: Duration, costs: &Costs, resident: u64) -> Report {
+        let denied = self.known.values().filter(|one| one.is_denied()).count() as u64;
+        let pods: BTreeSet<&String> = self.groups.keys().filter_map(|place| place.pod.as_ref()).collect();
         let own = Own {
-            resident: resident + self.child.1,
+            cpu: costs.all().as_secs_f64(),
+            cpu_counts: costs.counts.as_secs_f64(),
+            cpu_walks: costs.walks.as_secs_f64(),
+            up: now.as_secs_f64(),
+            resident,
             processes: self.known.len() as u64,
             denied,
-            names: self.told,
-            nameless: self.nameless(),
-            ..self.own.clone()
+            walks: self.walks,
+            failed: self.failed,
+            names: self.named,
+            nameless: pods.into_iter().filter(|uid| self.names.pod(uid).is_none()).count() as u64,
         };
         Report {
             schema: SCHEMA,
             node: self.node.clone(),
-            taken: self.world.time(),
+            taken: self.counted.unwrap_or(0),
+            boot: self.boot.clone(),
             host: self.host.clone(),
             rows: rows(&self.known, &self.names, &self.groups),
             own,
-            problems,
+            problems: self.problems(denied),
         }
     }
 }

@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -33,7 +34,7 @@ pub struct Trust {
     pub authority: Option<PathBuf>,
     /// Whether the certificate is not checked, as most kubelets have one that nobody has signed.
     pub unverified: bool,
-    /// The file with a token, if one is shown.
+    /// The file with a token, if one is shown: over TLS, or to this machine.
     pub token: Option<PathBuf>,
 }
 
@@ -60,8 +61,33 @@ pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
     }
 }
 
+/// How many servers are asked at a time.
+const AT_ONCE: usize = 16;
+
+/// The answers of many servers, in the order of their URLs. Some are asked at a time, so that one that does not answer keeps few others
+/// waiting. The error is that of the start.
+pub fn fetch_all(urls: &[String], trust: &Trust) -> Result<Vec<Result<Bytes, String>>, String> {
+    runtime()?.block_on(async {
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let ask = |url: &String| {
+            let (url, trust, room) = (url.clone(), trust.clone(), room.clone());
+            tokio::spawn(async move {
+                // Closed never.
+                let _permit = room.acquire().await;
+                fetch(&url, &trust).await
+            })
+        };
+        let all: Vec<_> = urls.iter().map(ask).collect();
+        let mut answers = Vec::with_capacity(all.len());
+        for (asked, url) in all.into_iter().zip(urls) {
+            answers.push(asked.await.unwrap_or_else(|error| Err(format!("{url}: {error}"))));
+        }
+        Ok(answers)
+    })
+}
+
 async fn ask(url: &str, trust: &Trust) -> Result<Bytes, String> {
-    let uri: Uri = url.parse().map_err(|error| format!("wanted http://HOST:PORT/PATH: {error}"))?;
+    let uri: Uri = bracketed(url).parse().map_err(|error| format!("wanted http://HOST:PORT/PATH: {error}"))?;
     let host = uri.host().ok_or("wanted http://HOST:PORT/PATH, found no host")?.to_string();
     let secure = match uri.scheme_str() {
         Some("http") => false,
@@ -88,11 +114,31 @@ async fn ask(url: &str, trust: &Trust) -> Result<Bytes, String> {
     }
 }
 
+/// The URL with an address of version 6 in brackets, as it has to be: a pod's manifest cannot put them there. Its last colon is the port's.
+fn bracketed(url: &str) -> String {
+    let bracket = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (host, port) = authority.rsplit_once(':')?;
+        let is_bare = host.parse::<std::net::Ipv6Addr>().is_ok();
+        is_bare.then(|| format!("{scheme}://[{host}]:{port}{path}"))
+    };
+    bracket().unwrap_or_else(|| url.to_string())
+}
+
+/// Whether a host is this machine: what is sent to it goes over no wire.
+fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn request(uri: &Uri, trust: &Trust) -> Result<Request<Empty<Bytes>>, String> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let mut request = Request::get(path).header(HOST, authority);
-    if let Some(file) = &trust.token {
+    // Whoever listens on the way could use it.
+    let is_safe = uri.scheme_str() == Some("https") || uri.host().is_some_and(is_this_machine);
+    if let Some(file) = trust.token.as_ref().filter(|_| is_safe) {
         // Read each time: the kubelet renews it.
         let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
@@ -215,6 +261,62 @@ mod tests {
             request.starts_with("GET /pods HTTP/1.1") && request.contains("authorization: Bearer secret"),
             "{request}"
         );
+    }
+
+    #[test]
+    fn a_token_is_not_shown_where_others_may_listen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "secret").unwrap();
+        let trust = Trust { token: Some(file.path().into()), ..Trust::default() };
+        let shows = |url: &str| {
+            request(&bracketed(url).parse().unwrap(), &trust).unwrap().headers().contains_key(AUTHORIZATION)
+        };
+        for url in [
+            "https://10.0.0.1:10250/pods",
+            "https://fd00::1:10250/pods",
+            "http://127.0.0.1:1/",
+            "http://[::1]:1/",
+            "http://localhost/",
+        ] {
+            assert!(shows(url), "{url}");
+        }
+        for url in
+            ["http://10.0.0.1:10255/pods", "http://node/pods", "http://127.evil.example/", "http://localhost.example/"]
+        {
+            assert!(!shows(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn many_are_asked_at_a_time_and_answer_in_their_order() {
+        // Each answers only when all of them were asked.
+        let all = Arc::new(std::sync::Barrier::new(AT_ONCE));
+        let server = |number: usize| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let (url, all) = (format!("http://{}/", listener.local_addr().unwrap()), all.clone());
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                all.wait();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{number:02}").unwrap();
+            });
+            url
+        };
+        let mut urls: Vec<String> = (0..AT_ONCE).map(server).collect();
+        urls.push("http://127.0.0.1:1/".into());
+        let answers = fetch_all(&urls, &Trust::default()).unwrap();
+        for (number, answer) in answers[..AT_ONCE].iter().enumerate() {
+            assert_eq!(answer.as_ref().unwrap(), &format!("{number:02}"));
+        }
+        assert!(answers[AT_ONCE].as_ref().unwrap_err().contains("could not be reached"));
+    }
+
+    #[test]
+    fn an_address_of_version_6_gets_its_brackets() {
+        assert_eq!(bracketed("https://fd00::1:10250/pods"), "https://[fd00::1]:10250/pods");
+        for url in ["https://[fd00::1]:10250/pods", "https://10.0.0.1:10250/pods", "http://node", "x", "http://::1"] {
+            assert_eq!(bracketed(url), url);
+        }
     }
 
     #[test]

@@ -16,25 +16,27 @@ pub struct Place {
     pub pod: Option<String>,
     /// The container's ID: 64 hexadecimal digits.
     pub container: Option<String>,
-    /// The name of the group: a unit of systemd, or the last folder.
+    /// The name of the group, if it is no container's: a unit of systemd, or the last folder.
     pub group: String,
+    /// The path down to the container or the unit: groups below are the container's, too. Two units may have one name.
+    pub path: String,
 }
 
 impl Place {
     /// From the text. Of the hierarchies the one that tells the most counts: on hybrid hosts some have the root alone.
     pub fn parse(listed: &str) -> Place {
         let paths = listed.lines().filter_map(|line| line.split_once(':')?.1.split_once(':').map(|(_, path)| path));
-        let rank = |place: &Place| (place.container.is_some(), place.pod.is_some(), !place.group.is_empty());
+        let rank = |place: &Place| (place.container.is_some(), place.pod.is_some(), !place.path.is_empty());
         // Of equals the first counts.
         let more = |best: Place, next: Place| if rank(&next) > rank(&best) { next } else { best };
         paths.map(Place::of_path).reduce(more).unwrap_or_default()
     }
 
     fn of_path(path: &str) -> Place {
-        // A group below the container's own is the container's, too: the last ID counts, since a node may itself be a container.
-        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".." | ".")).collect();
+        let path = own_path(path);
         let mut place = Place::default();
-        for part in &parts {
+        // The last ID counts, since a node may itself be a container.
+        for part in folders(path) {
             if let Some(pod) = pod_of(part) {
                 (place.pod, place.container) = (Some(pod), None);
             }
@@ -42,10 +44,50 @@ impl Place {
                 place.container = Some(id);
             }
         }
-        let unit = parts.iter().rev().find(|part| part.ends_with(".service") || part.ends_with(".scope"));
-        place.group = unit.or(parts.last()).map_or_else(String::new, |part| part.to_string());
+        if place.container.is_none() {
+            place.group = folders(path).last().unwrap_or_default().to_string();
+        }
+        place.path = if folders(path).next().is_some() { path.to_string() } else { String::new() };
         place
     }
+}
+
+fn folders(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !matches!(*part, "" | ".." | "."))
+}
+
+/// The path down to the last container or, without one, to the last unit. What a container's process makes below is the container's.
+fn own_path(path: &str) -> &str {
+    let ends = |is_end: &dyn Fn(&str) -> bool| {
+        let mut end = None;
+        let mut at = 0;
+        for part in path.split('/') {
+            at += part.len();
+            if is_end(part) {
+                end = Some(at);
+            }
+            at += 1;
+        }
+        end
+    };
+    let container = ends(&|part| id_of(part).is_some());
+    let unit = || ends(&|part| part.ends_with(".service") || part.ends_with(".scope"));
+    // A pod that is below a container is a pod of a node that is one: it has no container of its own there.
+    let pod = ends(&|part| pod_of(part).is_some());
+    let end = match (container, pod) {
+        (Some(container), pod) if pod.is_none_or(|pod| pod <= container) => Some(container),
+        _ => unit().filter(|unit| pod.is_none_or(|pod| pod < *unit)),
+    };
+    &path[..end.unwrap_or(path.len())]
+}
+
+/// The text with each path cut at the container or the unit.
+pub fn down_to_own(listed: &str) -> String {
+    let line = |line: &str| match line.match_indices(':').nth(1) {
+        Some((at, _)) => format!("{}{}", &line[..=at], own_path(&line[at + 1..])),
+        None => line.to_string(),
+    };
+    listed.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The UID in a folder's name: `podUID`, `kubepods-burstable-podUID.slice`, and what containerd puts before a colon.
@@ -162,6 +204,12 @@ mod tests {
         assert_eq!(unit("/system.slice/nginx.service").group, "nginx.service");
         assert_eq!(unit("/user.slice/user-0.slice/session-3.scope").group, "session-3.scope");
         assert_eq!(unit("/user.slice/user@0.service/app.slice/dbus.service/x").group, "dbus.service");
+        assert_ne!(
+            unit("/a/user@0.service/dbus.service"),
+            unit("/a/user@1.service/dbus.service"),
+            "two units of one name"
+        );
+        assert_eq!(unit("/system.slice/nginx.service/worker"), unit("/system.slice/nginx.service"));
         assert_eq!(unit("/"), Place::default());
     }
 
@@ -191,10 +239,25 @@ mod tests {
         assert_eq!(from_the_root("4:memory:/a\nx\n", |_| true), "4:memory:/a\nx");
     }
 
+    #[test]
+    fn what_a_container_makes_below_its_group_is_the_containers() {
+        let own = format!("/kubepods.slice/kubepods-pod{LOW}.slice/crio-{ID}.scope");
+        let place = |path: &str| Place::parse(&format!("0::{path}\n"));
+        assert_eq!(place(&own).path, own);
+        assert_eq!(place(&own).group, "");
+        for below in ["/init", "/system.slice/nginx.service", "/a/b.scope"] {
+            assert_eq!(place(&format!("{own}{below}")), place(&own), "{below}");
+            let listed = format!("4:cpu,cpuacct:{own}{below}\n0::/x.service/y\nz");
+            assert_eq!(down_to_own(&listed), format!("4:cpu,cpuacct:{own}\n0::/x.service\nz"));
+        }
+        let node = format!("/docker/{}/kubelet/kubepods/besteffort/pod{UID}", ID.replace('0', "f"));
+        assert_eq!(place(&node).path, node, "the pod's own group, on a node that is a container");
+    }
+
     proptest! {
         #[test]
         fn no_text_is_a_panic(text in "[0-9a-f:/._\\-podkubeslice\n]{0,300}") {
-            let _ = (Place::parse(&text), from_the_root(&text, |_| true));
+            let _ = (Place::parse(&text), from_the_root(&text, |_| true), down_to_own(&text));
         }
     }
 }

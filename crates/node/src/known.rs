@@ -1,6 +1,6 @@
 //! The processes that the agent knows, and what it knows of each. In: what is counted, and what was seen. Out: rows, a container each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use allocanary_fleet::{Bound, Follows, Part, Parts, Row};
@@ -30,28 +30,36 @@ pub struct Known {
     pub started: u64,
     /// CPU time of it and of its children that have ended, in milliseconds.
     pub cpu: u64,
-    /// Whether its memory may not be read.
-    pub is_denied: bool,
+    /// Whether its memory may be read, once that was tried.
+    pub may_read: Option<bool>,
+    /// Whether two counts have seen it, or it is older than the agent: what ends at once is not read.
+    pub has_stayed: bool,
     /// Its allocators, once they were looked for.
     pub identity: Option<Identity>,
-    /// What its allocators count.
-    pub counters: Vec<Counters>,
+    /// What its allocators count. `None` if they did not answer at the last count.
+    pub counters: Option<Vec<Counters>>,
+    /// Whether the question for its counters took too long: they are not asked again before its next reading.
+    pub is_stuck: bool,
     /// Its heap and when it was read, in milliseconds since 1970.
     pub heap: Option<(u64, Heap)>,
     /// When it was last tried, since the agent's start.
     pub tried: Option<Duration>,
     /// How often that has failed in a row.
     pub failures: u32,
+    /// What went wrong when it was last tried; empty if nothing did.
+    pub problem: String,
 }
 
 /// Of less anonymous memory it is not said that it was not read.
 const FEW: u64 = 1 << 20;
 /// An allocator with less than one in this many of a container's anonymous bytes is not named.
 const SMALL: u64 = 20;
+/// The name of an allocator that is not known.
+const UNKNOWN: &str = "unknown";
 /// The name of the group that has no name.
 const ROOT: &str = "(no group)";
-/// The remedies of a container that are told.
-const BOUNDS: usize = 2;
+/// The remedy that gives whole free pages back.
+const GIVE_BACK: &str = "give-back";
 
 impl Known {
     /// Its resident bytes now, by part: of its last reading, or what the kernel counts.
@@ -72,15 +80,35 @@ impl Known {
     pub fn waiting(&self, now: Duration) -> Waiting {
         let read = self.heap.as_ref().map_or(0, |(_, heap)| heap.parts.sum());
         Waiting {
-            anonymous: if self.is_denied { 0 } else { self.status.anonymous },
+            anonymous: if self.is_denied() || !self.has_stayed { 0 } else { self.status.anonymous },
             age: self.tried.map(|tried| now.saturating_sub(tried)),
             failures: self.failures,
             changed: self.heap.as_ref().map_or(0, |_| read.abs_diff(self.status.resident)),
         }
     }
 
+    /// Whether its memory may not be read.
+    pub fn is_denied(&self) -> bool {
+        self.may_read == Some(false)
+    }
+
+    fn has_counters(&self) -> bool {
+        self.identity.as_ref().is_some_and(|identity| !identity.places.is_empty())
+    }
+
+    /// What remedies would give at most: as they were at its reading, and not more than there is now.
+    fn bounds(&self) -> Vec<Bound> {
+        let Some((_, heap)) = &self.heap else { return Vec::new() };
+        let kept = self.parts().of(Part::Kept);
+        let now = |bound: &Bound| {
+            let most = if bound.remedy == GIVE_BACK { kept } else { self.status.anonymous };
+            Bound { bytes: bound.bytes.min(most), ..bound.clone() }
+        };
+        heap.bounds.iter().map(now).collect()
+    }
+
     fn allocator(&self) -> &str {
-        self.identity.as_ref().map_or("unknown", |identity| identity.allocator.as_str())
+        self.identity.as_ref().map_or(UNKNOWN, |identity| identity.allocator.as_str())
     }
 }
 
@@ -90,27 +118,43 @@ pub fn rows(known: &BTreeMap<Key, Known>, names: &Names, groups: &BTreeMap<Place
     for one in known.values() {
         by_place.entry(&one.place).or_default().push(one);
     }
-    by_place
-        .into_iter()
-        .map(|(place, all)| row(place, &all, names, groups.get(place).copied().unwrap_or_default()))
-        .collect()
+    let mut rows: Vec<Row> = Vec::with_capacity(by_place.len());
+    let mut labels: BTreeSet<[String; 3]> = BTreeSet::new();
+    for (place, all) in by_place {
+        let mut row = row(place, &all, names, groups.get(place).copied().unwrap_or_default());
+        // Two series may not have the same labels. A kubelet that lies, two units of one name, or a pod that is replaced by one of its
+        // name would make some: the path tells them apart.
+        if !labels.insert(labels_of(&row)) {
+            row.container = format!("{} ({})", row.container, place.path);
+            labels.insert(labels_of(&row));
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn labels_of(row: &Row) -> [String; 3] {
+    [row.namespace.clone(), row.pod.clone(), row.container.clone()]
 }
 
 fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
-    let mut row = Row { charged: charged.anonymous, quota_milli: charged.quota_milli, ..Row::default() };
+    let mut row = Row { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..Row::default() };
     name(&mut row, place, names);
     row.processes = all.len() as u64;
     let has_memory = |one: &&&Known| one.status.anonymous >= FEW;
     row.unread = all.iter().filter(has_memory).filter(|one| one.heap.is_none()).count() as u64;
-    let read = all.iter().filter_map(|one| one.heap.as_ref()).map(|(read, _)| *read).min();
-    row.read = read.filter(|_| row.unread == 0);
+    row.read = read(all);
     all.iter().for_each(|one| row.parts += one.parts());
     allocators(&mut row, all);
     row.arenas = all.iter().filter_map(|one| arenas(one)).max();
-    let sum = |of: fn(&Counters) -> Option<u64>| {
-        { all.iter() }.flat_map(|one| &one.counters).filter_map(of).reduce(|one, more| one.saturating_add(more))
-    };
-    (row.system, row.mapped, row.active) = (sum(|one| one.system), sum(|one| one.mapped), sum(|one| one.active));
+    // A sum over some of them would go up and down with who answers.
+    if all.iter().filter(|one| one.has_counters()).all(|one| one.counters.is_some()) {
+        let sum = |of: fn(&Counters) -> Option<u64>| {
+            let all = all.iter().filter_map(|one| one.counters.as_ref()).flatten();
+            all.filter_map(of).reduce(|one, more| one.saturating_add(more))
+        };
+        (row.system, row.mapped, row.active) = (sum(|one| one.system), sum(|one| one.mapped), sum(|one| one.active));
+    }
     row.bounds = bounds(all);
     row.started = all.iter().map(|one| one.started).min();
     row.pid = all.iter().max_by_key(|one| one.status.resident).map(|one| one.pid);
@@ -118,12 +162,22 @@ fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
     row
 }
 
+/// When the oldest reading was made, of the processes that have a part of the memory that counts. `None` if one of these was never read.
+fn read(all: &[&Known]) -> Option<u64> {
+    let whole = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.status.anonymous));
+    let counts = |one: &&&Known| one.status.anonymous.saturating_mul(SMALL) >= whole.max(1);
+    let times: Option<Vec<u64>> =
+        all.iter().filter(counts).map(|one| one.heap.as_ref().map(|(read, _)| *read)).collect();
+    times?.into_iter().min()
+}
+
 /// Arenas in use: as the allocator counts them, or else as they were met in a walk.
 fn arenas(one: &Known) -> Option<u64> {
     let own = one.allocator();
-    let counted = one.counters.iter().filter(|counters| (own == "jemalloc") == counters.active.is_some());
+    let counted = one.counters.iter().flatten();
+    let counted = counted.filter(|counters| (own == "jemalloc") == counters.active.is_some());
     let walked = one.heap.as_ref().and_then(|(_, heap)| heap.arenas);
-    counted.map(|counters| counters.arenas).max().or(walked)
+    counted.map(|counters| counters.arenas).max().or(walked).filter(|count| *count > 0)
 }
 
 /// The names of the group.
@@ -146,11 +200,17 @@ fn name(row: &mut Row, place: &Place, names: &Names) {
 /// The allocators of the processes, and the version and settings of the one with the most memory.
 fn allocators(row: &mut Row, all: &[&Known]) {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
-    all.iter().for_each(|one| *bytes.entry(one.allocator()).or_default() += one.status.anonymous);
-    let whole: u64 = bytes.values().sum();
+    for one in all {
+        let sum = bytes.entry(one.allocator()).or_default();
+        *sum = sum.saturating_add(one.status.anonymous);
+    }
+    let whole = bytes.values().fold(0_u64, |sum, own| sum.saturating_add(*own));
     let named: Vec<&str> =
-        bytes.iter().filter(|(_, own)| **own * SMALL >= whole.max(1)).map(|(name, _)| *name).collect();
-    row.allocator = if named.is_empty() { "unknown".into() } else { named.join("+") };
+        bytes.iter().filter(|(_, own)| own.saturating_mul(SMALL) >= whole.max(1)).map(|(name, _)| *name).collect();
+    // One that was not read yet makes no series of its own beside those that are known.
+    let known: Vec<&str> = named.iter().copied().filter(|name| *name != UNKNOWN).collect();
+    let named = if known.is_empty() { named } else { known };
+    row.allocator = if named.is_empty() { UNKNOWN.into() } else { named.join("+") };
     let first = all.iter().filter(|one| one.identity.is_some()).max_by_key(|one| one.status.anonymous);
     if let Some(identity) = first.and_then(|one| one.identity.as_ref()) {
         (row.version, row.settings) = (identity.version.clone(), identity.settings.clone());
@@ -160,17 +220,17 @@ fn allocators(row: &mut Row, all: &[&Known]) {
     row.follows = follows.min().unwrap_or(Follows::Unknown);
 }
 
-/// The remedies with the most bytes, of all processes.
+/// The remedies of all processes, those with the most bytes first.
 fn bounds(all: &[&Known]) -> Vec<Bound> {
     let mut sums: BTreeMap<&str, (u64, bool)> = BTreeMap::new();
-    for bound in all.iter().filter_map(|one| one.heap.as_ref()).flat_map(|(_, heap)| &heap.bounds) {
+    let own: Vec<Bound> = all.iter().flat_map(|one| one.bounds()).collect();
+    for bound in &own {
         let sum = sums.entry(&bound.remedy).or_insert((0, true));
         *sum = (sum.0.saturating_add(bound.bytes), sum.1 && bound.exact);
     }
     let mut bounds: Vec<Bound> =
         sums.into_iter().map(|(remedy, (bytes, exact))| Bound { remedy: remedy.into(), bytes, exact }).collect();
     bounds.sort_by_key(|bound| std::cmp::Reverse(bound.bytes));
-    bounds.truncate(BOUNDS);
     bounds
 }
 
@@ -189,6 +249,36 @@ mod tests {
             heap: Some((7, Heap { parts, ..Heap::default() })),
             ..Known::default()
         }
+    }
+
+    #[test]
+    fn no_two_rows_have_the_same_labels() {
+        let uid = "0123456789abcdef0123456789abcdef";
+        let ids = ["ab".repeat(32), "cd".repeat(32)];
+        let container = |id: &String| format!(r#"{{"name":"web","containerID":"containerd://{id}"}}"#);
+        let names = format!(
+            r#"{{"items":[{{"metadata":{{"name":"web-1","namespace":"shop","uid":"{uid}"}},
+            "status":{{"containerStatuses":[{}]}}}}]}}"#,
+            ids.iter().map(container).collect::<Vec<_>>().join(",")
+        );
+        let names = Names::parse(names.as_bytes()).unwrap();
+        let own = ids.iter().flat_map(|id| {
+            ["", "/init", "/system.slice/x.service"].map(|below| format!("/kubepods/pod{uid}/{id}{below}"))
+        });
+        let units = ["/", "/a/user@0.service/dbus.service", "/a/user@1.service/dbus.service", "/x/y", "/z/y"];
+        let paths: Vec<String> = own.chain(units.map(String::from)).collect();
+        let place = |path: &String| Place::parse(&format!("0::{path}\n"));
+        let all: BTreeMap<Key, Known> = paths
+            .iter()
+            .zip(1..)
+            .map(|(path, pid)| {
+                (Key { pid, start: 1, program: (0, 0) }, Known { place: place(path), ..known("glibc", 1 << 20, 0) })
+            })
+            .collect();
+        let rows = rows(&all, &names, &BTreeMap::new());
+        let labels: BTreeSet<_> = rows.iter().map(labels_of).collect();
+        assert_eq!((rows.len(), labels.len()), (7, 7), "{labels:?}");
+        assert_eq!(rows.iter().map(|row| row.processes).sum::<u64>(), paths.len() as u64);
     }
 
     fn one(all: Vec<Known>) -> Row {
@@ -216,12 +306,57 @@ mod tests {
         assert_eq!(both.allocator, "glibc+jemalloc");
         let shell = one(vec![known("glibc", 1 << 20, 0), known("jemalloc", 50 << 20, 0)]);
         assert_eq!(shell.allocator, "jemalloc");
-        let new = one(vec![Known { identity: None, heap: None, ..known("", 1 << 20, 0) }]);
-        assert_eq!(new.allocator, "unknown");
+        let unread = || Known { identity: None, heap: None, ..known("", 10 << 20, 0) };
+        assert_eq!(one(vec![unread()]).allocator, "unknown");
+        assert_eq!(one(vec![unread(), known("glibc", 10 << 20, 0)]).allocator, "glibc", "the label does not change");
     }
 
     #[test]
-    fn the_bounds_of_processes_add_up_and_the_largest_are_told() {
+    fn the_age_is_that_of_the_processes_that_matter() {
+        let at = |time, mib: u64| {
+            let one = known("glibc", mib << 20, 0);
+            Known { heap: one.heap.map(|(_, heap)| (time, heap)), ..one }
+        };
+        let unread = |mib: u64| Known { heap: None, ..known("glibc", mib << 20, 0) };
+        assert_eq!(one(vec![at(50, 100), at(70, 100)]).read, Some(50));
+        let small = one(vec![at(50, 100), at(2, 1), unread(2)]);
+        assert_eq!((small.read, small.unread), (Some(50), 1), "a shell that has just started changes nothing");
+        assert_eq!(one(vec![at(50, 100), unread(90)]).read, None);
+    }
+
+    #[test]
+    fn counters_are_told_if_all_that_have_some_answer() {
+        use allocanary_heap::counters::{Counters, Place};
+        let text = r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#;
+        let place: Place = serde_json::from_str(text).unwrap();
+        let with = |system: Option<u64>| {
+            let mut one = known("glibc", 1 << 20, 0);
+            one.identity.as_mut().unwrap().places = vec![place.clone()];
+            one.counters = system.map(|bytes| vec![Counters { arenas: 1, system: Some(bytes), ..Counters::default() }]);
+            one
+        };
+        assert_eq!(one(vec![with(Some(5)), with(Some(7)), known("go", 1 << 20, 0)]).system, Some(12));
+        assert_eq!(one(vec![with(Some(5)), with(None)]).system, None, "half of it is not the sum");
+        let none = Known { counters: Some(vec![Counters::default()]), ..known("go", 1 << 20, 0) };
+        assert_eq!(one(vec![none]).arenas, None, "an allocator without arenas has no count of them");
+    }
+
+    #[test]
+    fn a_remedy_gives_no_more_than_is_there_now() {
+        let mut shrunk = known("glibc", 100 << 20, 60 << 20);
+        let heap = &mut shrunk.heap.as_mut().unwrap().1;
+        heap.parts.add(Part::Kept, 40 << 20);
+        let bound = |remedy: &str, mib: u64| Bound { remedy: remedy.into(), bytes: mib << 20, exact: true };
+        heap.bounds = vec![bound("give-back", 40), bound("arena_max", 90)];
+        let given =
+            |one_now: &Known| one(vec![one_now.clone()]).bounds.iter().map(|one| one.bytes >> 20).collect::<Vec<_>>();
+        assert_eq!(given(&shrunk), [90, 40]);
+        shrunk.status = Status { resident: (70 << 20) + 50, anonymous: 70 << 20, swapped: 0 };
+        assert_eq!(given(&shrunk), [70, 10], "it has given 30 MiB back since it was read");
+    }
+
+    #[test]
+    fn the_bounds_of_processes_add_up() {
         let with = |bounds: &[(&str, u64, bool)]| {
             let mut one = known("glibc", 1 << 20, 0);
             let bound = |(remedy, bytes, exact): &(&str, u64, bool)| Bound {
@@ -229,15 +364,18 @@ mod tests {
                 bytes: *bytes,
                 exact: *exact,
             };
-            one.heap.as_mut().unwrap().1.bounds = bounds.iter().map(bound).collect();
+            let heap = &mut one.heap.as_mut().unwrap().1;
+            heap.parts.add(Part::Kept, 100);
+            heap.bounds = bounds.iter().map(bound).collect();
             one
         };
         let row = one(vec![
             with(&[("give-back", 10, true), ("arena_max", 50, false)]),
             with(&[("give-back", 20, true), ("idle", 5, false)]),
+            Known { heap: None, ..known("glibc", 1 << 20, 0) },
         ]);
         let told: Vec<_> = row.bounds.iter().map(|one| (one.remedy.as_str(), one.bytes, one.exact)).collect();
-        assert_eq!(told, [("arena_max", 50, false), ("give-back", 30, true)]);
+        assert_eq!(told, [("arena_max", 50, false), ("give-back", 30, true), ("idle", 5, false)]);
     }
 
     #[test]
@@ -248,7 +386,7 @@ mod tests {
             "status":{{"containerStatuses":[{{"name":"web","image":"i:1","containerID":"containerd://{id}"}}]}}}}]}}"#
         );
         let names = Names::parse(text.as_bytes()).unwrap();
-        let place = Place { pod: Some(uid.into()), container: Some(id), group: "x".into() };
+        let place = Place { pod: Some(uid.into()), container: Some(id), ..Place::default() };
         let named = |names: &Names, place: &Place| {
             let row = row(place, &[], names, Charged::default());
             (row.namespace, row.pod, row.container, row.image)
@@ -258,7 +396,7 @@ mod tests {
         assert_eq!(named(&Names::default(), &place), told(["", uid, "abababababab", ""]));
         let pause = Place { container: Some("cd".repeat(32)), ..place };
         assert_eq!(named(&names, &pause), told(["shop", "web-1", "cdcdcdcdcdcd", ""]));
-        let unit = Place { group: "nginx.service".into(), ..Place::default() };
+        let unit = Place { group: "nginx.service".into(), path: "/nginx.service".into(), ..Place::default() };
         assert_eq!(named(&names, &unit), told(["", "", "nginx.service", ""]));
         assert_eq!(named(&names, &Place::default()), told(["", "", ROOT, ""]));
     }

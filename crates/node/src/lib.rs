@@ -2,18 +2,24 @@
 //!
 //! The agent of a node: what the allocators of all its processes keep, within one hundredth of a core. Data flow in one direction:
 //!
-//! 1. A [`World`](world::World) tells of each process, each minute, who it is and what is resident (`stat`), where it belongs (`group`), and
-//!    what its allocator counts by itself.
-//! 2. In between, as the budget allows (`schedule`), a child reads the heap of the process that needs it most ([`look`]).
-//! 3. What is known of processes (`known`) becomes rows, a container each, with the names that the kubelet tells (`names`).
-//! 4. The report is served as metrics, as JSON, and as a page ([`run`]).
+//! 1. A [`World`](world::World) tells of each process, each minute, who it is and what is resident (`stat`), and where it belongs (`group`).
+//! 2. A child reads memory ([`look`]): each minute what allocators count by themselves, and in between, as the budget allows (`schedule`),
+//!    the heap of the process that needs it most.
+//! 3. What is known of processes (`known`) becomes rows, a container each, with the names that the kubelet tells (`names`, `asking`), and
+//!    with what the agent costs (`costs`).
+//! 4. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]).
 //!
-//! It stops no process, injects nothing into one, and reads no `smaps`.
+//! It stops no process and injects nothing into one.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod agent;
+mod asking;
 pub mod client;
+mod costs;
+mod desk;
+#[cfg(test)]
+mod fake;
 mod group;
 mod known;
 pub mod look;

@@ -1,5 +1,5 @@
-//! What the agent has a child do, which reads processes within limits: a process may hold anything. In: a process and its quota. Out: its
-//! allocator, and its heap by part.
+//! What the agent has a child do, which reads processes within limits: a process may hold anything, and may keep whoever reads it waiting.
+//! In: a process and its quota. Out: its allocator, and its heap by part. Or: processes, and where their counters are. Out: what they count.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,21 @@ use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_fleet::{Bound, Follows, Part, Parts};
-use allocanary_heap::counters::{self, Place};
+use allocanary_heap::counters::{self, Counters, Place, Remote};
 use allocanary_heap::{How, Reading, Shares, Sort, take_with};
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys::affinity_of;
 use serde::{Deserialize, Serialize};
+
+use crate::world::Quota;
 
 /// What the child is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// The process.
     pub pid: u32,
-    /// The CPU quota of its container, in thousandths: the agent's view of control groups may be the only one.
-    pub quota_milli: Option<u64>,
+    /// The CPU quota of its container, if that is known: the agent's view of control groups may be the only one.
+    pub quota: Option<Quota>,
     /// The time for it.
     pub time: Duration,
 }
@@ -31,14 +33,12 @@ pub struct Wanted {
 pub struct Seen {
     /// Its allocators.
     pub identity: Identity,
+    /// What they count. `None` if one of them did not answer.
+    pub counters: Option<Vec<Counters>>,
     /// Its heap, if it could be read.
     pub heap: Option<Heap>,
     /// Why it could not; empty if it could.
     pub problem: String,
-    /// CPU time of the child since its start, in microseconds.
-    pub spent: u64,
-    /// Resident bytes of the child.
-    pub resident: u64,
 }
 
 /// What is read once of a process.
@@ -61,7 +61,7 @@ pub struct Identity {
 pub struct Heap {
     /// Resident bytes by part.
     pub parts: Parts,
-    /// Arenas with resident memory.
+    /// Arenas with resident memory; `None` if its allocator has none.
     pub arenas: Option<u64>,
     /// What remedies would give at most.
     pub bounds: Vec<Bound>,
@@ -69,37 +69,105 @@ pub struct Heap {
     pub problem: String,
 }
 
+/// A process whose counters are asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Counting {
+    /// Its number.
+    pub pid: u32,
+    /// Where its counters are. Without any the question is whether it may be read.
+    pub places: Vec<Place>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Whether its memory may be read. `None` if it has ended, or the time was over before it was its turn.
+    pub may_read: Option<bool>,
+    /// What its allocators count. `None` if one of them did not answer.
+    pub counters: Option<Vec<Counters>>,
+}
+
 /// Who reads processes for the agent.
 pub trait Look {
     /// Reads one. The error is a sentence.
     fn look(&mut self, wanted: &Wanted) -> Result<Seen, String>;
 
+    /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
+    /// any of them.
+    fn count(&mut self, wanted: &[Counting], time: Duration) -> Result<Vec<Counted>, String>;
+
+    /// The child that reads, if there is one now: its costs are the agent's.
+    fn child(&self) -> Option<u32> {
+        None
+    }
+
     /// Nothing is wanted for a while: what it needs for reading can go.
     fn rest(&mut self) {}
 }
 
-/// The child's side.
+/// The longest text that is kept of a process, in characters: a setting, a version, a problem.
+const LONGEST: usize = 200;
+/// The most settings that are kept of one.
+const MOST: usize = 32;
+
+/// A text of a process that is not too long.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+/// The child's side of [`Look::look`].
 pub fn look(wanted: &Wanted) -> Result<Seen, String> {
     let until = Instant::now().checked_add(wanted.time);
-    let mut process = Process::look_at(wanted.pid).map_err(|error| error.to_string())?;
-    process.surroundings.cpus = Cpus::new(affinity_of(wanted.pid), wanted.quota_milli);
+    let mut process = Process::look_at(wanted.pid).map_err(|error| cut(&error.to_string()))?;
+    let quota_milli = match wanted.quota {
+        Some(Quota::Milli(milli)) => Some(milli),
+        _ => None,
+    };
+    process.surroundings.cpus = Cpus::new(affinity_of(wanted.pid), quota_milli);
     let mut identity = identity(&process);
+    if wanted.quota.is_none() {
+        identity.follows = Follows::Unknown;
+    }
     // Who it is stays known if its heap cannot be read.
     let (heap, problem) = match take_with(wanted.pid, How::Running, Shares::NotRead, wanted.time) {
         Ok(reading) => {
             if let Some(heap) = reading.heaps.iter().find(|heap| heap.allocator == identity.allocator) {
-                identity.version = heap.version.clone();
+                identity.version = cut(&heap.version);
             }
             (Some(heap(&reading, &remedies(&reading, Some(&process)))), String::new())
         }
-        Err(trouble) => (None, trouble.to_string()),
+        Err(trouble) => (None, cut(&trouble.to_string())),
     };
     // Afterwards: arenas may have begun while it was walked.
     identity.places = counters::locate_in(wanted.pid, until).unwrap_or_default();
-    let own = allocanary_kernel::sys::usage();
-    let status = std::fs::read("/proc/self/status").unwrap_or_default();
-    let resident = crate::stat::Status::parse(&status).map_or(0, |status| status.resident);
-    Ok(Seen { identity, heap, problem, spent: own.user_us + own.system_us, resident })
+    let places = std::mem::take(&mut identity.places);
+    let asked = Counting { pid: wanted.pid, places };
+    let counters = counted(&asked).counters;
+    identity.places = asked.places;
+    Ok(Seen { identity, counters, heap, problem })
+}
+
+/// The child's side of [`Look::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
+pub fn count(wanted: &[Counting], time: Duration) -> Vec<Counted> {
+    let start = Instant::now();
+    let one = |one: &Counting| if start.elapsed() < time { counted(one) } else { Counted::default() };
+    wanted.iter().map(one).collect()
+}
+
+fn counted(one: &Counting) -> Counted {
+    match Remote::open(one.pid) {
+        Ok(remote) => {
+            Counted { may_read: Some(true), counters: one.places.iter().map(|place| place.read(&remote)).collect() }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Counted { may_read: Some(false), counters: None }
+        }
+        // It has ended, or starts another program at this moment.
+        Err(_) => Counted::default(),
+    }
 }
 
 fn identity(process: &Process) -> Identity {
@@ -107,9 +175,10 @@ fn identity(process: &Process) -> Identity {
     let read = examine(&process.variables, Some(&flavours), &process.seen.libraries).into_iter();
     let mut settings: Vec<String> = read
         .filter(|remark| remark.verdict == Effect::Read)
-        .map(|remark| format!("{}={}", remark.variable, remark.value))
+        .map(|remark| cut(&format!("{}={}", remark.variable, remark.value)))
         .collect();
-    settings.extend(process.seen.code.iter().map(|(key, value)| format!("{key}={value}")));
+    settings.extend(process.seen.code.iter().map(|(key, value)| cut(&format!("{key}={value}"))));
+    settings.truncate(MOST);
     // A program that writes its title over its environment has read its settings before: they are not known, and neither is what follows.
     let is_known = !process.seen.overwritten;
     if !is_known {
@@ -125,7 +194,7 @@ fn identity(process: &Process) -> Identity {
     };
     let version = match own {
         Flavour::Glibc => process.surroundings.libc.split_once(' ').map_or("", |(_, version)| version).to_string(),
-        own if own.is_jemalloc() => process.seen.libraries.jemalloc.clone().unwrap_or_default(),
+        own if own.is_jemalloc() => cut(process.seen.libraries.jemalloc.as_deref().unwrap_or_default()),
         _ => String::new(),
     };
     Identity { allocator: name(own).into(), version, settings, follows, places: Vec::new() }
@@ -170,9 +239,12 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
         let bytes = one.gives.bytes()?;
         Some(Bound { remedy: one.id.clone(), bytes, exact: matches!(one.gives, Gives::Exact { .. }) })
     };
-    let problem =
-        if reading.is_divided() { String::new() } else { reading.problems.first().cloned().unwrap_or_default() };
-    let arenas = reading.heaps.iter().map(|heap| heap.arenas.len() as u64).max();
+    let problem = if reading.is_divided() {
+        String::new()
+    } else {
+        reading.problems.first().map_or_else(String::new, |one| cut(one))
+    };
+    let arenas = reading.heaps.iter().map(|heap| heap.arenas.len() as u64).max().filter(|count| *count > 0);
     Heap { parts, arenas, bounds: remedies.iter().filter_map(bound).collect(), problem }
 }
 
@@ -182,14 +254,35 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let wanted = Wanted { pid: std::process::id(), quota_milli: None, time: Duration::from_secs(60) };
+        let wanted = Wanted { pid: std::process::id(), quota: Some(Quota::None), time: Duration::from_secs(60) };
         let seen = look(&wanted).unwrap();
         let heap = seen.heap.clone().unwrap();
         assert!(heap.parts.of(Part::Files) > 1 << 19, "{heap:?}");
-        assert!(heap.parts.sum() > 1 << 20 && seen.spent > 0 && seen.resident > 1 << 20);
+        assert!(heap.parts.sum() > 1 << 20);
         assert!(!seen.identity.allocator.is_empty());
         let text = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
+        let unplaced = look(&Wanted { quota: None, ..wanted.clone() }).unwrap();
+        assert_eq!(unplaced.identity.follows, Follows::Unknown, "without the quota");
         assert!(look(&Wanted { pid: 0x3fff_ffff, ..wanted }).is_err());
+    }
+
+    #[test]
+    fn counters_are_read_within_a_time() {
+        let places = counters::locate_in(std::process::id(), None).unwrap();
+        let own = Counting { pid: std::process::id(), places };
+        let gone = Counting { pid: 0x3fff_ffff, places: Vec::new() };
+        let all = [own, gone];
+        let told = count(&all, Duration::from_secs(60));
+        assert_eq!((told[0].may_read, told[1].clone()), (Some(true), Counted::default()));
+        assert_eq!(told[0].counters.as_ref().map(Vec::len), Some(all[0].places.len()));
+        assert_eq!(count(&all, Duration::ZERO), [Counted::default(), Counted::default()], "the time is over");
+    }
+
+    #[test]
+    fn no_text_of_a_process_is_kept_that_is_too_long() {
+        let long = "\u{20ac}".repeat(100_000);
+        assert!(cut(&long).chars().count() == LONGEST + 3 && cut(&long).ends_with("\u{20ac}..."));
+        assert_eq!(cut("narenas:1"), "narenas:1");
     }
 }

@@ -16,6 +16,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// The most series of one container.
 pub const MOST_SERIES: usize = 20;
+/// The remedies of a container that have a series.
+const REMEDIES: usize = 2;
 /// The longest value of a label that a process or a kubelet decides.
 const LONGEST: usize = 200;
 
@@ -138,12 +140,13 @@ fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
         let one = |bound: &allocanary_fleet::Bound| {
             (with(row, &[("remedy", &bound.remedy), ("bound", labels(bound.exact))]), bound.bytes as f64)
         };
-        row.bounds.iter().map(one).collect()
+        row.bounds.iter().take(REMEDIES).map(one).collect()
     });
     let help = "Resident bytes that a remedy would give back: exactly, or at most. Remedies overlap and do not add up";
     gauge(encoder, ("allocanary_remedy", help, bytes()), bounds)?;
     let read = each(&|row| one(row, row.read.map(|read| read as f64 / 1000.0)));
-    let help = "When the oldest of a container's readings was made; absent while a process of it was never read";
+    let help =
+        "When the oldest reading of a container's larger processes was made; absent while one of them was never read";
     gauge(encoder, ("allocanary_reading_timestamp", help, Some(Unit::Seconds)), read)?;
     let charged = each(&|row| one(row, row.charged.map(|bytes| bytes as f64)));
     let help = "Anonymous bytes that the kernel charges to the control group";
@@ -158,6 +161,7 @@ fn of_agent(encoder: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
+    // Never less than before: each of the three only grows.
     let rest = (own.cpu - own.cpu_counts - own.cpu_walks).max(0.0);
     for (work, seconds) in [("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)] {
         ConstCounter::new(seconds).encode(metric.encode_family(&[("work", work)])?)?;
@@ -174,6 +178,13 @@ fn of_agent(encoder: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     gauge(encoder, ("allocanary_node_processes", "Processes that have memory", None), processes)?;
     let help = "Pods on this node that have processes and no name";
     gauge(encoder, ("allocanary_node_nameless_pods", help, None), single(own.nameless as f64))?;
+    let counted: Series = Some(report.taken)
+        .filter(|taken| *taken > 0)
+        .map(|taken| (Vec::new(), taken as f64 / 1000.0))
+        .into_iter()
+        .collect();
+    let help = "When all processes were last counted: what this page tells is of that time";
+    gauge(encoder, ("allocanary_node_count_timestamp", help, Some(Unit::Seconds)), counted)?;
     let names: Series = own.names.map(|told| (Vec::new(), told as f64 / 1000.0)).into_iter().collect();
     let help = "When the kubelet last told the names of pods; absent if it never did";
     gauge(encoder, ("allocanary_node_names_timestamp", help, Some(Unit::Seconds)), names)
@@ -209,7 +220,7 @@ mod tests {
             mapped: Some(3),
             active: Some(4),
             read: Some(1_700_000_000_123),
-            bounds: vec![bound("give-back"), bound("arena_max")],
+            bounds: vec![bound("give-back"), bound("arena_max"), bound("idle")],
             ..Row::default()
         }
     }

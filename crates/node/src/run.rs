@@ -1,25 +1,27 @@
 //! Runs the agent. In: options, and who reads processes. Out: pages that are served until the process ends.
 //!
-//! Two threads: this one counts and has heaps read, the other one serves and asks the kubelet.
+//! Two threads: this one has all that is known, counts, and has heaps read; the other one serves, and asks the kubelet. They meet at the
+//! [`Desk`].
 
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Report};
-use allocanary_kernel::clocks::thread_cpu_time;
-use allocanary_kernel::sys::{read_whole, usage};
 
 use crate::agent::Agent;
+use crate::asking::Asking;
 use crate::client::{Trust, fetch, runtime};
+use crate::costs::{Clock, Costs, Work, resident};
+use crate::desk::{Desk, Shown, pages};
 use crate::look::Look;
-use crate::metrics;
 use crate::names::Names;
 use crate::schedule::Step;
-use crate::server::{Page, serve};
-use crate::stat::Status;
-use crate::world::Kernel;
+use crate::server::serve;
+use crate::world::{Kernel, World};
+
+pub use crate::desk::Show;
 
 /// What the user says.
 #[derive(Clone, Debug)]
@@ -34,20 +36,12 @@ pub struct Options {
     pub kubelet: Option<(String, Trust)>,
 }
 
-/// How a report becomes a page for a person.
-pub type Show = fn(&Report) -> String;
-
-/// How long the names of pods are good. A pod without one has them asked again, but not more often than each [`AGAIN`].
-const NAMES: Duration = Duration::from_secs(600);
-const AGAIN: Duration = Duration::from_secs(15);
 /// With nothing to read for so long the child ends, and its memory is given back.
 const REST: Duration = Duration::from_secs(5);
-
-type Shared = Arc<Mutex<Agent<Kernel>>>;
-
-fn lock(agent: &Shared) -> MutexGuard<'_, Agent<Kernel>> {
-    agent.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// What walks have found since a count is shown after so long, since a new report costs CPU time with each process of the node.
+const SHOW: Duration = Duration::from_secs(15);
+/// Without a count for so long, or for ten times the usual time, the agent is not well.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The machine.
 pub fn host() -> Host {
@@ -55,48 +49,97 @@ pub fn host() -> Host {
     Host { cores: this.cores, thp: this.thp, page: this.page_bytes, arch: std::env::consts::ARCH.into() }
 }
 
-fn resident() -> u64 {
-    let status = read_whole("/proc/self/status").unwrap_or_default();
-    Status::parse(&status).map_or(0, |status| status.resident)
+/// The agent with its clocks, on its own thread.
+struct Runner<'a, W> {
+    agent: Agent<W>,
+    look: &'a mut dyn Look,
+    costs: Costs,
+    begun: Instant,
+    /// When all were last counted.
+    counted: Instant,
 }
 
-fn spent() -> Duration {
-    let own = usage();
-    Duration::from_micros(own.user_us + own.system_us)
+impl<'a, W: World> Runner<'a, W> {
+    fn new(world: W, options: &Options, look: &'a mut dyn Look) -> Runner<'a, W> {
+        let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share);
+        let begun = Instant::now();
+        Runner { agent, look, costs: Costs::default(), begun, counted: begun }
+    }
+
+    fn charge(&mut self, work: Option<Work>) {
+        self.costs.look(Clock::now(self.look.child()), work);
+    }
+
+    fn count(&mut self) {
+        self.charge(None);
+        self.counted = Instant::now();
+        self.agent.count(self.begun.elapsed(), self.look);
+        self.charge(Some(Work::Count));
+    }
+
+    /// Reads the process at a place of the list, if it is still there.
+    fn read(&mut self, at: usize) {
+        let Some((key, wanted)) = self.agent.wanted(at) else { return };
+        self.charge(None);
+        let seen = self.look.look(&wanted);
+        self.agent.saw(key, self.begun.elapsed(), seen);
+        self.charge(Some(Work::Walk));
+    }
+
+    fn heard(&mut self, told: Result<Names, String>) {
+        match told {
+            Ok(names) => self.agent.named(names),
+            Err(error) => self.agent.nameless_because(error),
+        }
+    }
+
+    fn report(&mut self) -> Report {
+        self.charge(None);
+        let child = self.look.child().map_or(0, |pid| resident(&pid.to_string()));
+        self.agent.report(self.begun.elapsed(), &self.costs, resident("self") + child)
+    }
 }
 
-/// Counts once, reads every heap that is worth it, and returns the report. The budget does not count here: somebody waits.
+/// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
+/// answer of the kubelet pods have their UIDs, and a problem says why.
 pub fn once(options: &Options, look: &mut dyn Look) -> Result<Report, String> {
-    let mut agent = Agent::new(Kernel::new(), options.node.clone(), host(), options.every, options.share);
-    let begun = Instant::now();
+    once_in(Kernel::new(), options, look)
+}
+
+fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<Report, String> {
+    let mut runner = Runner::new(world, options, look);
     if let Some((url, trust)) = &options.kubelet {
-        let names = runtime()?.block_on(fetch(url, trust)).and_then(|text| Names::parse(&text));
-        agent.named(names?);
+        runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| Names::parse(&text)));
     }
-    agent.count(begun.elapsed());
-    agent.count_cost(spent());
-    while let Some((key, wanted)) = agent.next(begun.elapsed()).and_then(|at| agent.wanted(at)) {
-        let start = Instant::now();
-        let seen = look.look(&wanted);
-        agent.saw(key, begun.elapsed(), start.elapsed(), seen);
+    runner.count();
+    while let Some(at) = runner.agent.untried(runner.begun.elapsed()) {
+        runner.read(at);
     }
-    agent.step(begun.elapsed(), spent());
-    Ok(agent.report(resident()))
+    Ok(runner.report())
 }
 
 /// Runs until the process ends. The error is that of the start.
 pub fn run(options: Options, listener: TcpListener, look: &mut dyn Look, show: Show) -> Result<(), String> {
-    let mut agent = Agent::new(Kernel::new(), options.node.clone(), host(), options.every, options.share);
+    run_in(Kernel::new(), options, listener, look, show)
+}
+
+fn run_in<W: World>(
+    world: W,
+    options: Options,
+    listener: TcpListener,
+    look: &mut dyn Look,
+    show: Show,
+) -> Result<(), String> {
+    let mut runner = Runner::new(world, &options, look);
     // Who asks first gets rows, too.
-    let before = thread_cpu_time();
-    agent.count(Duration::ZERO);
-    agent.count_cost(thread_cpu_time().saturating_sub(before));
-    let agent: Shared = Arc::new(Mutex::new(agent));
+    runner.count();
+    let desk = Arc::new(Desk::default());
+    show_now(&mut runner, &desk);
     let runtime = runtime()?;
-    let pages = Arc::new(pages(&agent, show));
-    let asked = agent.clone();
+    let asked = desk.clone();
     let server = thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async {
+            let pages = Arc::new(pages(&asked, show, PATIENCE.max(options.every.saturating_mul(10))));
             if let Some((url, trust)) = options.kubelet {
                 tokio::spawn(ask_names(url, trust, asked));
             }
@@ -104,85 +147,66 @@ pub fn run(options: Options, listener: TcpListener, look: &mut dyn Look, show: S
         })
     });
     server.map_err(|error| format!("starting the server: {error}"))?;
-    work(&agent, look);
+    work(&mut runner, &desk);
     Ok(())
 }
 
-fn pages(agent: &Shared, show: Show) -> Vec<Page> {
-    let report = |agent: &Shared| {
-        let agent = agent.clone();
-        move || lock(&agent).report(resident())
-    };
-    let [metrics, json, page] = [report(agent), report(agent), report(agent)];
-    let text = |error: std::fmt::Error| error.to_string();
-    vec![
-        Page {
-            path: "/metrics",
-            kind: "text/plain; version=0.0.4; charset=utf-8",
-            make: Box::new(move || metrics::page(Arc::new(metrics())).map_err(text)),
-        },
-        Page {
-            path: "/report.json",
-            kind: "application/json",
-            make: Box::new(move || serde_json::to_string(&json()).map_err(|error| error.to_string())),
-        },
-        Page { path: "/report", kind: "text/html; charset=utf-8", make: Box::new(move || Ok(show(&page()))) },
-    ]
+fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
+    let report = runner.report();
+    desk.show(Shown::new(report, runner.agent.nameless(), runner.counted));
 }
 
 /// The loop: it ends never.
-fn work(agent: &Shared, look: &mut dyn Look) {
-    let begun = Instant::now();
-    let mut busy = Instant::now();
+fn work<W: World>(runner: &mut Runner<W>, desk: &Desk) {
+    let (mut busy, mut shown, mut is_old) = (Instant::now(), Some(Instant::now()), false);
     loop {
-        let now = begun.elapsed();
-        // The guard must not live while a process is read: whoever asks for a page would wait.
-        let step = lock(agent).step(now, spent());
-        match step {
+        if let Some(told) = desk.take() {
+            runner.heard(told);
+            is_old = true;
+        }
+        runner.charge(None);
+        match runner.agent.step(runner.begun.elapsed(), runner.costs.all()) {
             Step::Count => {
-                let before = thread_cpu_time();
-                let mut agent = lock(agent);
-                agent.count(now);
-                agent.count_cost(thread_cpu_time().saturating_sub(before));
+                runner.count();
+                (is_old, shown) = (true, None);
             }
             Step::Read(at) => {
-                let Some((key, wanted)) = lock(agent).wanted(at) else { continue };
-                let start = Instant::now();
-                let seen = look.look(&wanted);
-                lock(agent).saw(key, begun.elapsed(), start.elapsed(), seen);
-                busy = Instant::now();
+                runner.read(at);
+                (is_old, busy) = (true, Instant::now());
             }
             Step::Wait(wait) => {
                 if wait > REST || busy.elapsed() > REST {
-                    look.rest();
-                    lock(agent).rested();
+                    runner.look.rest();
                 }
                 thread::sleep(wait.min(REST));
             }
         }
+        if is_old && shown.is_none_or(|shown| shown.elapsed() >= SHOW) {
+            show_now(runner, desk);
+            (is_old, shown) = (false, Some(Instant::now()));
+        }
     }
 }
 
-/// Asks the kubelet for names, whenever a pod has none, and from time to time. One that is away, slow or lies is asked again later, and
-/// the names that are known stay.
-async fn ask_names(url: String, trust: Trust, agent: Shared) {
-    let mut asked: Option<Instant> = None;
-    let mut failures = 0;
+/// Asks the kubelet for names. One that is away, slow or lies is asked again later, and the names that are known stay.
+async fn ask_names(url: String, trust: Trust, desk: Arc<Desk>) {
+    let begun = Instant::now();
+    let mut asking = Asking::default();
     loop {
-        let old = asked.is_none_or(|asked| asked.elapsed() >= NAMES);
-        if old || lock(&agent).has_nameless() {
-            match fetch(&url, &trust).await.and_then(|text| Names::parse(&text)) {
-                Ok(names) => {
-                    lock(&agent).named(names);
-                    failures = 0;
-                }
-                Err(error) => {
-                    lock(&agent).nameless_because(error);
-                    failures += 1;
-                }
+        let shown = desk.shown();
+        if asking.is_due(begun.elapsed(), &shown.nameless) {
+            let told = fetch(&url, &trust).await.and_then(|text| Names::parse(&text));
+            match &told {
+                Ok(_) => asking.answered(begun.elapsed(), &shown.nameless),
+                Err(_) => asking.failed(),
             }
-            asked = Some(Instant::now());
+            desk.tell(told);
         }
-        tokio::time::sleep(AGAIN * 2_u32.pow(failures.min(4))).await;
+        drop(shown);
+        tokio::time::sleep(asking.pause()).await;
     }
 }
+
+#[cfg(test)]
+#[path = "run_test.rs"]
+mod tests;

@@ -66,20 +66,18 @@ pub struct Waiting {
 
 /// A heap is not read again within this time.
 const PAUSE: Duration = Duration::from_secs(300);
-/// What was never tried counts as if it were so old.
-const NEVER: f64 = 24.0 * 3600.0;
 /// Less anonymous memory than this is not worth a walk: a program that has just started.
 const FEW: u64 = 256 << 10;
 
 impl Waiting {
-    /// How much its reading is needed: bytes times seconds. `None` if not now.
+    /// How much its reading is needed: bytes, and of one that was tried before bytes times seconds. `None` if not now.
     fn need(&self) -> Option<f64> {
         if self.anonymous < FEW {
             return None;
         }
         let pause = PAUSE * 2_u32.pow(self.failures.min(8));
         match self.age {
-            None => Some(self.anonymous as f64 * NEVER),
+            None => Some(self.anonymous as f64),
             Some(age) if age < pause => None,
             Some(age) => Some((self.anonymous as f64 + 4.0 * self.changed as f64) * age.as_secs_f64()),
         }
@@ -87,9 +85,20 @@ impl Waiting {
 }
 
 /// The place of the one that is needed most. `None` if nobody waits.
-pub fn next(all: impl Iterator<Item = Waiting>) -> Option<usize> {
-    let needs = all.enumerate().filter_map(|(at, one)| Some((at, one.need()?)));
-    needs.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
+///
+/// Those that were never tried and those that were take turns: on a node whose processes come and go, neither keeps the others waiting for
+/// ever.
+pub fn next(all: impl Iterator<Item = Waiting>, new_first: bool) -> Option<usize> {
+    let (mut new, mut old): (Option<(usize, f64)>, Option<(usize, f64)>) = (None, None);
+    for (at, one) in all.enumerate() {
+        let Some(need) = one.need() else { continue };
+        let best = if one.age.is_none() { &mut new } else { &mut old };
+        if best.is_none_or(|(_, most)| need > most) {
+            *best = Some((at, need));
+        }
+    }
+    let best = if new_first { new.or(old) } else { old.or(new) };
+    best.map(|(at, _)| at)
 }
 
 /// A step.
@@ -163,17 +172,19 @@ mod tests {
     fn over_an_hour_it_stays_within_its_share_and_reads_the_large_ones_more_often() {
         let sizes: Vec<u64> = (0..200).map(|at| (1 + at % 20) << 24).collect();
         let (mut read, mut last) = (vec![0_u32; sizes.len()], vec![None; sizes.len()]);
+        let mut new_first = true;
         let mut budget = Budget::new(0.01);
         let (mut now, mut spent, mut due) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         while now < SECOND * 3600 {
             budget.look(now, spent);
             let list = || {
-                next(sizes.iter().zip(&last).map(|(size, last)| Waiting {
+                let waiting = |(size, last): (&u64, &Option<Duration>)| Waiting {
                     anonymous: *size,
-                    age: last.map(|last: Duration| now - last),
+                    age: last.map(|last| now - last),
                     failures: 0,
                     changed: 0,
-                }))
+                };
+                next(sizes.iter().zip(&last).map(waiting), new_first)
             };
             let cost = match step(&budget, now, due, list) {
                 Step::Count => {
@@ -181,6 +192,7 @@ mod tests {
                     Duration::from_millis(6)
                 }
                 Step::Read(at) => {
+                    new_first = read[at] > 0;
                     (read[at], last[at]) = (read[at] + 1, Some(now));
                     Duration::from_nanos(sizes[at] / 4)
                 }
@@ -198,14 +210,35 @@ mod tests {
     }
 
     #[test]
-    fn who_was_never_read_comes_first_and_who_was_just_read_does_not_come() {
-        assert_eq!(next([waiting(1 << 30, Some(600)), waiting(1 << 26, None)].into_iter()), Some(1));
-        assert_eq!(next([waiting(1 << 30, Some(299)), waiting(1 << 24, Some(301))].into_iter()), Some(1));
-        assert_eq!(next([waiting(1 << 30, Some(10)), waiting(1000, None)].into_iter()), None);
+    fn the_one_that_is_needed_most_comes_and_who_was_just_read_does_not() {
+        let next = |all: &[Waiting]| next(all.iter().copied(), true);
+        assert_eq!(next(&[waiting(1 << 30, Some(600)), waiting(1 << 26, None)]), Some(1), "the turn of new ones");
+        assert_eq!(next(&[waiting(1 << 24, None), waiting(1 << 26, None)]), Some(1));
+        assert_eq!(next(&[waiting(1 << 30, Some(299)), waiting(1 << 24, Some(301))]), Some(1));
+        assert_eq!(next(&[waiting(1 << 30, Some(10)), waiting(1000, None)]), None);
         let failed = Waiting { failures: 3, ..waiting(1 << 30, Some(2_000)) };
-        assert_eq!(next([failed].into_iter()), None, "after three failures it pauses for 40 minutes");
+        assert_eq!(next(&[failed]), None, "after three failures it pauses for 40 minutes");
         let changed = Waiting { changed: 1 << 30, ..waiting(1 << 20, Some(301)) };
-        assert_eq!(next([waiting(1 << 30, Some(301)), changed].into_iter()), Some(1));
+        assert_eq!(next(&[waiting(1 << 30, Some(301)), changed]), Some(1));
+    }
+
+    #[test]
+    fn neither_those_that_come_and_go_nor_the_old_ones_keep_the_others_waiting() {
+        // Ten old ones; with each reading a new one comes that is larger than all of them.
+        let (mut last, mut new_first, mut old) = ([Some(0_u64); 10], true, [0; 10]);
+        for now in (600..4_200).step_by(10) {
+            let mut all: Vec<Waiting> = last.iter().map(|last| waiting(1 << 24, last.map(|last| now - last))).collect();
+            all.push(waiting(1 << 33, None));
+            let at = next(all.into_iter(), new_first).unwrap();
+            new_first = at < 10;
+            if at < 10 {
+                (last[at], old[at]) = (Some(now), old[at] + 1);
+            }
+        }
+        assert!(old.iter().all(|count| *count >= 8), "{old:?}");
+        // And a small new one among old ones that are much larger.
+        let large = [waiting(1 << 40, Some(3_600)), waiting(1 << 20, None)];
+        assert_eq!((next(large.into_iter(), false), next(large.into_iter(), true)), (Some(0), Some(1)));
     }
 
     #[test]

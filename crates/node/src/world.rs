@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use allocanary_heap::counters::{Counters, Place, Remote};
-use allocanary_kernel::cgroups::{Controller, Groups};
+use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
 use allocanary_kernel::container::quota;
 use allocanary_kernel::sys::{line_number, read_whole};
 
-use crate::group::from_the_root;
+use crate::group::{down_to_own, from_the_root};
 
 /// A file of a process that is read each minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,47 +27,83 @@ pub trait World {
     /// A file of a process. `None` if it has ended.
     fn file(&self, pid: u32, file: File) -> Option<Vec<u8>>;
 
-    /// Whether its memory may be read.
-    fn may_read(&self, pid: u32) -> bool;
-
-    /// What its allocator counts.
-    fn counters(&self, pid: u32, places: &[Place]) -> Vec<Counters>;
-
-    /// What the kernel charges to the group of such a list, and its CPU quota in thousandths.
+    /// What the kernel charges to the group of such a list, and its CPU quota.
     fn group(&self, listed: &str) -> Charged;
+
+    /// Why no control group can be asked; `None` if they can.
+    fn problem(&self) -> Option<String>;
 
     /// The time, in milliseconds since 1970.
     fn time(&self) -> u64;
 
     /// When the machine was started, in milliseconds since 1970. The same at each call, so that a process keeps its time.
     fn booted(&self) -> u64;
+
+    /// A number that this machine has until it is started again. Empty if the kernel tells none.
+    fn boot(&self) -> String;
 }
 
 /// What is asked of a control group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charged {
-    /// Anonymous bytes.
+    /// Anonymous bytes, if that is known. The group of all processes has none: it is the node.
     pub anonymous: Option<u64>,
-    /// The CPU quota, in thousandths of a processor.
-    pub quota_milli: Option<u64>,
+    /// The CPU quota, if that is known.
+    pub quota: Option<Quota>,
+}
+
+/// A CPU quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Quota {
+    /// Thousandths of a processor.
+    Milli(u64),
+    /// None is set.
+    None,
+}
+
+impl Charged {
+    /// The quota in thousandths of a processor, if one is set.
+    pub fn quota_milli(&self) -> Option<u64> {
+        match self.quota {
+            Some(Quota::Milli(milli)) => Some(milli),
+            _ => None,
+        }
+    }
 }
 
 /// The kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    mount: String,
+    /// Where the groups of the host are, if that is known.
+    mount: Option<String>,
+    /// Whether the lists of this process have paths of a name space of its own: `/` is its own group there, and not the host's root.
+    is_apart: bool,
     booted: u64,
 }
 
 /// The hierarchies of the host: an agent in a container has a view of its own, and the first process has the host's.
 const OF_HOST: &str = "/proc/1/root/sys/fs/cgroup";
+/// The name space of groups that each kernel begins with.
+const FIRST: &str = "cgroup:[4026531835]";
 
 impl Kernel {
-    /// Control groups are where the host has them mounted, if that can be read.
+    /// Control groups are where the host has them mounted. Where the first process may not be asked, they are where this process has them
+    /// mounted, unless those are of a name space of its own.
     pub fn new() -> Kernel {
-        let mount = if fs::read_dir(OF_HOST).is_ok() { OF_HOST } else { allocanary_kernel::cgroups::MOUNT };
+        let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/cgroup")).ok();
+        let is_apart = match (space("self"), space("1")) {
+            (Some(own), Some(first)) => own != first,
+            (Some(own), None) => own.as_os_str() != FIRST,
+            // The kernel has no such name spaces.
+            (None, _) => false,
+        };
         let booted = line_number(&fs::read("/proc/stat").unwrap_or_default(), b"btime ").unwrap_or(0);
-        Kernel { mount: mount.into(), booted: booted.saturating_mul(1000) }
+        let of_host = fs::read_dir(OF_HOST).is_ok().then_some(OF_HOST);
+        Kernel {
+            mount: of_host.or((!is_apart).then_some(MOUNT)).map(String::from),
+            is_apart,
+            booted: booted.saturating_mul(1000),
+        }
     }
 }
 
@@ -93,32 +128,33 @@ impl World for Kernel {
         read_whole(format!("/proc/{pid}/{name}")).ok()
     }
 
-    fn may_read(&self, pid: u32) -> bool {
-        fs::read_link(format!("/proc/{pid}/exe")).is_ok()
-    }
-
-    fn counters(&self, pid: u32, places: &[Place]) -> Vec<Counters> {
-        if places.is_empty() {
-            return Vec::new();
-        }
-        let Ok(remote) = Remote::open(pid) else { return Vec::new() };
-        places.iter().filter_map(|place| place.read(&remote)).collect()
-    }
-
     fn group(&self, listed: &str) -> Charged {
-        let listed = from_the_root(listed, |path| {
-            ["", "/unified", "/memory"]
-                .iter()
-                .any(|folder| fs::metadata(format!("{}{folder}{path}", self.mount)).is_ok())
-        });
-        let groups = Groups::new(&listed, &self.mount);
+        let Some(mount) = &self.mount else { return Charged::default() };
+        let exists = |path: &str| {
+            ["", "/unified", "/memory"].iter().any(|folder| fs::metadata(format!("{mount}{folder}{path}")).is_ok())
+        };
+        let listed = from_the_root(&down_to_own(listed), exists);
+        // Only groups that are there: of one that is not, a folder above it would answer, which may be another container's.
+        let there: Vec<&str> = listed.lines().filter(|line| is_there(line, mount)).collect();
+        let there = there.join("\n");
+        let groups = Groups::new(&there, mount);
         let anonymous = groups.of(Controller::Memory).next().and_then(|group| {
             let mut text = [0; 8192];
             let stat = group.read("memory.stat", &mut text).ok()?;
-            // The root of version 1 counts only itself, and has the sum of all under another name.
+            // A group of version 1 counts only itself, and has the sum of all below under another name.
             line_number(stat, if group.is_v2 { b"anon " } else { b"total_rss " })
         });
-        Charged { anonymous, quota_milli: quota(groups).ok().flatten().map(|limit| limit.value) }
+        let set = quota(groups).ok().flatten().map(|limit| Quota::Milli(limit.value));
+        Charged { anonymous, quota: set.or(self.knows_cpu(&listed, &there).then_some(Quota::None)) }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.mount.is_none().then(|| {
+            format!(
+                "charged bytes and CPU quotas are not known: {OF_HOST} may not be read. Wanted: CAP_SYS_PTRACE, and no profile of \
+                 AppArmor that forbids it (Unconfined)"
+            )
+        })
     }
 
     fn time(&self) -> u64 {
@@ -128,5 +164,80 @@ impl World for Kernel {
 
     fn booted(&self) -> u64 {
         self.booted
+    }
+
+    fn boot(&self) -> String {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+    }
+}
+
+impl Kernel {
+    /// Whether the group by which processors are limited was found, or is the root, which has no limit.
+    fn knows_cpu(&self, listed: &str, there: &str) -> bool {
+        let of_cpu = |line: &&str| line.split(':').nth(1).is_some_and(|all| all.split(',').any(|one| one == "cpu"));
+        let of_version_2 = |line: &&str| line.split(':').nth(1) == Some("");
+        let line = listed.lines().find(of_cpu).or_else(|| listed.lines().find(of_version_2));
+        let is_root = |line: &str| line.ends_with(":/") && !self.is_apart;
+        line.is_some_and(|line| is_root(line) || there.lines().any(|one| one == line))
+    }
+}
+
+/// Whether the group of a line is there, and is not the root.
+fn is_there(line: &str, mount: &str) -> bool {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return false };
+    let folders: Vec<&str> = match controllers {
+        "" => vec!["", "unified"],
+        all => std::iter::once(all).chain(all.split(',')).collect(),
+    };
+    path != "/" && folders.into_iter().any(|folder| fs::metadata(format!("{mount}/{folder}{path}")).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mount with groups of version 2, each with its `memory.stat` and `cpu.max`.
+    fn mount(groups: &[(&str, u64, &str)]) -> tempfile::TempDir {
+        let mount = tempfile::tempdir().unwrap();
+        for (path, anonymous, quota) in groups {
+            let folder = mount.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("memory.stat"), format!("anon {anonymous}\nfile 1\n")).unwrap();
+            fs::write(folder.join("cpu.max"), quota).unwrap();
+        }
+        mount
+    }
+
+    fn kernel(mount: Option<&tempfile::TempDir>, is_apart: bool) -> Kernel {
+        Kernel { mount: mount.map(|mount| mount.path().to_str().unwrap().into()), is_apart, booted: 0 }
+    }
+
+    #[test]
+    fn a_group_below_a_container_is_charged_as_the_container() {
+        let own = format!("/kubepods/pod{}/{}", "ab".repeat(16), "cd".repeat(32));
+        let below = format!("{own}/worker");
+        let mount = mount(&[("/", 999, "max 100000"), (&own, 50, "50000 100000"), (&below, 7, "max 100000")]);
+        let told = kernel(Some(&mount), false).group(&format!("0::{below}\n"));
+        assert_eq!(told, Charged { anonymous: Some(50), quota: Some(Quota::Milli(500)) });
+    }
+
+    #[test]
+    fn the_root_is_not_charged_with_the_node_and_a_group_that_is_not_there_not_with_one_above() {
+        let mount = mount(&[("/", 999, "50000 100000"), ("/a.slice/x.service", 5, "max 100000")]);
+        let told = |is_apart, listed: &str| kernel(Some(&mount), is_apart).group(listed);
+        assert_eq!(told(false, "0::/\n"), Charged { anonymous: None, quota: Some(Quota::None) });
+        assert_eq!(told(true, "0::/\n"), Charged::default(), "its own group, of which the host's name is not known");
+        assert_eq!(told(false, "0::/kubepods/gone\n"), Charged::default());
+        assert_eq!(told(true, "0::/../x.service\n"), Charged::default());
+        let unit = Charged { anonymous: Some(5), quota: Some(Quota::Milli(500)) };
+        assert_eq!(told(false, "0::/a.slice/x.service\n"), unit, "the quota of a folder above holds for it");
+    }
+
+    #[test]
+    fn without_the_hosts_groups_nothing_is_known_and_that_is_told() {
+        let kernel = kernel(None, true);
+        assert_eq!(kernel.group("0::/kubepods/x\n"), Charged::default());
+        assert!(kernel.problem().unwrap().contains("CAP_SYS_PTRACE"));
     }
 }

@@ -25,9 +25,14 @@ const NOTE: &str = "resident: the sum over processes; what two of them share cou
                     heaps, stacks, programs and files. not known: not read yet, changed since, or not to be divided; it is not zero. gives: \
                     the most that one remedy would give, all replicas together; without `<` each page was counted.";
 
+/// A sum of figures that may come from a file, and be anything.
+fn sum(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
 /// What a workload's columns show.
 fn figures(one: &Workload) -> [String; 8] {
-    let of = |parts: &[Part]| parts.iter().map(|part| one.parts.of(*part)).sum::<u64>();
+    let of = |parts: &[Part]| sum(parts.iter().map(|part| one.parts.of(*part)));
     let gives = match &one.bound {
         Some(bound) => format!("{}{}", if bound.exact { "" } else { "<" }, Bytes(bound.bytes)),
         None if one.read.is_none() => "?".into(),
@@ -62,6 +67,9 @@ fn about(one: &Workload, kinds: usize) -> String {
     if one.unread > 0 {
         text.push_str(&format!(", {} not read", one.unread));
     }
+    if one.unbounded > 0 && one.bound.is_some() {
+        text.push_str(&format!(", what {} of them would give is not known", one.unbounded));
+    }
     text
 }
 
@@ -72,7 +80,7 @@ fn host(host: &Host) -> String {
 
 /// Where the figures come from, and what is in them.
 fn answer(fleet: &Fleet, price: Option<f64>) -> String {
-    let sum = |of: &dyn Fn(&Workload) -> u64| fleet.workloads.iter().map(of).sum::<u64>();
+    let sum = |of: &dyn Fn(&Workload) -> u64| sum(fleet.workloads.iter().map(of));
     let (all, live) = (sum(&|one| one.parts.sum()), sum(&|one| one.parts.of(Part::Live)));
     let (idle, unknown) = (sum(&Workload::not_live), sum(&|one| one.parts.of(Part::Unknown)));
     let gives = sum(&|one| one.bound.as_ref().map_or(0, |bound| bound.bytes));
@@ -117,18 +125,20 @@ pub fn table(fleet: &Fleet, price: Option<f64>, look: &Look) -> String {
 
 /// The page.
 pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
+    let largest = largest(fleet);
+    let number = |one: &Workload| largest.iter().take(FRAMED).position(|other| std::ptr::eq(*other, one));
     let head = html! { section #answer { p.answer { (answer(fleet, price)) } } };
     let main = html! {
-        (map(fleet))
+        (map(&largest))
         section {
             h2 { "Workloads" }
             div.scroll { table {
                 thead { tr {
-                    th scope="col" { "workload" } th scope="col" { "replicas" } th scope="col" { "allocator" }
+                    th scope="col" { "in the map" } th scope="col" { "workload" } th scope="col" { "replicas" } th scope="col" { "allocator" }
                     @for head in HEADS { th scope="col" { (head) } }
                     th scope="col" { "read" } th scope="col" { "on" }
                 } }
-                tbody { @for one in &fleet.workloads { (row(one)) } }
+                tbody { @for one in &fleet.workloads { (row(one, number(one))) } }
             } }
             p { (NOTE) }
         }
@@ -140,7 +150,8 @@ pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
     Page { title, heading: title, style: OWN, head, main, foot: html! {} }.document()
 }
 
-fn row(one: &Workload) -> Markup {
+/// A row. `number` is its place in the map, where it has a frame of its own.
+fn row(one: &Workload, number: Option<usize>) -> Markup {
     let read = one.read.map_or("never all".into(), |read| format!("{} UTC", show_time(Duration::from_millis(read))));
     let settings = match &one.settings {
         Some(settings) => settings.join(" "),
@@ -148,6 +159,7 @@ fn row(one: &Workload) -> Markup {
     };
     html! {
         tr {
+            td { @if let Some(number) = number { (number + 1) } }
             th scope="row" { (harmless(&one.name())) }
             td { (one.replicas) }
             td { (harmless(&format!("{} {settings}", one.allocator))) }
@@ -158,17 +170,22 @@ fn row(one: &Workload) -> Markup {
     }
 }
 
-fn map(fleet: &Fleet) -> Markup {
+/// The workloads that have memory, as the map numbers them.
+fn largest(fleet: &Fleet) -> Vec<&Workload> {
     let mut largest: Vec<&Workload> = fleet.workloads.iter().filter(|one| one.parts.sum() > 0).collect();
     largest.sort_by_key(|one| std::cmp::Reverse(one.parts.sum()));
+    largest
+}
+
+fn map(largest: &[&Workload]) -> Markup {
     let kinds = |all: &[&Workload]| {
         let parts = allocanary_fleet::PARTS.into_iter();
-        let sum = |part: Part| all.iter().map(|one| one.parts.of(part)).sum::<u64>();
+        let sum = |part: Part| sum(all.iter().map(|one| one.parts.of(part)));
         parts.map(|part| (part.name().to_string(), sum(part), 0)).filter(|kind| kind.1 > 0).collect::<Vec<_>>()
     };
     let part = |name: String, all: &[&Workload]| {
         let kinds = kinds(all);
-        tree_map::Part { name, bytes: kinds.iter().map(|kind| kind.1).sum(), blocks: 0, kinds }
+        tree_map::Part { name, bytes: sum(kinds.iter().map(|kind| kind.1)), blocks: 0, kinds }
     };
     let (framed, rest) = largest.split_at(largest.len().min(FRAMED));
     let mut parts: Vec<tree_map::Part> = framed.iter().map(|one| part(one.name(), &[one])).collect();
@@ -256,8 +273,31 @@ mod tests {
     #[test]
     fn the_page_has_a_map_and_no_text_of_a_process_is_markup() {
         let page = page(&fleet(&[8]), None);
-        assert!(page.contains("treemap") && page.contains("shop/deployment/web/web"));
+        assert!(page.contains("<svg class=\"treemap\"") && page.contains("shop/deployment/web/web"));
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
-        assert!(page.contains("whole free pages") && page.contains("2 processes may not be read"));
+        assert!(page.contains("<title>whole free pages: ") && page.contains("2 processes may not be read"), "{page}");
+        assert!(!super::page(&Fleet::default(), None).contains("<title>whole free pages: "));
+    }
+
+    #[test]
+    fn a_workload_has_the_number_of_its_frame() {
+        let page = page(&fleet(&[8]), None);
+        // The table begins with the workload that keeps the most, and the map with the largest.
+        let row = |name: &str, number: u32| page.contains(&format!("<td>{number}</td><th scope=\"row\">{name}"));
+        assert!(row("shop/deployment/web/web", 2) && row("shop/statefulset/a-database", 1), "{page}");
+        assert!(page.contains("2  shop/deployment/web/web</text>"), "{page}");
+    }
+
+    #[test]
+    fn figures_of_a_file_may_be_anything() {
+        let mut fleet = fleet(&[8, 8]);
+        for one in &mut fleet.workloads {
+            allocanary_fleet::PARTS.iter().for_each(|part| one.parts.add(*part, u64::MAX));
+            one.bound = Some(Bound { remedy: "x".into(), bytes: u64::MAX, exact: true });
+        }
+        let whole = Bytes(u64::MAX).to_string();
+        let text = table(&fleet, Some(1.0), &Look { color: false, width: 80 });
+        assert!(text.starts_with(&format!("Of {whole} on 2 nodes {whole} are live")), "{text}");
+        assert!(super::page(&fleet, None).contains(&whole));
     }
 }

@@ -2,20 +2,21 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::terminal;
 use crate::args::FleetFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_kernel::private;
-use allocanary_node::client::{Trust, fetch};
+use allocanary_node::client::{Trust, fetch_all};
 use allocanary_views::fleet;
 
 /// Prints it. The exit code is 1 if a node did not answer: its replicas are in no figure.
 pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
     let (mut reports, mut missing) = (Vec::new(), Vec::new());
-    for node in &flags.nodes {
-        match read(node) {
+    for answer in read_all(&flags.nodes).map_err(Error::Input)? {
+        match answer {
             Ok(report) => reports.push(report),
             Err(error) => missing.push(error),
         }
@@ -23,7 +24,10 @@ pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
     if let Some(first) = missing.first().filter(|_| reports.is_empty()) {
         return Err(Error::Input(first.clone()));
     }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let old: Vec<String> = reports.iter().filter_map(|report| report.old(now)).collect();
     let mut fleet = Fleet::of(reports);
+    fleet.problems.extend(old);
     fleet.problems.extend(missing.iter().map(|error| format!("left out: {error}")));
     let json = || serde_json::to_string(&fleet).map_err(|error| Error::Input(error.to_string()));
     if let Some(file) = &flags.to {
@@ -39,15 +43,21 @@ pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
 
 /// The report of an agent or a file. The error names it.
 pub(super) fn read(node: &str) -> std::result::Result<Report, String> {
-    let text = match node.starts_with("http://") || node.starts_with("https://") {
-        true => {
-            let runtime = allocanary_node::client::runtime()?;
-            let url = format!("{}/report.json", node.trim_end_matches('/').trim_end_matches("/report.json"));
-            let bytes = runtime.block_on(fetch(&url, &Trust::default()))?;
-            String::from_utf8_lossy(&bytes).into_owned()
-        }
-        false => std::fs::read_to_string(Path::new(node))
-            .map_err(|error| format!("{node}: {error}: wanted a URL or a file"))?,
+    read_all(&[node.to_string()])?.pop().expect("one answer for one node")
+}
+
+/// The reports of all, in their order: first those of files.
+fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<Report, String>>, String> {
+    let is_url = |node: &&String| node.starts_with("http://") || node.starts_with("https://");
+    let (agents, files): (Vec<&String>, Vec<&String>) = nodes.iter().partition(is_url);
+    let parsed = |node: &str, text: &str| Report::parse(text).map_err(|error| format!("{node}: {error}"));
+    let file = |node: &String| {
+        let text = std::fs::read_to_string(Path::new(node));
+        text.map_err(|error| format!("{node}: {error}: wanted a URL or a file")).and_then(|text| parsed(node, &text))
     };
-    Report::parse(&text).map_err(|error| format!("{node}: {error}"))
+    let url = |node: &&String| format!("{}/report.json", node.trim_end_matches('/').trim_end_matches("/report.json"));
+    let urls: Vec<String> = agents.iter().map(url).collect();
+    let answers = fetch_all(&urls, &Trust::default())?.into_iter().zip(&urls);
+    let answered = answers.map(|(answer, url)| answer.and_then(|bytes| parsed(url, &String::from_utf8_lossy(&bytes))));
+    Ok(files.into_iter().map(file).chain(answered).collect())
 }

@@ -1,6 +1,6 @@
 //! `allocanary node`: the agent of a node. In: an address. Out: pages, until it is ended; or one page, at once.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;
 use allocanary_kernel::units::parse_duration;
 use allocanary_node::client::Trust;
-use allocanary_node::look::{Look, Seen, Wanted};
+use allocanary_node::look::{Counted, Counting, Look, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_views::fleet;
@@ -35,11 +35,21 @@ pub fn run(flags: &NodeFlags) -> Result<ExitCode> {
     }
     let Some(address) = flags.listen else { return Err(Error::Input("--listen: wanted ADDRESS:PORT".into())) };
     let told = |error| Error::Input(format!("--listen {address}: {error}: choose another port, or end who has it"));
-    let listener = TcpListener::bind(address).map_err(told)?;
+    let listener = listen(address).map_err(told)?;
     let at = listener.local_addr().map_err(told)?;
     terminal::tell(format_args!("node {}: http://{at}/metrics, /report and /report.json", options.node));
     serve(options, listener, &mut child, page).map_err(Error::Input)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// All addresses of version 6 are those of version 4 as well; on a host without version 6 only these are there.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
+        }
+        bound => bound,
+    }
 }
 
 /// The page of one node.
@@ -71,6 +81,14 @@ struct Child {
 impl Look for Child {
     fn look(&mut self, wanted: &Wanted) -> std::result::Result<Seen, String> {
         reader::seen(&mut self.reader, wanted)
+    }
+
+    fn count(&mut self, wanted: &[Counting], time: Duration) -> std::result::Result<Vec<Counted>, String> {
+        reader::counted(&mut self.reader, wanted, time)
+    }
+
+    fn child(&self) -> Option<u32> {
+        self.reader.child()
     }
 
     fn rest(&mut self) {

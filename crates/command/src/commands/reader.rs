@@ -27,6 +27,8 @@ enum Asked {
     Remedies { reading: Box<Reading> },
     /// What the agent of a node wants to know of a process.
     Node(look::Wanted),
+    /// What allocators of many processes count, within a time.
+    Counters(Vec<look::Counting>, Duration),
     /// What its heap contains.
     Contents { of: Of, wanted: Asking, time: Duration },
 }
@@ -84,6 +86,9 @@ fn answer(text: &str) -> String {
             let line = |seen| serde_json::to_string(&seen).map_err(|error| error.to_string());
             look::look(&wanted).and_then(line)
         }
+        Ok(Asked::Counters(wanted, time)) => {
+            serde_json::to_string(&look::count(&wanted, time)).map_err(|error| error.to_string())
+        }
         Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
             let wanted = Wanted { how, limit, holders: true, texts, addresses };
@@ -125,6 +130,12 @@ pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> 
 /// What the agent of a node wants to know of a process.
 pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, String> {
     let text = ask(reader, &Asked::Node(wanted.clone()), wanted.time)?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// What allocators of many processes count.
+pub fn counted(reader: &mut Reader, wanted: &[look::Counting], time: Duration) -> Result<Vec<look::Counted>, String> {
+    let text = ask(reader, &Asked::Counters(wanted.to_vec(), time), time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

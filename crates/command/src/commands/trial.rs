@@ -12,12 +12,12 @@ use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
 use allocanary_kernel::private;
 use allocanary_kernel::units::{parse_duration, show_duration};
-use allocanary_views::trial as reports;
 use allocanary_trial::estimate::Word;
 use allocanary_trial::replicas::{Replica, find};
 use allocanary_trial::steps::steps;
 use allocanary_trial::trial::judge;
 use allocanary_trial::{Target, Variable};
+use allocanary_views::trial as reports;
 
 /// The time between two readings: agents count each minute.
 const EVERY: Duration = Duration::from_secs(60);

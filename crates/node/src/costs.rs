@@ -1,0 +1,168 @@
+//! What the agent costs. In: the kernel's clocks of this process and of its children. Out: CPU time by kind of work, which never goes back.
+
+use std::time::Duration;
+
+use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_kernel::sys::{first_number, read_whole, usage};
+
+use crate::stat::Status;
+
+/// What the kernel has counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// Of this process, all threads.
+    pub own: Duration,
+    /// Of the thread that counts and has heaps read.
+    pub thread: Duration,
+    /// Of all children, those that have ended and the present one.
+    pub children: Duration,
+}
+
+/// A tick of the times in `stat`: Linux tells them in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
+
+impl Clock {
+    /// Now, if this is the present child.
+    pub fn now(child: Option<u32>) -> Clock {
+        let own = usage();
+        let ended = read_whole("/proc/self/stat").map_or(Duration::ZERO, |text| ticks(&text, [16, 17]));
+        let present = child.map_or(Duration::ZERO, |pid| {
+            // Nanoseconds, where the kernel counts them.
+            match read_whole(format!("/proc/{pid}/schedstat")).ok().and_then(|text| first_number(&text)) {
+                Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
+                _ => read_whole(format!("/proc/{pid}/stat")).map_or(Duration::ZERO, |text| ticks(&text, [14, 15])),
+            }
+        });
+        Clock {
+            own: Duration::from_micros(own.user_us + own.system_us),
+            thread: thread_cpu_time(),
+            children: ended + present,
+        }
+    }
+}
+
+/// The sum of two fields of `stat`.
+fn ticks(stat: &[u8], fields: [usize; 2]) -> Duration {
+    let text = String::from_utf8_lossy(stat);
+    let Some((_, rest)) = text.rsplit_once(") ") else { return Duration::ZERO };
+    let all: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The state is the third field of the file and the first of these.
+    let number = |field: usize| all.get(field - 3).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    fields.into_iter().map(|field| TICK * number(field)).sum()
+}
+
+/// Resident bytes of a process: 0 if it has ended.
+pub fn resident(pid: &str) -> u64 {
+    let status = read_whole(format!("/proc/{pid}/status")).unwrap_or_default();
+    Status::parse(&status).map_or(0, |status| status.resident)
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Counting all processes.
+    Count,
+    /// Reading a heap.
+    Walk,
+}
+
+/// CPU time since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    at: Clock,
+    /// Of counts.
+    pub counts: Duration,
+    /// Of walks.
+    pub walks: Duration,
+    /// Of everything else: pages, the kubelet, the start.
+    pub rest: Duration,
+}
+
+impl Costs {
+    /// Charges what was spent since the last look: the thread's and the children's time to this kind of work, if there was one. A clock that
+    /// goes back, as that of a child that has ended may do by a tick, costs nothing.
+    pub fn look(&mut self, now: Clock, work: Option<Work>) {
+        let since = |now: Duration, then: Duration| now.saturating_sub(then);
+        let (own, thread) = (since(now.own, self.at.own), since(now.thread, self.at.thread));
+        let children = since(now.children, self.at.children);
+        let (worked, other) = match work {
+            Some(_) => (thread + children, own.saturating_sub(thread)),
+            None => (Duration::ZERO, own + children),
+        };
+        match work {
+            Some(Work::Count) => self.counts += worked,
+            Some(Work::Walk) => self.walks += worked,
+            None => {}
+        }
+        self.rest += other;
+        self.at = Clock {
+            own: now.own.max(self.at.own),
+            thread: now.thread.max(self.at.thread),
+            children: now.children.max(self.at.children),
+        };
+    }
+
+    /// All of it.
+    pub fn all(&self) -> Duration {
+        self.counts + self.walks + self.rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(own: u64, thread: u64, children: u64) -> Clock {
+        let [own, thread, children] = [own, thread, children].map(Duration::from_millis);
+        Clock { own, thread, children }
+    }
+
+    fn told(costs: &Costs) -> [u128; 4] {
+        [costs.counts, costs.walks, costs.rest, costs.all()].map(|one| one.as_millis())
+    }
+
+    #[test]
+    fn each_kind_of_work_has_its_time_and_they_add_up_to_all() {
+        let mut costs = Costs::default();
+        costs.look(clock(5, 3, 0), None);
+        assert_eq!(told(&costs), [0, 0, 5, 5], "the start");
+        costs.look(clock(9, 6, 20), Some(Work::Count));
+        assert_eq!(told(&costs), [23, 0, 6, 29], "another thread has served a page meanwhile");
+        costs.look(clock(10, 7, 70), Some(Work::Walk));
+        assert_eq!(told(&costs), [23, 51, 6, 80]);
+    }
+
+    #[test]
+    fn a_child_that_goes_on_after_a_failure_or_is_replaced_is_not_counted_twice() {
+        let mut costs = Costs::default();
+        costs.look(clock(0, 0, 400), Some(Work::Walk));
+        // It answered with an error, and goes on.
+        costs.look(clock(0, 0, 450), Some(Work::Walk));
+        // It was killed: its time is told in whole ticks, and the next one has begun.
+        costs.look(clock(0, 0, 441), Some(Work::Walk));
+        costs.look(clock(0, 0, 460), Some(Work::Walk));
+        assert_eq!(told(&costs), [0, 460, 0, 460]);
+    }
+
+    #[test]
+    fn no_kind_goes_back() {
+        let mut costs = Costs::default();
+        let mut last = told(&costs);
+        for (at, work) in [None, Some(Work::Count), None, Some(Work::Walk), Some(Work::Count)].into_iter().enumerate() {
+            let at = at as u64;
+            costs.look(clock(at * 3 % 7, at * 5 % 7, at * 4 % 9), work);
+            let now = told(&costs);
+            assert!(now.iter().zip(last).all(|(now, last)| *now >= last), "{now:?} after {last:?}");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn the_times_of_stat_are_read_behind_a_strange_name() {
+        let stat = b"42 (a) b) S 7 7 7 0 -1 4194560 1 2 3 4 5 6 70 80 20 0 12 0 500";
+        assert_eq!((ticks(stat, [14, 15]), ticks(stat, [16, 17])), (TICK * 11, TICK * 150));
+        assert_eq!(ticks(b"42 (a", [14, 15]), Duration::ZERO);
+        let clock = Clock::now(Some(std::process::id()));
+        assert!(clock.own > Duration::ZERO && clock.children >= clock.thread, "{clock:?}");
+    }
+}

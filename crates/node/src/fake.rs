@@ -1,0 +1,117 @@
+//! A node in memory: processes that come, go and change between two counts, and who reads them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use allocanary_fleet::{Part, Parts};
+use allocanary_heap::counters::{Counters, Place};
+
+use crate::look::{Counted, Counting, Heap, Identity, Look, Seen, Wanted};
+use crate::world::{Charged, File, Quota, World};
+
+pub const MIB: u64 = 1 << 20;
+/// A process that may not be read.
+pub const DENIED: u32 = 13;
+/// A process that keeps whoever asks for its counters waiting.
+pub const STUCK: u32 = 66;
+
+/// A process of the test: its number, when it started, its program, anonymous MiB, its groups.
+pub type Process = (u32, u64, u64, u64, String);
+
+#[derive(Clone, Debug, Default)]
+pub struct Fake(pub Arc<Mutex<Vec<Process>>>);
+
+impl Fake {
+    pub fn of(all: Vec<Process>) -> Fake {
+        Fake(Arc::new(Mutex::new(all)))
+    }
+
+    pub fn all(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.0.lock().unwrap()
+    }
+}
+
+pub fn process(pid: u32, start: u64, mib: u64) -> Process {
+    (pid, start, 7, mib, format!("0::/kubepods/pod{0}/{1}\n", "0123456789abcdef".repeat(2), "ab".repeat(32)))
+}
+
+impl World for Fake {
+    fn pids(&self) -> Vec<u32> {
+        self.all().iter().map(|one| one.0).collect()
+    }
+
+    fn file(&self, pid: u32, file: File) -> Option<Vec<u8>> {
+        let all = self.all();
+        let (_, start, program, mib, groups) = all.iter().find(|one| one.0 == pid)?;
+        let text = match file {
+            File::Stat => format!(
+                "{pid} (web) S 1 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 1 0 {start} 1000 200 9 {program} 12 {program} 14 15"
+            ),
+            File::Status => format!("VmRSS:\t{} kB\nRssAnon:\t{} kB\n", (mib + 1) * 1024, mib * 1024),
+            File::Groups => groups.clone(),
+        };
+        Some(text.into_bytes())
+    }
+
+    fn group(&self, _: &str) -> Charged {
+        Charged { anonymous: Some(5 * MIB), quota: Some(Quota::Milli(500)) }
+    }
+
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
+    fn time(&self) -> u64 {
+        1_000
+    }
+
+    fn booted(&self) -> u64 {
+        500
+    }
+
+    fn boot(&self) -> String {
+        "b".into()
+    }
+}
+
+/// What is seen of a process with so many live bytes.
+pub fn seen(live: u64) -> Seen {
+    let mut parts = Parts::default();
+    parts.add(Part::Live, live);
+    let place: Place = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
+    let identity = Identity { allocator: "glibc".into(), places: vec![place], ..Identity::default() };
+    let heap = Some(Heap { parts, ..Heap::default() });
+    Seen { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
+}
+
+fn counters() -> Counters {
+    Counters { arenas: 8, system: Some(MIB), mapped: Some(0), ..Counters::default() }
+}
+
+/// Reads whatever the test says. Counters come of all but those that are denied or stuck.
+#[derive(Default)]
+pub struct Reads {
+    /// How often counters were asked for, each time of how many processes.
+    pub asked: Vec<usize>,
+    /// What is called with each process whose heap is read.
+    pub look: Option<Box<dyn FnMut(u32) -> Result<Seen, String>>>,
+    /// What is called before counters are read.
+    pub before: Option<Box<dyn FnMut()>>,
+}
+
+impl Look for Reads {
+    fn look(&mut self, wanted: &Wanted) -> Result<Seen, String> {
+        self.look.as_mut().map_or_else(|| Ok(seen(MIB)), |look| look(wanted.pid))
+    }
+
+    fn count(&mut self, wanted: &[Counting], _: Duration) -> Result<Vec<Counted>, String> {
+        self.asked.push(wanted.len());
+        self.before.iter_mut().for_each(|before| before());
+        let counted = |one: &Counting| match one.pid {
+            STUCK => Err("reading it took more than 2 s".to_string()),
+            DENIED => Ok(Counted { may_read: Some(false), counters: None }),
+            _ => Ok(Counted { may_read: Some(true), counters: Some(one.places.iter().map(|_| counters()).collect()) }),
+        };
+        wanted.iter().map(counted).collect()
+    }
+}
