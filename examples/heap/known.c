@@ -18,9 +18,31 @@
 
 typedef int mallctl_t(const char *, void *, size_t *, void *, size_t);
 
-// glibc counts the header of a block as the block's own.
-static mallctl_t *mallctl_of; static void (*collect_of)(int); static void (*release_of)(void); static int is_glibc;
-static size_t bytes_of(void *block) { return is_glibc ? ((size_t *)block)[-1] & ~(size_t)7 : malloc_usable_size(block); }
+static mallctl_t *mallctl_of; static void (*collect_of)(int); static void (*release_of)(void); static int is_libc;
+
+// What a block takes. glibc counts its header, too; of a block with a mapping of its own it has the whole mapping, which since 2.43 is more
+// than the header says. musl tells as usable what was asked for; the block takes its slot, whose size the meta of
+// its group has (src/malloc/mallocng/meta.h).
+#ifdef __GLIBC__
+enum { GIVES = 1 };
+static void give(void) { malloc_trim(0); }
+static size_t libc_bytes_of(void *block) {
+  size_t head = ((size_t *)block)[-1], bytes = head & ~(size_t)7;
+  return head & 2 ? (bytes + 4095) & ~(size_t)4095 : bytes;
+}
+#else
+static size_t libc_bytes_of(void *block) {
+  static const uint16_t units[48] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 31, 36, 42, 50, 63, 72, 84, 102, 127, 146, 170, 204,
+    255, 292, 340, 409, 511, 584, 682, 818, 1023, 1169, 1364, 1637, 2047, 2340, 2730, 3276, 4095, 4680, 5460, 6552, 8191 };
+  unsigned char *at = block;
+  size_t distance = at[-4] ? *(uint32_t *)(at - 8) : *(uint16_t *)(at - 2);
+  uint64_t bits = (*(uint64_t **)(at - 16 * distance - 16))[4];
+  return !(bits & 31) && bits >> 12 ? (bits >> 12) * 4096 - 16 : 16 * (size_t)units[bits >> 6 & 63];
+}
+enum { GIVES = 0 };
+static void give(void) {}
+#endif
+static size_t bytes_of(void *block) { return is_libc ? libc_bytes_of(block) : malloc_usable_size(block); }
 
 static void say(const char *line) { if (write(1, line, strlen(line)) < 0) _exit(2); }
 
@@ -131,10 +153,16 @@ int main(int count, char **arguments) {
   collect_of = (void (*)(int))dlsym(RTLD_DEFAULT, "mi_collect");
   release_of = (void (*)(void))dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
   const char *preload = getenv("LD_PRELOAD");
-  is_glibc = !preload || !*preload;
+#ifdef LINKED_IN
+  is_libc = 0;
+#else
+  is_libc = !preload || !*preload;
+#endif
   threads = !strcmp(name, "threads") ? 12 : 1;
   // One thread shall use the main arena, whose data segment can be blocked.
-  if (is_glibc && threads == 1) mallopt(M_ARENA_MAX, 1);
+#ifdef __GLIBC__
+  if (is_libc && threads == 1) mallopt(M_ARENA_MAX, 1);
+#endif
   pthread_barrier_init(&filled, 0, threads + 1);
   for (int i = 0; i < threads; i++) {
     size_t most = (size_t)8 << 20;
@@ -154,11 +182,11 @@ int main(int count, char **arguments) {
     if (!strcmp(word, "still")) { busy = 0; usleep(200000); say("still\n"); }
     if (!strcmp(word, "give")) {
       long before = resident();
-      if (mallctl_of) mallctl_of("arena.4096.purge", 0, 0, 0, 0); else if (collect_of) collect_of(1); else if (release_of) release_of(); else if (is_glibc) malloc_trim(0);
+      if (mallctl_of) mallctl_of("arena.4096.purge", 0, 0, 0, 0); else if (collect_of) collect_of(1); else if (release_of) release_of(); else if (is_libc) give();
       char line[64];
       snprintf(line, sizeof line, "given=%ld\n", before - resident());
       // A preload does not export what gives back.
-      say(mallctl_of || collect_of || release_of || is_glibc ? line : "given=none\n");
+      say(mallctl_of || collect_of || release_of || (is_libc && GIVES) ? line : "given=none\n");
     }
   }
   return 0;

@@ -21,6 +21,7 @@ pub struct Fake {
     /// Reads until its time is over; `None` if that is never.
     left: Cell<Option<u64>>,
     late: Cell<bool>,
+    wants_blocks: bool,
 }
 
 impl Fake {
@@ -82,6 +83,11 @@ impl Fake {
         self.late.set(false);
     }
 
+    /// Who reads it wants each live block.
+    pub fn wanting_blocks(self) -> Fake {
+        Fake { wants_blocks: true, ..self }
+    }
+
     /// Tells the states of the pages, after all has been written.
     pub fn done(mut self) -> Fake {
         self.pages = Pages::default();
@@ -114,6 +120,10 @@ impl Memory for Fake {
 
     fn is_late(&self) -> bool {
         self.late.get()
+    }
+
+    fn wants_blocks(&self) -> bool {
+        self.wants_blocks
     }
 
     fn word_now(&self, at: u64) -> Option<u64> {

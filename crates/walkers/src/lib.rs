@@ -50,7 +50,7 @@ pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, w
 pub use window::Window;
 
 /// Every walker.
-pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER];
+pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER, &musl::WALKER];
 
 /// By what an allocator is known whose heap no walker has found.
 #[derive(Debug)]

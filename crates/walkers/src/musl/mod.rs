@@ -1,9 +1,29 @@
-//! musl's malloc: its heap is not divided.
+//! musl's malloc since 1.2.1 (mallocng): its context proves itself by a secret number, its groups by their heads.
+
+mod context;
+mod fill;
+mod group;
+mod head;
+mod nest;
+mod release;
+#[cfg(test)]
+mod tests;
+
+use context::Context;
+use release::{CLASSES, LARGE, UNIT};
 
 use super::Known;
+use crate::{Check, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 
-/// By what it is known.
+/// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
+pub const WALKER: Walker = Walker {
+    name: DESCRIPTOR.heap,
+    about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped",
+    walk,
+};
+
+/// By what it is known where it was not walked.
 pub(super) const KNOWN: Known = Known {
     name: DESCRIPTOR.heap,
     libraries: &["ld-musl"],
@@ -11,3 +31,44 @@ pub(super) const KNOWN: Known = Known {
     text: Some(b"noitamrofni rorre oN"),
     is_below_others: false,
 };
+
+fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
+    let contexts = context::find(memory);
+    let first = contexts.first()?;
+    let mut walk = super::empty(memory, WALKER.name, first.release.name);
+    for context in &contexts {
+        if let Err(reason) = take_apart(memory, context, &mut walk) {
+            return Some(Err(Unknown { allocator: WALKER.name, reason }));
+        }
+    }
+    Some(Ok(walk))
+}
+
+fn take_apart(memory: &dyn Memory, context: &Context, walk: &mut Walk) -> Result<(), String> {
+    let lost = || "its context could not be read".to_string();
+    // The masks first: reading them takes so little time that few blocks move. What has moved, the second reading tells.
+    let free = context.counts(memory).ok_or_else(lost)?.free;
+    let groups = group::read(memory, context, free);
+    let counts = context.counts(memory).ok_or_else(lost)?;
+    let again = group::read(memory, context, 0);
+    walk.moved = walk.moved.saturating_add(group::moved(&groups.all, &again.all));
+    walk.breaks += groups.breaks;
+
+    // Neither what the loader gave nor a large block is in the counts of the classes.
+    let counted = groups.all.iter().filter(|group| group.freeable && group.class != LARGE);
+    let slots = |of: &dyn Fn(usize, u64) -> u64| {
+        let sum = |sum: u64, more: u64| sum.saturating_add(more);
+        let wanted = counts.slots.iter().enumerate().map(|(class, count)| of(class, *count)).fold(0, sum);
+        let found = counted.clone().map(|group| of(group.class.into(), group.count)).fold(0, sum);
+        (wanted, found)
+    };
+    for (what, (wanted, found)) in [
+        ("slots of groups", slots(&|_, count| count)),
+        ("bytes of slots", slots(&|class, count| (CLASSES[class] * UNIT).saturating_mul(count))),
+        ("metas", (counts.used, groups.all.len() as u64 + groups.idle)),
+    ] {
+        walk.checks.push(Check { what: what.into(), wanted, found, tolerance: wanted / 50 });
+    }
+    fill::fill(memory, context, &nest::nest(groups.all), walk);
+    Ok(())
+}

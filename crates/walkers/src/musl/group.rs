@@ -1,0 +1,152 @@
+//! A group: up to 32 slots of one size. In: the areas of metas. Out: all groups, and which slots are taken.
+//!
+//! A group has a mapping of its own, or lies in a slot of a larger one. The loader also gives musl the ends of libraries' last pages: such a
+//! group is never freed.
+
+use super::context::Context;
+use super::release::{AREA, CLASSES, LARGE, Release, UNIT};
+use crate::Memory;
+
+/// A group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The address of its meta.
+    pub meta: u64,
+    /// Its first byte. Its slots begin behind a head of one unit.
+    pub from: u64,
+    /// Bit by bit the slots that no block has.
+    pub free: u32,
+    /// How many slots it has.
+    pub count: u64,
+    /// The bytes of a slot.
+    pub stride: u64,
+    /// Its size class.
+    pub class: u8,
+    /// The bytes of its mapping; 0 if it has none.
+    pub mapped: u64,
+    /// Whether it can be given back: not what the loader gave.
+    pub freeable: bool,
+}
+
+impl Group {
+    /// Reads a meta. `None` if it has no group, an error if this cannot be one.
+    fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Result<Group, ()>> {
+        let fields = &release.meta;
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let (from, masks, bits) = (word(fields.group), word(fields.masks), word(fields.bits));
+        if from == 0 {
+            return None;
+        }
+        let (available, freed) = (masks as u32, (masks >> 32) as u32);
+        let (last, class, pages) = (bits & 31, (bits >> 6 & 63) as u8, bits >> 12);
+        let mapped = pages.checked_mul(AREA).filter(|bytes| *bytes < 1 << 47);
+        let stride = match (mapped, CLASSES.get(usize::from(class))) {
+            (Some(mapped), _) if mapped > 0 && last == 0 => mapped - UNIT,
+            (_, Some(units)) => units * UNIT,
+            _ => 0,
+        };
+        let group = Group {
+            meta: at,
+            from,
+            free: available | freed,
+            count: last + 1,
+            stride,
+            class,
+            mapped: mapped.unwrap_or(0),
+            freeable: bits >> 5 & 1 == 1,
+        };
+        let fits = match mapped {
+            None => false,
+            Some(0) => class != LARGE && from.is_multiple_of(UNIT),
+            Some(bytes) => from.is_multiple_of(AREA) && group.freeable && UNIT + group.count * stride <= bytes,
+        };
+        let is_one = fits && stride > 0 && available & freed == 0 && group.free & !group.all() == 0 && from < 1 << 47;
+        Some(if is_one { Ok(group) } else { Err(()) })
+    }
+
+    /// A bit for each slot.
+    pub fn all(&self) -> u32 {
+        ((1_u64 << self.count) - 1) as u32
+    }
+
+    /// The first byte of a slot.
+    pub fn slot(&self, index: u64) -> u64 {
+        self.from + UNIT + index * self.stride
+    }
+
+    /// The first byte behind its slots.
+    pub fn to(&self) -> u64 {
+        self.slot(self.count)
+    }
+}
+
+/// All groups at one time.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// In the order of their metas.
+    pub all: Vec<Group>,
+    /// Metas that cannot be one, and areas that could not be read.
+    pub breaks: u64,
+    /// Metas in the ring of those without a group.
+    pub idle: u64,
+}
+
+/// Reads all metas, as fast as possible.
+pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
+    let release = context.release;
+    let mut groups = Groups::default();
+    let mut areas: Vec<(u64, Vec<u8>)> = Vec::new();
+    for at in &context.areas {
+        let mut bytes = vec![0; AREA as usize];
+        match memory.read(*at, &mut bytes) {
+            true => areas.push((*at, bytes)),
+            false => groups.breaks += 1,
+        }
+    }
+    areas.sort_unstable_by_key(|(at, _)| *at);
+    for (at, bytes) in &areas {
+        let metas = bytes[release.area.slots..].chunks_exact(release.meta.bytes);
+        for (at, bytes) in (at + release.area.slots as u64..).step_by(release.meta.bytes).zip(metas) {
+            match Group::parse(at, bytes, release) {
+                Some(Ok(group)) => groups.all.push(group),
+                Some(Err(())) => groups.breaks += 1,
+                None => {}
+            }
+        }
+    }
+    // The ring goes over metas of these areas only.
+    let next = |meta: u64| {
+        let (_, bytes) = &areas[areas.binary_search_by_key(&(meta / AREA * AREA), |(at, _)| *at).ok()?];
+        let place = (meta % AREA) as usize + release.meta.next;
+        Some(u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().expect("eight bytes")))
+    };
+    let (mut at, most) = (first_free, context.areas.len() as u64 * release.metas());
+    while at != 0 && groups.idle < most {
+        groups.idle += 1;
+        at = next(at).filter(|next| *next != first_free).unwrap_or(0);
+    }
+    groups
+}
+
+/// Bytes of blocks that were allocated or freed between two readings.
+pub fn moved(before: &[Group], after: &[Group]) -> u64 {
+    let taken = |group: &Group| u64::from((group.all() & !group.free).count_ones()) * group.stride;
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    let mut sum = 0_u64;
+    loop {
+        let bytes = match (before.peek(), after.peek()) {
+            (Some(one), Some(other)) if one.meta == other.meta => {
+                let bytes = match one.from == other.from && one.stride == other.stride {
+                    true => u64::from((one.free ^ other.free).count_ones()) * one.stride,
+                    false => taken(one).saturating_add(taken(other)),
+                };
+                (before.next(), after.next());
+                bytes
+            }
+            (Some(one), other) if other.is_none_or(|other| one.meta < other.meta) => before.next().map_or(0, taken),
+            (_, Some(_)) => after.next().map_or(0, taken),
+            (_, None) => return sum,
+        };
+        sum = sum.saturating_add(bytes);
+    }
+}
