@@ -7,7 +7,7 @@ use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::{Unit, show_duration, show_time};
 use serde::Serialize;
 
-use crate::plan::{Planned, forecast, not_known};
+use crate::plan::{Planned, forecast, not_known, without_call};
 use crate::{Done, Refusal};
 
 /// The version of the JSON. A reader refuses later versions.
@@ -36,6 +36,9 @@ pub struct Account {
     pub at_most: bool,
     /// Resident memory that belongs to no known allocator.
     pub not_known: u64,
+    /// Allocators that have no call which gives memory back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_call: Vec<String>,
     /// The calls for each heap.
     pub calls: Vec<Called>,
 }
@@ -112,6 +115,7 @@ impl Account {
             forecast: forecast(planned),
             at_most: planned.iter().any(|one| one.at_most),
             not_known: not_known(reading),
+            without_call: without_call(reading),
             calls: planned.iter().map(Called::planned).collect(),
         }
     }
@@ -140,6 +144,10 @@ impl Account {
         };
         if self.calls.is_empty() {
             return match rest.as_str() {
+                "" if !self.without_call.is_empty() => format!(
+                    "{head}. There is no call that gives memory back in {}. Nothing was called.\n",
+                    self.without_call.join(" and ")
+                ),
                 "" => format!("{head}. Its allocator would give nothing back.\n"),
                 rest => format!("{head}. What it would give back is not known: {rest}. Nothing was called.\n"),
             };
@@ -242,6 +250,7 @@ mod tests {
             forecast: Some(45 << 20),
             at_most: false,
             not_known: 0,
+            without_call: Vec::new(),
             calls: vec![call],
         }
     }
@@ -260,6 +269,8 @@ mod tests {
         );
         let none = Account { calls: Vec::new(), ..account() };
         assert!(none.expectation().contains("would give nothing back") && none.is_possible());
+        let musl = Account { without_call: vec!["musl's malloc".into()], ..none.clone() };
+        assert!(musl.expectation().contains("no call that gives memory back in musl's malloc") && musl.is_possible());
         let unknown = Account { not_known: 50 << 20, ..none };
         assert!(unknown.expectation().contains("is not known: 50.0 MiB of it belong to no allocator"));
         assert!(!unknown.is_possible());

@@ -36,8 +36,17 @@ const SMALL: u64 = 1 << 20;
 /// Resident bytes that belong to no allocator known here; 0 if there are few.
 pub fn not_known(reading: &Reading) -> u64 {
     let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
-    let heaps = reading.heaps.iter().filter(|heap| remedy::of(&heap.allocator).is_none()).map(|heap| heap.resident);
+    let heaps =
+        reading.heaps.iter().filter(|heap| remedy::of(&heap.allocator).is_none() && heap.sure == Sure::NotKnown);
+    let heaps = heaps.map(|heap| heap.resident);
     Some(areas.chain(heaps).sum()).filter(|bytes| *bytes >= SMALL).unwrap_or(0)
+}
+
+/// Allocators whose heap is known, and that have no call which gives memory back, such as musl's.
+pub fn without_call(reading: &Reading) -> Vec<String> {
+    let known =
+        reading.heaps.iter().filter(|heap| heap.sure != Sure::NotKnown && remedy::of(&heap.allocator).is_none());
+    known.map(|heap| heap.allocator.clone()).collect()
 }
 
 /// Allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They are only
@@ -72,6 +81,15 @@ mod tests {
             "arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped":0,"swapped":0,
             "remedies":[{{"name":"","bytes":{bytes},"at_most":false}}]}}"#
         )
+    }
+
+    #[test]
+    fn an_allocator_without_a_call_is_named_and_its_memory_is_known() {
+        let big = |sure| heap("musl's malloc", sure, 0).replace(r#""resident":0"#, r#""resident":9000000"#);
+        let known = reading(&big("exact"));
+        assert_eq!((without_call(&known), not_known(&known), plan(&known).len()), (vec!["musl's malloc".into()], 0, 0));
+        let unknown = reading(&big("not_known"));
+        assert_eq!((without_call(&unknown), not_known(&unknown)), (vec![], 9_000_000));
     }
 
     #[test]
