@@ -192,11 +192,11 @@ impl<W: World> Agent<W> {
     /// Keeps what was seen of a process.
     pub fn saw(&mut self, key: Key, now: Duration, seen: Result<Seen, String>) {
         // The number may be another process's by now; and what is resident may be more than at the last count.
-        let still = self.of_process(key.pid).filter(|(still, ..)| *still == key);
+        let still = self.of_process(key.pid).filter(|(stat, ..)| stat.key == key);
         let Some(one) = self.known.get_mut(&key) else { return };
         self.new_first = one.tried.is_some();
         one.tried = Some(now);
-        let Some((_, _, status, _)) = still else { return };
+        let Some((_, status, _)) = still else { return };
         one.status = status;
         let (heap, problem) = match seen {
             Ok(Seen { identity, counters, heap, problem }) => {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::release::{ALL, AREA, Release};
 use crate::Memory;
-use crate::walkers::globals::{each_word, globals};
+use crate::globals::{each_word, globals};
 
 /// A context.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use super::group::Group;
 use super::head;
 use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
-use crate::walkers::bits::each_run;
-use crate::walkers::sums::Sums;
+use crate::bits::each_run;
+use crate::sums::Sums;
 use crate::{Arena, Kind, Memory, State, Walk, Window};
 
 /// Puts everything on the pages of `walk`.

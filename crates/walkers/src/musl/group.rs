@@ -140,7 +140,8 @@ pub fn moved(before: &[Group], after: &[Group]) -> u64 {
                     true => u64::from((one.free ^ other.free).count_ones()) * one.stride,
                     false => taken(one).saturating_add(taken(other)),
                 };
-                (before.next(), after.next());
+                before.next();
+                after.next();
                 bytes
             }
             (Some(one), other) if other.is_none_or(|other| one.meta < other.meta) => before.next().map_or(0, taken),

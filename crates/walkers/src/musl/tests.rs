@@ -4,7 +4,8 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::release::{ALL, AREA, CLASSES, UNIT};
-use crate::fake::{Fake, damage, walk_damaged};
+use crate::damage::{damage, walk_damaged};
+use crate::fake::Fake;
 use crate::{PAGE, Part, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
