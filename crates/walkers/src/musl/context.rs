@@ -78,6 +78,8 @@ impl Context {
         let mut bytes = vec![0; fields.bytes];
         memory.read(self.at, &mut bytes).then_some(())?;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        // A new area changes what `left` counts.
+        (self.areas.last() == Some(&word(fields.tail))).then_some(())?;
         Some(Counts {
             used: (self.areas.len() as u64 * self.release.metas()).saturating_sub(word(fields.left)),
             free: word(fields.free),

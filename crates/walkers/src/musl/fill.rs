@@ -3,12 +3,12 @@
 
 use super::context::Context;
 use super::group::Group;
-use super::head;
+use super::head::Heads;
 use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
 use crate::bits::each_run;
 use crate::sums::Sums;
-use crate::{Arena, Kind, Memory, State, Walk, Window};
+use crate::{Arena, Kind, Memory, State, Walk};
 
 /// Puts everything on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut Walk) {
@@ -26,15 +26,18 @@ pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut 
         region(memory, *area, area + AREA, own, walk);
         walk.layout.block(*area, AREA, Kind::Structure);
     }
-    let mut window = Window::new(memory);
+    let mut read = Heads::new(memory);
     for (at, group) in nested.groups.iter().enumerate() {
         let inner = nested.slots[at];
         if !has_meta(memory, context, group) {
             walk.breaks += 1;
             walk.skipped = walk.skipped.saturating_add(group.count * group.stride);
         }
+        if !is_mapped(memory, group) {
+            walk.moved = walk.moved.saturating_add(group.count * group.stride);
+        }
         let taken = group.all() & !group.free & !inner;
-        heads(memory, context, &mut window, group, inner, walk);
+        heads(memory, context, &mut read, group, inner, walk);
         let count = u64::from(taken.count_ones());
         walk.blocks += count;
         walk.live = walk.live.saturating_add(count * group.stride);
@@ -55,8 +58,9 @@ fn has_meta(memory: &dyn Memory, context: &Context, group: &Group) -> bool {
 }
 
 /// Compares the head of each slot with the masks, and lists the blocks.
-fn heads(memory: &dyn Memory, context: &Context, window: &mut Window, group: &Group, inner: u32, walk: &mut Walk) {
-    let mut masks = None;
+fn heads(memory: &dyn Memory, context: &Context, read: &mut Heads, group: &Group, inner: u32, walk: &mut Walk) {
+    let fields = &context.release.meta;
+    let meta = |field: usize| memory.word(group.meta + field as u64);
     for index in (0..group.count).filter(|index| inner >> index & 1 == 0) {
         let taken = group.free >> index & 1 == 0;
         let before = group.slot(index) - 8;
@@ -67,7 +71,15 @@ fn heads(memory: &dyn Memory, context: &Context, window: &mut Window, group: &Gr
             }
             continue;
         }
-        let found = head::block(window, group, index).unwrap_or_default();
+        let found = match read.block(group, index) {
+            Ok(found) => found,
+            // Its size is at its other end.
+            Err(()) if taken && has_swapped(memory, group.slot(index), group.slot(index + 1)) => {
+                walk.layout.list(group.slot(index), group.stride, 1);
+                continue;
+            }
+            Err(()) => None,
+        };
         if taken {
             let (at, bytes) = found.map_or((group.slot(index), group.stride), |block| (block.at, block.bytes));
             walk.layout.list(at, bytes, 1);
@@ -75,14 +87,28 @@ fn heads(memory: &dyn Memory, context: &Context, window: &mut Window, group: &Gr
         if found.is_some() == taken {
             continue;
         }
-        // The masks were read first: a block may have been freed, or another one allocated, since then.
-        let now = *masks.get_or_insert_with(|| memory.word(group.meta + context.release.meta.masks as u64));
-        let is_same = now.is_some_and(|masks| (masks as u32 | (masks >> 32) as u32) >> index & 1 == 0) == taken;
-        if is_same {
+        // The masks were read first: a block may have been freed, or another one allocated, since then, or the whole group is gone.
+        let is_same = |masks: u64| ((masks as u32 | (masks >> 32) as u32) >> index & 1 == 0) == taken;
+        if meta(fields.group) == Some(group.from) && meta(fields.masks).is_some_and(is_same) {
             walk.breaks += 1;
             walk.skipped = walk.skipped.saturating_add(group.stride);
         }
     }
+}
+
+/// Whether all of a group's mapping is in mappings. One that was mapped since they were read is not, nor is one of a wrong length.
+fn is_mapped(memory: &dyn Memory, group: &Group) -> bool {
+    let (mut at, to) = (group.from, group.from + group.mapped);
+    while at < to {
+        let Some(mapping) = memory.mapping(at) else { return false };
+        at = mapping.to;
+    }
+    true
+}
+
+/// Whether a page of a range is in swap.
+fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
+    memory.pages().within(from, to).any(|run| run.state == State::Swapped)
 }
 
 /// Whether a page is in swap.

@@ -40,8 +40,10 @@ impl Group {
         let (available, freed) = (masks as u32, (masks >> 32) as u32);
         let (last, class, pages) = (bits & 31, (bits >> 6 & 63) as u8, bits >> 12);
         let mapped = pages.checked_mul(AREA).filter(|bytes| *bytes < 1 << 47);
-        let stride = match (mapped, CLASSES.get(usize::from(class))) {
-            (Some(mapped), _) if mapped > 0 && last == 0 => mapped - UNIT,
+        // The class of a large block has no units, and its group no second slot.
+        let units = CLASSES.get(usize::from(class)).copied().or((class == LARGE && last == 0).then_some(0));
+        let stride = match (mapped, units) {
+            (Some(mapped), Some(_)) if mapped > 0 && last == 0 => mapped - UNIT,
             (_, Some(units)) => units * UNIT,
             _ => 0,
         };
@@ -57,7 +59,7 @@ impl Group {
         };
         let fits = match mapped {
             None => false,
-            Some(0) => class != LARGE && from.is_multiple_of(UNIT),
+            Some(0) => from.is_multiple_of(UNIT),
             Some(bytes) => from.is_multiple_of(AREA) && group.freeable && UNIT + group.count * stride <= bytes,
         };
         let is_one = fits && stride > 0 && available & freed == 0 && group.free & !group.all() == 0 && from < 1 << 47;

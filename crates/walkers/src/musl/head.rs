@@ -6,46 +6,72 @@
 
 use super::group::Group;
 use super::release::{HEAD, UNIT};
-use crate::{Block, Window};
+use crate::{Block, Memory, Window};
 
-/// A distance from a slot is kept modulo this; no more such steps are tried, since nobody aligns blocks by more.
+/// A distance from a slot is kept modulo this.
 const WRAPS: u64 = 1 << 16;
-const STEPS: u64 = 64;
+/// The most such distances that are tried: a block can be aligned by 64 GiB.
+const STEPS: u64 = 1 << 16;
 
 /// The three bits if the block begins behind the slot.
 const MOVED: u8 = 7;
 
-/// The block in a slot. An error is one that could not be read.
-pub fn block(window: &mut Window, group: &Group, index: u64) -> Result<Option<Block>, ()> {
-    let from = group.slot(index);
-    let end = from + group.stride - HEAD;
-    let (bits, distance, _) = head(window, from).ok_or(())?;
-    if bits >> 5 != MOVED {
-        return Ok(at(window, group, index, from, end));
-    }
-    let steps = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS)).take_while(|at| *at < end);
-    Ok({ steps }.find_map(|place| at(window, group, index, place, end)))
+/// Reads heads.
+pub struct Heads<'a> {
+    /// For heads one after the other.
+    near: Window<'a>,
+    /// For those that may be anywhere in a slot.
+    far: Window<'a>,
 }
 
-/// The block at an address, if its head says that it is there.
-fn at(window: &mut Window, group: &Group, index: u64, at: u64, end: u64) -> Option<Block> {
+impl<'a> Heads<'a> {
+    /// Has read nothing yet.
+    pub fn new(memory: &'a dyn Memory) -> Self {
+        Heads { near: Window::new(memory), far: Window::of_pages(memory) }
+    }
+
+    /// The block in a slot. An error is one that could not be read.
+    pub fn block(&mut self, group: &Group, index: u64) -> Result<Option<Block>, ()> {
+        let from = group.slot(index);
+        let end = from + group.stride - HEAD;
+        let (bits, distance, _) = head(&mut self.near, from)?;
+        if bits >> 5 != MOVED {
+            return at(&mut self.near, group, index, from, end);
+        }
+        let places = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS));
+        for place in places.take_while(|at| *at < end) {
+            if let Some(block) = at(&mut self.far, group, index, place, end)? {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The block at an address, if its head says that it is there, and the bytes that its size is proven by are as musl writes them.
+fn at(window: &mut Window, group: &Group, index: u64, at: u64, end: u64) -> Result<Option<Block>, ()> {
     let (bits, near, far) = head(window, at)?;
     let distance = far.map_or(u64::from(near), u64::from);
-    let is_there =
-        u64::from(bits & 31) == index && distance * UNIT == at - group.slot(0) && (far.is_none() || near == 0);
+    if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {
+        return Ok(None);
+    }
     // Less than five bytes are told by the three bits, more by the slot's last four bytes.
     let left = match bits >> 5 {
-        5 => u64::from(u32::from_le_bytes(window.bytes(end - 4, 4)?.try_into().expect("four bytes"))),
+        5 => u64::from(u32::from_le_bytes(window.bytes(end - 4, 4).ok_or(())?.try_into().expect("four bytes"))),
         left => u64::from(left),
     };
-    let bytes = (end - at).checked_sub(left).filter(|_| is_there && (left >= 5) == (bits >> 5 == 5))?;
-    Some(Block { at, bytes })
+    if (left >= 5) != (bits >> 5 == 5) || left > end - at {
+        return Ok(None);
+    }
+    let mut is_zero = |at: u64| window.bytes(at, 1).map(|bytes| bytes == [0]).ok_or(());
+    let is_proven = is_zero(end)? && is_zero(end - left)? && (left < 5 || is_zero(end - 5)?);
+    Ok(is_proven.then_some(Block { at, bytes: end - at - left }))
 }
 
-/// The byte of bits, the distance in two bytes, and that in four bytes if it has one.
-fn head(window: &mut Window, at: u64) -> Option<(u8, u16, Option<u32>)> {
-    let bytes = window.bytes(at - 8, 8)?;
+/// The byte of bits, the distance in two bytes, and that in four bytes if it has one. An error is one that could not be read.
+fn head(window: &mut Window, at: u64) -> Result<(u8, u16, Option<u32>), ()> {
+    let bytes = window.bytes(at - 8, 8).ok_or(())?;
     let far = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     let near = u16::from_le_bytes(bytes[6..].try_into().expect("two bytes"));
-    Some((bytes[5], near, (bytes[4] != 0).then_some(far)))
+    Ok((bytes[5], near, (bytes[4] != 0).then_some(far)))
 }

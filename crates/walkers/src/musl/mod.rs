@@ -45,7 +45,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 }
 
 fn take_apart(memory: &dyn Memory, context: &Context, walk: &mut Walk) -> Result<(), String> {
-    let lost = || "its context could not be read".to_string();
+    let lost = || "its context could not be read, or has another area of metas by now".to_string();
     // The masks first: reading them takes so little time that few blocks move. What has moved, the second reading tells.
     let free = context.counts(memory).ok_or_else(lost)?.free;
     let groups = group::read(memory, context, free);

@@ -53,5 +53,6 @@ pub fn nest(mut groups: Vec<Group>) -> Nested {
 fn place(outer: &Group, group: &Group) -> Option<u32> {
     let index = group.from.checked_sub(outer.from + UNIT)? / outer.stride;
     let bit = 1_u32.checked_shl(index as u32).filter(|bit| index < outer.count && outer.free & bit == 0)?;
-    (group.mapped == 0 && group.freeable && group.to() <= outer.slot(index + 1)).then_some(bit)
+    let is_at_start = group.from == outer.slot(index);
+    (group.mapped == 0 && group.freeable && is_at_start && group.to() <= outer.slot(index + 1)).then_some(bit)
 }

@@ -199,6 +199,51 @@ fn a_context_proves_itself_or_is_none() {
     }
 }
 
+/// The bits of the large block's meta.
+const LARGE_BITS: u64 = AREAS + 24 + 40 * 3 + 32;
+
+#[test]
+fn a_class_that_is_none_is_noticed() {
+    let bits = |class: u64, pages: u64| 1 << 5 | class << 6 | pages << 12;
+    for (class, pages) in [(62, 64), (48, 64), (63, 0)] {
+        let mut fake = heap();
+        fake.put(LARGE_BITS, &[bits(class, pages)]);
+        assert_eq!((walk(&fake).breaks, walk(&fake).blocks), (1, BLOCKS - 1), "{class}");
+    }
+}
+
+#[test]
+fn a_large_block_of_a_wrong_length_is_not_exact() {
+    // Its mapping has 64 pages.
+    for pages in [63, 65, 576] {
+        let mut fake = heap();
+        fake.put(LARGE_BITS, &[1 << 5 | 63 << 6 | pages << 12]);
+        let walk = walk(&fake);
+        assert!(walk.breaks + walk.moved > 0, "{pages}");
+    }
+}
+
+#[test]
+fn a_block_is_found_however_it_is_aligned() {
+    let mut fake = heap();
+    let units = 20 * PAGE / UNIT;
+    fake.write(LARGE + UNIT - 3, &[7 << 5, units as u8, (units >> 8) as u8]);
+    fake.write(LARGE + UNIT + 20 * PAGE - 4, &[0, 5 << 5, units as u8, (units >> 8) as u8]);
+    let mut walk = walk(&fake.wanting_blocks());
+    assert_eq!(walk.breaks, 0);
+    let blocks = walk.layout.take_live();
+    let block = blocks.iter().find(|block| block.at == LARGE + UNIT + 20 * PAGE).expect("the aligned one");
+    assert_eq!(block.bytes, 44 * PAGE - UNIT - 4 - 100);
+}
+
+#[test]
+fn a_large_block_whose_end_is_in_swap_is_counted_by_its_meta() {
+    let mut fake = heap();
+    fake.swap_out(LARGE + 63 * PAGE);
+    let walk = walk(&fake.done());
+    assert_eq!((walk.live, walk.blocks, walk.breaks, walk.swapped), (LIVE, BLOCKS, 0, PAGE));
+}
+
 #[test]
 fn what_is_in_swap_is_counted_by_its_meta() {
     let mut fake = heap();
