@@ -140,6 +140,101 @@ fn a_forks_child_has_a_table_of_its_own_and_threads_come_and_go() {
 }
 
 #[test]
+fn threads_that_free_each_others_blocks_leave_nothing_and_thousands_of_them_are_known() {
+    let Some((folder, program)) = compiled() else { return };
+    for (preload, settings) in PRELOADS {
+        // Samples lie so near that every tenth block is one.
+        let service = Service::start(&program, "hands", preload, "profile=16KiB");
+        let all = json(folder.path(), &service.pid());
+        assert_eq!(figure(&all, "hander", "samples"), 0.0, "{preload}: {all:#}");
+        assert!(figure(&all, "hander", "allocated") > 1000.0 * MIB, "{preload}: {all:#}");
+        let service = Service::start(&program, "many", preload, settings);
+        holds(&json(folder.path(), &service.pid()), "each", 76.29);
+    }
+}
+
+#[test]
+fn a_process_with_a_filter_of_system_calls_is_not_sampled_from_then_on() {
+    let Some((folder, program)) = compiled() else { return };
+    for (preload, settings) in PRELOADS {
+        let service = Service::start(&program, "seccomp", preload, settings);
+        let all = json(folder.path(), &service.pid());
+        holds(&all, "keeper", 64.0);
+        assert!(all["notes"].to_string().contains("filter of system calls"), "{preload}: {all:#}");
+    }
+}
+
+#[test]
+fn of_two_preloads_with_a_profile_each_one_is_shown() {
+    let Some((folder, program)) = compiled() else { return };
+    let both = format!("{} {}", PRELOADS[0].0, PRELOADS[2].0);
+    let service = Service::start(&program, "", &both, "profile=512KiB");
+    let all = json(folder.path(), &service.pid());
+    holds(&all, "keeper", 64.0);
+    assert!(all["notes"].to_string().contains("2 libraries profile this process"), "{all:#}");
+}
+
+/// Finds the table as a reader does, by the mark in the preload's data.
+fn table(pid: &str, preload: &str) -> (fs::File, u64) {
+    const MARK: &[u8] = b"\xa1\x10\xca\x4a\x21profiles\xf0\x9f\x1b";
+    let memory = fs::File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    for line in maps.lines().filter(|line| line.ends_with(preload) && line.contains(" rw")) {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut data = vec![0; (to - from) as usize];
+        memory.read_exact_at(&mut data, from).unwrap();
+        if let Some(at) = data.windows(MARK.len()).position(|part| part == MARK) {
+            let pointer = data[at + MARK.len()..][..8].try_into().unwrap();
+            return (memory, u64::from_le_bytes(pointer));
+        }
+    }
+    panic!("{preload} has no mark: {maps}");
+}
+
+#[test]
+fn a_table_of_another_version_or_without_sense_is_an_error() {
+    let Some((folder, program)) = compiled() else { return };
+    let (preload, settings) = PRELOADS[1];
+    let service = Service::start(&program, "", preload, settings);
+    let pid = service.pid();
+    let (memory, table) = table(&pid, preload);
+    let after = |word: u64, value: u64| {
+        let mut before = [0; 8];
+        memory.read_exact_at(&mut before, table + word * 8).unwrap();
+        memory.write_all_at(&value.to_le_bytes(), table + word * 8).unwrap();
+        let ran = allocanary(folder.path(), ["who", &pid]);
+        memory.write_all_at(&before, table + word * 8).unwrap();
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+        ran.err
+    };
+    let said = after(1, 99);
+    assert!(said.contains("wanted a profile of version 1, found 99"), "{said}");
+    let said = after(4, u64::MAX);
+    assert!(said.contains("sizes that no table has"), "{said}");
+    let said = after(7, 1 << 60);
+    assert!(said.contains("its profile is damaged"), "{said}");
+    holds(&json(folder.path(), &pid), "keeper", 64.0);
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_read_is_an_answer_or_an_error() {
+    let Some((folder, program)) = compiled() else { return };
+    for millis in 0..12 {
+        let mut service = Service::start(&program, "", PRELOADS[0].0, "");
+        let pid = service.pid();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| allocanary(folder.path(), ["who", &pid]));
+            std::thread::sleep(std::time::Duration::from_millis(millis * 2));
+            service.child.kill().unwrap();
+            let ran = reader.join().unwrap();
+            let is_error = ran.code == Some(2) && ran.err.contains(&format!("process {pid}"));
+            assert!(ran.code == Some(0) || is_error, "{millis}: {ran:?}");
+        });
+    }
+}
+
+#[test]
 fn it_is_read_while_it_works_and_compared_with_an_earlier_moment() {
     let Some((folder, program)) = compiled() else { return };
     let (preload, settings) = PRELOADS[1];

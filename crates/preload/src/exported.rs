@@ -576,9 +576,8 @@ macro_rules! __preload {
                 fn sem_clockwait(semaphore: *mut c_void, clock: c_int, end: *mut c_void) -> c_int =
                     $crate::waits::counters::sem_clockwait(semaphore.cast(), clock, end.cast());
             }
-            $crate::__syscall!();
+            $crate::sandboxes!();
             $crate::__functions! {
-                fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = $crate::sandbox::prctl(option, [a, b, c, d]);
                 fn pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int =
                     $crate::waits::locked::wait(condition, mutex, true);
                 fn pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int =

@@ -142,6 +142,7 @@ macro_rules! profile {
             ]));
             $crate::opened_libraries!();
             $crate::closed_libraries!();
+            $crate::sandboxes!();
 
             mod own {
                 use ::core::ffi::c_void;

@@ -43,3 +43,14 @@ pub fn look(number: c_long, first: usize, answer: c_long) {
         ENTERED.store(true, Ordering::Relaxed);
     }
 }
+
+/// Exports the functions by which a process sets a filter for itself.
+#[macro_export]
+macro_rules! sandboxes {
+    () => {
+        $crate::__syscall!();
+        $crate::__functions! {
+            fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = $crate::sandbox::prctl(option, [a, b, c, d]);
+        }
+    };
+}

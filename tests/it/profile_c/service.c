@@ -1,11 +1,16 @@
 // A program with a known answer, for tests/it/profile.rs. It keeps 64 MiB by `keeper` in blocks of 4,000 bytes, and as much by
 // `hoarder` in blocks of 64 KiB, and throws away what `churn` makes. "realloc", "free", "fork" and "threads" do what they say as well.
+// "hands": threads free each other's blocks, until none is left. "many": 4,000 threads that live. "seccomp": a filter of system calls.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +39,43 @@ static void *thread(void *unused) {
     return unused;
 }
 
+// Blocks on their way from one thread to another.
+static void *passed[64];
+__attribute__((noinline)) void hander(int seed) {
+    for (int at = 0; at < 300000; at++) {
+        seed = seed * 1103515245 + 12345;
+        void *block = malloc(1 + (unsigned)seed / 65536 % 3000);
+        free(__atomic_exchange_n(&passed[(unsigned)seed / 256 % 64], block, __ATOMIC_ACQ_REL));
+    }
+}
+static void *hands(void *seed) {
+    hander((int)(long)seed);
+    return NULL;
+}
+
+static pthread_barrier_t barrier;
+__attribute__((noinline)) void *each(void *unused) {
+    void *block = malloc(20000);
+    __asm__ volatile("" : : "r"(block) : "memory");
+    pthread_barrier_wait(&barrier);
+    pause();
+    free(block);
+    return unused;
+}
+
+// Ends the process at the calls that a walk of a stack may make.
+static int filtered(void) {
+    struct sock_filter lines[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof lines / sizeof *lines, lines};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0);
+}
+
 static volatile int handled;
 static void handler(int number) {
     (void)number;
@@ -54,6 +96,28 @@ int main(int count, char **words) {
             for (int at = 0; at < 500; at++) pthread_create(&all[at], NULL, thread, NULL);
             for (int at = 0; at < 500; at++) pthread_join(all[at], NULL);
         }
+    }
+    if (!strcmp(what, "hands")) {
+        pthread_t all[8];
+        for (long at = 0; at < 8; at++) pthread_create(&all[at], NULL, hands, (void *)at);
+        for (int at = 0; at < 8; at++) pthread_join(all[at], NULL);
+        for (int at = 0; at < 64; at++) free(passed[at]);
+    }
+    if (!strcmp(what, "many")) {
+        pthread_attr_t small;
+        pthread_t one;
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 65536);
+        pthread_barrier_init(&barrier, NULL, 4001);
+        for (int at = 0; at < 4000; at++) {
+            if (pthread_create(&one, &small, each, NULL)) return 2;
+        }
+        pthread_barrier_wait(&barrier);
+    }
+    if (!strcmp(what, "seccomp")) {
+        pthread_t one;
+        if (filtered() || pthread_create(&one, NULL, thread, NULL)) return 3;
+        pthread_join(one, NULL);
     }
     if (!strcmp(what, "free")) {
         for (int at = 0; at < 16777; at++) free(kept[at]);

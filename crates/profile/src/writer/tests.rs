@@ -57,6 +57,9 @@ fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     assert_eq!((after.samples.len(), after.counts.sampled), (40, 1700));
     assert_eq!((after.counts.full, after.counts.no_frame), (0, 0));
 
+    handlers_sample();
+    assert_eq!(of_this_process().samples.len(), 40);
+
     // SAFETY: the child only samples, reads its table, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -72,6 +75,39 @@ fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(status, 0);
     assert_eq!(of_this_process().samples.len(), 40);
+}
+
+/// A signal interrupts a thread that samples, at any instruction, and its handler samples as well.
+fn handlers_sample() {
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handler(_: libc::c_int) {
+        let at = HANDLED.fetch_add(1, Relaxed);
+        let block = std::ptr::without_provenance_mut::<u8>((0x3234_0000_0000 + at * 4096) as usize);
+        allocated(block, 1 << 20);
+        freed(block);
+    }
+    let every = |micros| {
+        let time = libc::timeval { tv_sec: 0, tv_usec: micros };
+        // SAFETY: a timer of this process, whose handler is above.
+        unsafe {
+            libc::setitimer(
+                libc::ITIMER_REAL,
+                &libc::itimerval { it_interval: time, it_value: time },
+                std::ptr::null_mut(),
+            )
+        };
+    };
+    // SAFETY: the handler allocates nothing and takes no lock.
+    unsafe { libc::signal(libc::SIGALRM, handler as *const () as libc::sighandler_t) };
+    every(50);
+    let block = std::ptr::without_provenance_mut::<u8>(0x4234_0000_0000);
+    let mut rounds = 0;
+    while HANDLED.load(Relaxed) < 1000 {
+        allocated(block, 1 << 20);
+        assert_eq!(take(block).map(Leaving::freed), Some(()), "after {rounds} rounds");
+        rounds += 1;
+    }
+    every(0);
 }
 
 #[test]
