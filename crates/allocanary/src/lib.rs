@@ -34,7 +34,7 @@
 //! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | no |
 //! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | the allocator of `install!()` without a name; the first of the three that is on | `jemalloc-alloc` |
 //! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
-//! | `profile` | `install!(..., profile = "512KiB")` and `profile`, and the crates backtrace, prost and flate2 | no |
+//! | `profile` | `install!(..., profile = "512KiB")` and `profile`, and the crates backtrace, prost and flate2; on x86-64 and aarch64 | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
 //! | `record` | `Recording` | no |
 //! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | no |

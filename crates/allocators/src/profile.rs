@@ -38,7 +38,8 @@ impl std::error::Error for Error {}
 /// It has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes) and what of it is alive
 /// (`inuse_objects`, `inuse_space`): estimates from samples, right on average. The program needs `profile = ...` in its `install!`.
 ///
-/// Costs up to seconds for a large program, whose line tables are read for the names. They are dropped afterwards.
+/// The first call may take seconds in a large program, whose line tables are read for the names. Later ones read them only for stacks that
+/// are new. Each time they are dropped afterwards.
 ///
 /// # Errors
 ///

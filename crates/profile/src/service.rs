@@ -4,7 +4,7 @@ mod files;
 mod names;
 mod profiled;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::interval::Sum;
 use crate::pprof::{Named, OF_SAMPLES, Writer};
@@ -12,13 +12,14 @@ use crate::reader::{self, Profile, Trouble};
 
 pub use profiled::Profiled;
 
-/// The profile of this program in the format of pprof, compressed. Reads the program's file for names, which takes a moment.
+/// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, Trouble> {
     let profile = reader::own()?;
-    let bytes = written(&profile);
-    // The line tables of a large program are larger than many a service.
-    backtrace::clear_symbol_cache();
-    bytes.map_err(|error| Trouble::Unreadable { pid: profile.pid, what: "its profile cannot be compressed", error })
+    written(&profile).map_err(|error| Trouble::Unreadable {
+        pid: profile.pid,
+        what: "its profile cannot be compressed",
+        error,
+    })
 }
 
 fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
@@ -26,12 +27,10 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
     writer.sampled(profile.mean);
     let files = files::of(&profile.mappings);
-    let mut names: HashMap<u64, Vec<names::Frame>> = HashMap::new();
-    for stack in live(profile).keys() {
-        for pc in profile.stack(*stack) {
-            names.entry(pc).or_insert_with(|| names::of(pc));
-        }
-    }
+    let file_of = |pc: u64| files.iter().position(|file| file.has(pc));
+    let all: BTreeMap<u32, Sum> = live(profile);
+    let codes: BTreeSet<u64> = all.keys().flat_map(|stack| profile.stack(*stack)).collect();
+    let names = names::of_all(codes.into_iter().map(|pc| (pc, file_of(pc).map_or(0, |at| files[at].number()))));
     // A file in which nothing has a name, such as a stripped program, is named by the reader, who may have its debug file.
     let is_named = |file: &files::File| {
         names.iter().any(|(pc, frames)| file.has(*pc) && frames.iter().any(|frame| frame.is_named()))
@@ -40,14 +39,12 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
         writer.file(&file.described(is_named(file)));
     }
     let mut places: HashMap<u64, u64> = HashMap::new();
-    let mut all: Vec<_> = live(profile).into_iter().collect();
-    all.sort_by_key(|(stack, _)| *stack);
     for (stack, sum) in all {
         let shown = names::without_own(profile.stack(stack), &names);
         let mut stack_of = Vec::new();
         for pc in shown {
             let place = places.entry(pc).or_insert_with(|| {
-                let file = files.iter().position(|file| file.has(pc)).map_or(0, |at| at as u64 + 1);
+                let file = file_of(pc).map_or(0, |at| at as u64 + 1);
                 writer.place(file, pc.saturating_sub(1), names[&pc].iter().filter_map(names::Frame::named))
             });
             stack_of.push(*place);
@@ -65,9 +62,9 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
 }
 
 /// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.
-fn live(profile: &Profile) -> HashMap<u32, Sum> {
+fn live(profile: &Profile) -> BTreeMap<u32, Sum> {
     let ever = profile.frames.iter().enumerate().filter(|(_, frame)| frame.bytes > 0.0);
-    let mut live: HashMap<u32, Sum> = ever.map(|(at, _)| (at as u32, Sum::default())).collect();
+    let mut live: BTreeMap<u32, Sum> = ever.map(|(at, _)| (at as u32, Sum::default())).collect();
     for sample in &profile.samples {
         live.entry(sample.frame).or_default().add(sample.size, profile.mean);
     }

@@ -1,5 +1,7 @@
 //! The files in this program's memory. In: mappings. Out: files with code.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use crate::pprof;
 use crate::reader::Mapping;
 
@@ -15,6 +17,13 @@ impl File {
     /// Whether a return address is in it.
     pub(super) fn has(&self, pc: u64) -> bool {
         (self.start..self.end).contains(&pc.saturating_sub(1))
+    }
+
+    /// A number for this file at this place.
+    pub(super) fn number(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.start, &self.path).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// As pprof wants it.

@@ -1,6 +1,9 @@
 //! Names of this program's functions. In: return addresses. Out: functions with file and line, inlined ones first.
+//!
+//! A service is asked again and again, and its line tables may be larger than itself: what was named once is kept, and the tables are not.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 
 use crate::pprof::Named;
 
@@ -41,8 +44,38 @@ impl Frame {
     }
 }
 
+/// The functions at each of some addresses.
+pub(super) type Names = HashMap<u64, Arc<[Frame]>>;
+
+/// What was named before, by address and file: another library may have got the address.
+static KNOWN: Mutex<BTreeMap<(u64, u64), Arc<[Frame]>>> = Mutex::new(BTreeMap::new());
+
+/// The functions at these return addresses, each with the number of its file.
+pub(super) fn of_all(places: impl Iterator<Item = (u64, u64)>) -> Names {
+    // Another thread may have it, or have had it when it forked: then all is looked up.
+    let mut kept = KNOWN.try_lock().ok();
+    let before = kept.as_deref_mut().map(std::mem::take).unwrap_or_default();
+    let mut now = BTreeMap::new();
+    let mut is_read = false;
+    for place in places {
+        let frames = before.get(&place).cloned().unwrap_or_else(|| {
+            is_read = true;
+            of(place.0).into()
+        });
+        now.insert(place, frames);
+    }
+    if is_read {
+        backtrace::clear_symbol_cache();
+    }
+    let names = now.iter().map(|((pc, _), frames)| (*pc, frames.clone())).collect();
+    if let Some(kept) = &mut kept {
+        **kept = now;
+    }
+    names
+}
+
 /// The functions at a return address, without those of the allocator at its innermost end. Of an unknown address one without a name.
-pub(super) fn of(pc: u64) -> Vec<Frame> {
+fn of(pc: u64) -> Vec<Frame> {
     let mut frames = Vec::new();
     // It looks up the call before a return address by itself.
     backtrace::resolve(std::ptr::without_provenance_mut(pc as usize), |symbol| {
@@ -63,7 +96,7 @@ pub(super) fn of(pc: u64) -> Vec<Frame> {
 }
 
 /// A stack without the allocator's functions at its innermost end.
-pub(super) fn without_own(mut stack: Vec<u64>, names: &HashMap<u64, Vec<Frame>>) -> Vec<u64> {
+pub(super) fn without_own(mut stack: Vec<u64>, names: &Names) -> Vec<u64> {
     let is_own = |pc: &&u64| names.get(pc).is_some_and(|frames| frames.iter().all(Frame::is_own));
     let own = stack.iter().take_while(is_own).count();
     if own < stack.len() {
@@ -76,8 +109,8 @@ pub(super) fn without_own(mut stack: Vec<u64>, names: &HashMap<u64, Vec<Frame>>)
 mod tests {
     use super::*;
 
-    fn frame(function: &str, file: &str) -> Vec<Frame> {
-        vec![Frame { function: Some(function.into()), file: file.into(), line: 1 }]
+    fn frame(function: &str, file: &str) -> Arc<[Frame]> {
+        [Frame { function: Some(function.into()), file: file.into(), line: 1 }].into()
     }
 
     #[test]
@@ -98,5 +131,15 @@ mod tests {
         let found = of(the_allocators_functions_are_left_out as *const () as u64 + 1);
         assert!(found.iter().any(|frame| frame.function.as_deref().is_some_and(|name| name.contains("left_out"))));
         assert!(of(1)[0].named().is_none());
+    }
+
+    #[test]
+    fn what_was_named_is_kept_as_long_as_it_is_asked_for() {
+        let pc = what_was_named_is_kept_as_long_as_it_is_asked_for as *const () as u64 + 1;
+        let first = of_all([(pc, 7)].into_iter());
+        let again = of_all([(pc, 7), (1, 0)].into_iter());
+        assert!(Arc::ptr_eq(&first[&pc], &again[&pc]) && again.len() == 2);
+        let other = of_all([(pc, 8)].into_iter());
+        assert!(!Arc::ptr_eq(&first[&pc], &other[&pc]), "another file is there");
     }
 }
