@@ -17,9 +17,9 @@ count() {
 # Instructions of a pair: the difference of two runs leaves out what a process costs by itself. Both runs have samples in each thread: a
 # thread's first one reads the process's mappings.
 pair() {
-    few=$(count "$1" "$2" "$3" 100000)
-    many=$(count "$1" "$2" "$3" 500000)
-    awk "BEGIN { printf \"%.2f\", ($many - $few) / (400000 * $3) }"
+    few=$(count "$1" "$2" "$3" 50000)
+    many=$(count "$1" "$2" "$3" 250000)
+    awk "BEGIN { printf \"%.2f\", ($many - $few) / (200000 * $3) }"
 }
 echo '| allocator | threads | without | budget | profile | both | profile / without |'
 echo '|---|--:|--:|--:|--:|--:|--:|'

@@ -14,24 +14,48 @@ static FILTER: Filter = Filter([const { AtomicU8::new(0) }; 1 << BITS]);
 
 /// Of the lower half of the address: one instruction with a short constant. Blocks 4 GiB apart share a value.
 #[inline(always)]
-fn place(address: u64) -> &'static AtomicU8 {
-    &FILTER.0[((address as u32).wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize]
+fn place(address: u64) -> usize {
+    ((address as u32).wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
+}
+
+fn count(address: u64) -> &'static AtomicU8 {
+    &FILTER.0[place(address)]
 }
 
 /// Whether a block may be sampled.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn may_be_sampled(block: *mut u8) -> bool {
-    place(block.addr() as u64).load(Relaxed) != 0
+    // The compiler loads an atomic byte to a register first. This is one instruction of each `free` less.
+    // SAFETY: reads a byte of the table.
+    unsafe {
+        core::arch::asm!(
+            "cmp byte ptr [{table} + {place}], 0",
+            "jne {perhaps}",
+            table = in(reg) &raw const FILTER,
+            place = in(reg) place(block.addr() as u64),
+            perhaps = label { return true },
+            options(nostack, readonly),
+        );
+    }
+    false
+}
+
+/// Whether a block may be sampled.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub fn may_be_sampled(block: *mut u8) -> bool {
+    count(block.addr() as u64).load(Relaxed) != 0
 }
 
 /// Adds a sampled block. 255 of them cannot be told from more: then the value stays.
 pub(super) fn add(address: u64) {
-    let _ = place(address).fetch_update(Relaxed, Relaxed, |count| count.checked_add(1));
+    let _ = count(address).fetch_update(Relaxed, Relaxed, |count| count.checked_add(1));
 }
 
 /// Removes one.
 pub(super) fn remove(address: u64) {
-    let _ = place(address).fetch_update(
+    let _ = count(address).fetch_update(
         Relaxed,
         Relaxed,
         |count| if count == u8::MAX { None } else { count.checked_sub(1) },
