@@ -47,15 +47,18 @@ impl Frame {
 /// The functions at each of some addresses.
 pub(super) type Names = HashMap<u64, Arc<[Frame]>>;
 
-/// What was named before, by address and file: another library may have got the address.
-static KNOWN: Mutex<BTreeMap<(u64, u64), Arc<[Frame]>>> = Mutex::new(BTreeMap::new());
+/// The same by address and file: another library may have got the address.
+type ByFile = BTreeMap<(u64, u64), Arc<[Frame]>>;
+
+/// What was named before.
+static KNOWN: Mutex<ByFile> = Mutex::new(BTreeMap::new());
 
 /// The functions at these return addresses, each with the number of its file.
 pub(super) fn of_all(places: impl Iterator<Item = (u64, u64)>) -> Names {
     // Another thread may have it, or have had it when it forked: then all is looked up.
     let mut kept = KNOWN.try_lock().ok();
     let before = kept.as_deref_mut().map(std::mem::take).unwrap_or_default();
-    let mut now = BTreeMap::new();
+    let mut now = ByFile::new();
     let mut is_read = false;
     for place in places {
         let frames = before.get(&place).cloned().unwrap_or_else(|| {
