@@ -227,9 +227,11 @@ AllocanaryCode allocanary_profile(uint64_t mean);
 
 /*
  Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
- pprof` and others read that. It may take up to seconds. The descriptor stays open.
+ pprof` and others read that. It may take up to seconds, and longer while nobody reads, also if the descriptor does not wait (O_NONBLOCK).
+ The descriptor stays open.
 
- The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, or if the descriptor cannot be written to.
+ The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, if the descriptor cannot be written to, or if nobody has read for 30
+ seconds. A pipe or a socket that nobody reads any more is such an error, and raises no SIGPIPE.
  */
 AllocanaryCode allocanary_write_pprof(int descriptor);
 

@@ -343,6 +343,11 @@ static void profile(void) {
     void *block = allocanary_calloc(64, 1 << 20);
     EXPECT_CODE(ARGUMENT, allocanary_write_pprof(-1));
     EXPECT_CODE(REFUSED, allocanary_write_pprof(1000));
+    int ends[2];
+    EXPECT(pipe(ends) == 0 && close(ends[0]) == 0);
+    /* SIGPIPE would end this program. */
+    EXPECT_CODE(REFUSED, allocanary_write_pprof(ends[1]));
+    close(ends[1]);
     EXPECT_CODE(OK, allocanary_write_pprof(1));
     EXPECT_CODE(OK, allocanary_free(block));
 }

@@ -8,6 +8,7 @@
 //! A memory budget is off by default. `ALLOCANARY_BUDGET` turns it on. So is the profile: `ALLOCANARY_PROFILE`, or a call.
 
 mod border;
+mod descriptor;
 mod heap;
 mod metrics;
 mod pressure;

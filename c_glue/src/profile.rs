@@ -1,14 +1,11 @@
 //! The profile, for C. In: a mean distance, a file descriptor. Out: a code; which call sites hold the heap, in the format of pprof.
 
 use std::ffi::c_int;
-use std::fs::File;
-use std::io::Write;
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
 
 use allocanary::profile;
 
 use crate::border::{AllocanaryCode, guard, problem, tuned};
+use crate::descriptor::write_all;
 
 /// Begins to sample the blocks of this library, for the life of the process: one byte in `mean` bytes that are allocated from now on, on
 /// average. 524288 is usual; it may be from 1024 on. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the environment
@@ -22,9 +19,11 @@ pub extern "C" fn allocanary_profile(mean: u64) -> AllocanaryCode {
 }
 
 /// Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
-/// pprof` and others read that. It may take up to seconds. The descriptor stays open.
+/// pprof` and others read that. It may take up to seconds, and longer while nobody reads, also if the descriptor does not wait (O_NONBLOCK).
+/// The descriptor stays open.
 ///
-/// The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, or if the descriptor cannot be written to.
+/// The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, if the descriptor cannot be written to, or if nobody has read for 30
+/// seconds. A pipe or a socket that nobody reads any more is such an error, and raises no SIGPIPE.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_write_pprof(descriptor: c_int) -> AllocanaryCode {
     guard(|| {
@@ -35,9 +34,7 @@ pub extern "C" fn allocanary_write_pprof(descriptor: c_int) -> AllocanaryCode {
             Ok(bytes) => bytes,
             Err(error) => return problem((AllocanaryCode::Refused, format_args!("{error}"))),
         };
-        // SAFETY: it is not closed here. A descriptor that is not open is an error of `write`.
-        let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
-        match file.write_all(&bytes) {
+        match write_all(descriptor, &bytes) {
             Ok(()) => AllocanaryCode::Ok,
             Err(error) => problem((AllocanaryCode::Refused, format_args!("descriptor {descriptor}: {error}"))),
         }
