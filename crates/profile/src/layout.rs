@@ -4,9 +4,9 @@
 //! table is a mapping of its own: a header of 64-bit words, the samples, and the frames of their stacks. A header says where these are and
 //! how many, so that a reader needs no constant of this release.
 //!
-//! - A sample is two words: the address in bits 0 to 46 with the number of its innermost frame above it; then the size in bits 0 to 39
+//! - A sample is two words: the address in bits 0 to 47 with the number of its innermost frame above it; then the size in bits 0 to 39
 //!   with the seconds from the table's begin above it. A free place is 0; [`TAKEN`] is a place that is being filled.
-//! - A frame is three words: its key, which is the return address in bits 0 to 46 with the number of its caller's frame above it; the
+//! - A frame is three words: its key, which is the return address in bits 0 to 47 with the number of its caller's frame above it; the
 //!   bytes that stacks ending here have allocated (sums of weights); and 256 times the blocks. A frame's number is its place plus 1; 0 is
 //!   none.
 
@@ -17,10 +17,10 @@ pub const MARK: [u8; 16] =
 /// The first word of a header: `acnaprof`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"acnaprof");
 /// The version that this release writes and reads.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
-/// Bits of an address in user space.
-pub const ADDRESS_BITS: u32 = 47;
+/// Bits of an address in user space: 47 on x86-64, 48 on aarch64. Above them 16 are left for the number of a frame.
+pub const ADDRESS_BITS: u32 = 48;
 /// See above.
 pub const ADDRESS: u64 = (1 << ADDRESS_BITS) - 1;
 /// Bits of a size.
@@ -36,6 +36,7 @@ pub const BLOCK: u64 = 256;
 pub const SAMPLES: usize = 1 << 14;
 /// Places for frames.
 pub const FRAMES: usize = 1 << 14;
+const _: () = assert!(FRAMES < 1 << (64 - ADDRESS_BITS));
 /// Words of a sample, and of a frame.
 pub const OF_SAMPLE: usize = 2;
 /// See above.
@@ -85,4 +86,6 @@ pub mod word {
     pub const CLOSED: usize = 17;
     /// Samples that were not taken in a process that has given itself a filter of system calls.
     pub const FILTERED: usize = 18;
+    /// 1 if the program ran already when the table began: blocks from before are not in it.
+    pub const LATE: usize = 19;
 }

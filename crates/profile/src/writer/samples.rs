@@ -77,6 +77,7 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::FRAMES;
 
     fn empty() -> Box<Samples> {
         // SAFETY: all zeros is none.
@@ -99,6 +100,13 @@ mod tests {
         assert!(samples.insert(&large) && samples.insert(&sample(1)), "the second takes the place of the first");
         assert_eq!(samples.remove(large.address), Some(sample(1)));
         assert_eq!(samples.remove(large.address), None);
+    }
+
+    #[test]
+    fn the_highest_address_of_aarch64_is_kept_whole() {
+        let (samples, high) = (empty(), Sample { address: 0xffff_f7ff_0010, frame: FRAMES as u32, ..sample(1) });
+        assert!(samples.insert(&high));
+        assert_eq!((samples.remove(high.address & 0x7fff_ffff_ffff), samples.remove(high.address)), (None, Some(high)));
     }
 
     #[test]
