@@ -36,7 +36,8 @@ impl std::error::Error for Error {}
 /// tool pprof`, Pyroscope, Parca and the OpenTelemetry collector read that.
 ///
 /// It has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes) and what of it is alive
-/// (`inuse_objects`, `inuse_space`): estimates from samples, right on average. The program needs `profile = ...` in its `install!`.
+/// (`inuse_objects`, `inuse_space`): estimates from samples, right on average. The program needs `profile = ...` in its `install!`. What
+/// limits the figures, such as blocks from before [`turn_on`], is in the comments: `go tool pprof -comments`.
 ///
 /// The first call may take seconds in a large program, whose line tables are read for the names. Later ones read them only for stacks that
 /// are new. Each time they are dropped afterwards.
@@ -79,11 +80,7 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
     if !(MEANS[0]..=MEANS[1]).contains(&mean) {
         return Err(failed("wanted a mean distance of samples from 1KiB to 1TiB"));
     }
-    if is_on() || writer::turn_on(mean, Place::Program) {
-        Ok(())
-    } else {
-        Err(failed("there is no memory for its table"))
-    }
+    if writer::turn_on(mean, Place::RunningProgram) { Ok(()) } else { Err(failed("there is no memory for its table")) }
 }
 
 /// The mean distance of a text, 0 for `off`. Any other text does not compile.

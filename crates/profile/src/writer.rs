@@ -12,7 +12,7 @@ mod stack;
 mod table;
 mod thread;
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_stacks::object::Object;
@@ -45,12 +45,21 @@ pub enum Place {
     Library,
     /// In the program.
     Program,
+    /// The same, and it runs already: its blocks are not known.
+    RunningProgram,
 }
 
 /// Begins to sample, for the life of the process. Looks up a function by the dynamic linker, which may allocate. Returns whether there was
-/// memory for the table.
+/// memory for the table. Does nothing if it samples, or if another thread is turning it on.
 pub fn turn_on(mean: u64, place: Place) -> bool {
-    let Some(table) = Table::map() else { return false };
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    if IS_TAKEN.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+        return true;
+    }
+    let Some(table) = Table::map() else {
+        IS_TAKEN.store(false, Release);
+        return false;
+    };
     walk::look_up();
     // SAFETY: an address of this file's code, which runs.
     if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == Place::Library) {
@@ -61,7 +70,7 @@ pub fn turn_on(mean: u64, place: Place) -> bool {
     MEAN.store(mean, Relaxed);
     thread::begin();
     filter::wipe_at_fork();
-    table.begin(mean, false);
+    table.begin(mean, (place == Place::RunningProgram).then_some(word::LATE));
     std::hint::black_box(&BEACON.mark);
     BEACON.table.store(std::ptr::from_ref(table).cast_mut(), Release);
     true
@@ -76,7 +85,7 @@ pub fn is_on() -> bool {
 fn table() -> Option<&'static Table> {
     // SAFETY: what `turn_on` has stored, which stays mapped.
     let table = unsafe { BEACON.table.load(Acquire).as_ref() }?;
-    (table.is_begun() || table.begin(MEAN.load(Relaxed), true)).then_some(table)
+    (table.is_begun() || table.begin(MEAN.load(Relaxed), Some(word::FORKED))).then_some(table)
 }
 
 /// The table's words as they are now: the header, the samples, and the frames. `None` if the sampler is off.

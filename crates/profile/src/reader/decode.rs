@@ -68,6 +68,8 @@ pub struct Profile {
     pub seconds: f64,
     /// Whether the process is a fork's child, so that its parent's blocks are not in the table.
     pub is_forked: bool,
+    /// Whether the program ran already when the table began, so that blocks from before are not in it.
+    pub is_late: bool,
     /// The counts.
     pub counts: Counts,
     /// The sampled blocks that are alive.
@@ -113,6 +115,7 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
         mean: at(word::MEAN).max(1),
         seconds: nanos as f64 / 1e9,
         is_forked: at(word::FORKED) != 0,
+        is_late: at(word::LATE) != 0,
         counts: Counts {
             sampled: at(word::SAMPLED),
             full: at(word::FULL),

@@ -47,8 +47,8 @@ impl Table {
         self.header[word::MAGIC].load(Acquire) == MAGIC
     }
 
-    /// Begins it, unless another thread does. Returns whether this call did.
-    pub(super) fn begin(&self, mean: u64, is_forked: bool) -> bool {
+    /// Begins it, unless another thread does. Sets a flag of the header, if blocks from before are not in it. Returns whether this call did.
+    pub(super) fn begin(&self, mean: u64, flag: Option<usize>) -> bool {
         if self.header[word::MAGIC].compare_exchange(0, BEGINNING, Acquire, Relaxed).is_err() {
             return false;
         }
@@ -62,9 +62,11 @@ impl Table {
             (word::FRAMES, FRAMES as u64),
             (word::FRAMES_AT, at((&raw const self.frames).addr())),
             (word::BEGAN, monotonic_nanos()),
-            (word::FORKED, u64::from(is_forked)),
         ] {
             self.header[index].store(value, Relaxed);
+        }
+        if let Some(flag) = flag {
+            self.header[flag].store(1, Relaxed);
         }
         self.header[word::MAGIC].store(MAGIC, Release);
         true

@@ -2,7 +2,7 @@ use super::*;
 use crate::reader::{Profile, read};
 
 /// A mean distance at which every block of 1 MiB is sampled, and hardly any small one of the test itself.
-const OFTEN: u64 = 16 << 10;
+pub(super) const OFTEN: u64 = 16 << 10;
 
 #[inline(never)]
 fn site(blocks: u64) -> Vec<*mut u8> {
@@ -21,9 +21,13 @@ fn of_this_process() -> Profile {
 fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     assert!(!is_on());
     assert!(read(std::process::id()).is_err(), "no table yet");
-    assert!(turn_on(OFTEN, Place::Program) && is_on());
+    assert!(turn_on(OFTEN, Place::RunningProgram) && is_on());
+    assert!(of_this_process().is_late);
     let blocks = site(100);
     assert!(blocks.iter().all(|block| may_be_sampled(*block)));
+    // Another call neither begins another table nor changes this one.
+    let table = BEACON.table.load(Relaxed);
+    assert!(turn_on(OFTEN * 2, Place::Program) && BEACON.table.load(Relaxed) == table);
     let found = of_this_process();
     assert_eq!((found.mean, found.counts.sampled, found.samples.len()), (OFTEN, 100, 100));
     assert!(found.samples.iter().all(|sample| sample.size == 1 << 20 && sample.frame > 0), "each has a stack");
@@ -66,7 +70,8 @@ fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
         let is_unknown = !may_be_sampled(blocks[99]) && take(blocks[99]).is_none();
         site(3);
         let own = of_this_process();
-        let is_right = is_unknown && own.is_forked && own.samples.len() == 3 && own.pid == std::process::id();
+        let is_right =
+            is_unknown && own.is_forked && !own.is_late && own.samples.len() == 3 && own.pid == std::process::id();
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!is_right)) };
     }

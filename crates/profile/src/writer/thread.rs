@@ -95,11 +95,16 @@ pub fn draw(bytes: u64) -> bool {
 #[inline(never)]
 fn due(bytes: u64) -> bool {
     let before = number(words::left::<u8>()).wrapping_add(bytes);
-    let left = if before == 0 { next() } else { before };
+    let left = if before == 0 || is_from_before() { next() } else { before };
     // Below zero: a handler has come between the subtraction and this, and has allocated more than was left.
     let is_there = bytes as i64 >= left as i64;
     words::set_left(word(if is_there { next() } else { left - bytes }));
     is_there && MEAN.load(Relaxed) > 0
+}
+
+/// Whether the thread's distance is no draw: it is from before the sampler was on.
+fn is_from_before() -> bool {
+    MEAN.load(Relaxed) > 0 && number(words::random::<u8>()) == 0
 }
 
 /// The calling thread draws anew: the sampler is on now.
@@ -152,4 +157,23 @@ pub(super) fn set_bounds(bounds: Bounds) {
     words::set_low(word(bounds.low));
     words::set_high(word(bounds.high));
     words::set_misses(word(bounds.misses));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of a distance that no draw has made is no mark: a small block is then sampled as rarely as any other.
+    #[test]
+    fn a_thread_from_before_the_sampler_has_no_false_sample() {
+        MEAN.store(super::super::tests::OFTEN, Relaxed);
+        let sampled = |_: &u32| {
+            words::set_left(word(64));
+            words::set_random(word(0));
+            draw(64)
+        };
+        let count = (0..2000).filter(sampled).count();
+        // 8 are expected.
+        assert!(count < 60, "{count} of 2000");
+    }
 }
