@@ -62,9 +62,14 @@ impl Writer {
             writer.out.sample_type.push(value);
         }
         writer.out.default_sample_type = writer.text(first);
-        let comment = writer.text(comment);
-        writer.out.comment.push(comment);
+        writer.comment(comment);
         writer
+    }
+
+    /// Adds a comment, a line.
+    pub fn comment(&mut self, text: &str) {
+        let text = self.text(text);
+        self.out.comment.push(text);
     }
 
     /// It is of samples with this mean distance in bytes, and of now.

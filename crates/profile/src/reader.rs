@@ -5,6 +5,7 @@
 //! limit, and stacks that lead in a circle end.
 
 mod decode;
+mod limits;
 mod process;
 
 use std::fmt;

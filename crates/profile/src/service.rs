@@ -26,6 +26,7 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
     let comment = "allocanary: estimates from samples; alloc_ since the profile began, inuse_ now";
     let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
     writer.sampled(profile.mean);
+    profile.limits().iter().for_each(|limit| writer.comment(limit));
     let files = files::of(&profile.mappings);
     let file_of = |pc: u64| files.iter().position(|file| file.has(pc));
     let all: BTreeMap<u32, Sum> = live(profile);

@@ -3,7 +3,7 @@
 
 mod modules;
 
-use allocanary_profile::interval::{Estimate, Sum, unseen};
+use allocanary_profile::interval::{Estimate, Sum};
 use allocanary_profile::reader::Profile;
 use allocanary_trace::stacks::{Node, StackId, Stacks};
 
@@ -122,7 +122,8 @@ impl Reading {
         let key = |site: &SampledSite| (site.live().bytes, site.allocated);
         sites
             .sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.name.cmp(&b.name)));
-        notes.extend(self.limits());
+        notes.extend(self.profile.limits());
+        notes.push("Live bytes are as wrong as their intervals say, in 95 of 100 cases.".into());
         Sampled {
             program: program.into(),
             pid: self.profile.pid,
@@ -155,69 +156,6 @@ impl Reading {
     /// The mean distance of samples in bytes.
     pub fn mean(&self) -> u64 {
         self.profile.mean
-    }
-
-    fn limits(&self) -> Vec<String> {
-        let (profile, counts) = (&self.profile, &self.profile.counts);
-        let mib = |bytes: f64| allocanary_kernel::units::Bytes(bytes as u64);
-        let mut notes = vec![format!(
-            "Samples are {} apart on average: a site with less than {} may be missing. Live bytes are as wrong as their intervals say, in \
-             95 of 100 cases.",
-            mib(profile.mean as f64),
-            mib(unseen(profile.mean))
-        )];
-        if profile.is_forked {
-            notes.push("The process is a fork's child: blocks from before the fork are not known.".into());
-        }
-        if counts.full > 0 {
-            notes.push(format!(
-                "The table was full: {} samples are not in it, which stood for {} allocated. Live bytes are too low. Restart with a larger \
-                 mean distance, such as ALLOCANARY_PRELOAD=profile={}.",
-                counts.full,
-                mib(counts.full_bytes as f64),
-                mib(profile.mean as f64 * 8.0)
-            ));
-        }
-        if counts.no_frame > 0 {
-            notes.push(format!("{} samples have no stack: the table has no place for more frames.", counts.no_frame));
-        }
-        if counts.no_stack * 100 > counts.sampled {
-            notes.push(format!(
-                "{} of {} samples have no stack: it could not be walked.",
-                counts.no_stack, counts.sampled
-            ));
-        }
-        if counts.no_walker * 100 > counts.sampled {
-            notes.push(format!(
-                "{} of {} samples have no stack: six other threads were walking theirs at that moment.",
-                counts.no_walker, counts.sampled
-            ));
-        }
-        if counts.cut > 0 {
-            notes.push(format!(
-                "{} stacks are deeper than 256 frames: their outermost frames are left out.",
-                counts.cut
-            ));
-        }
-        if counts.closed > 0 {
-            notes.push(format!(
-                "{} libraries were closed: functions of such a library have no name, or that of a library that has its addresses now.",
-                counts.closed
-            ));
-        }
-        if counts.filtered > 0 {
-            notes.push(format!(
-                "{} samples were not taken, because the process has given itself a filter of system calls.",
-                counts.filtered
-            ));
-        }
-        if profile.tables > 1 {
-            notes.push(format!(
-                "{} libraries profile this process: this is the one with the most samples.",
-                profile.tables
-            ));
-        }
-        notes
     }
 }
 
