@@ -3,7 +3,7 @@
 
 use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};
-use allocanary_profile::interval::Estimate;
+use allocanary_profile::interval::{Estimate, Sum};
 use allocanary_who::fold::BYS;
 use allocanary_who::sampled::{Sampled, SampledSite};
 use serde_json::{Value, json};
@@ -137,6 +137,8 @@ fn of_site(site: &SampledSite) -> Value {
 /// The live bytes of each site at an earlier moment, by name and module.
 pub struct Earlier {
     by: String,
+    /// The mean distance of its samples in bytes, if it says so.
+    mean: Option<u64>,
     seconds: f64,
     sites: HashMap<(String, String), Estimate>,
 }
@@ -154,10 +156,12 @@ impl Earlier {
             Some(((text("name"), text("module")), estimate))
         };
         let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
-        let seconds = number(&all["answers"][0], "seconds").or_else(|| number(&all["answer"], "seconds"));
+        let answer = [&all["answers"][0], &all["answer"]].into_iter().find(|answer| answer.is_object());
+        let fact = |name: &str| answer.map(|answer| &answer[name]);
         Ok(Earlier {
             by: all["by"].as_str().unwrap_or_default().into(),
-            seconds: seconds.unwrap_or(0.0),
+            mean: fact("mean_distance").and_then(Value::as_u64),
+            seconds: fact("seconds").and_then(Value::as_f64).unwrap_or(0.0),
             sites: sites.ok_or(format!("{wanted}, found no sites with `live_low` and `live_high`"))?,
         })
     }
@@ -179,6 +183,8 @@ pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String
     if earlier.by != name_of_by(found) {
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
     }
+    // A site that is missing has no sample. That is not nothing: it may hold what samples miss.
+    let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| Sum::none(mean).estimate());
     let mut before = earlier.sites.clone();
     let mut all: Vec<Growth> = Vec::new();
     let mut add = |name: &str, old: Estimate, new: Estimate| {
@@ -192,11 +198,11 @@ pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String
         }
     };
     for site in &found.sites {
-        let old = before.remove(&(site.name.clone(), site.frame.module.clone())).unwrap_or_default();
+        let old = before.remove(&(site.name.clone(), site.frame.module.clone())).unwrap_or(missing[0]);
         add(&site.name, old, site.live());
     }
     for ((name, _), old) in &before {
-        add(name, *old, Estimate::default());
+        add(name, *old, missing[1]);
     }
     let growth = |one: &Growth| one.live[1] - one.live[0];
     all.sort_by(|a, b| growth(b).total_cmp(&growth(a)).then_with(|| a.name.cmp(&b.name)));
@@ -325,6 +331,14 @@ What limits these figures
         assert!(shown.lines().all(|line| line.chars().count() <= 80) && shown.contains("-20.0 MiB"), "{shown}");
         let none = difference_answer(&earlier, &growths(&earlier, &before).unwrap(), &before);
         assert_eq!(none.facts["choice"], json!("undecided"));
+        // A site that one moment does not have may have been there: one sample more or less shows nothing.
+        let (one, none) = (found(vec![site("one", 1)]), found(Vec::new()));
+        let of = |before: &Sampled, now: &Sampled| growths(&Earlier::of(&json(before, None)).unwrap(), now).unwrap();
+        let (new, gone) = (of(&none, &one).remove(0), of(&one, &none).remove(0));
+        assert!(new.bounds[0] < 0.0 && gone.bounds[1] > 0.0, "{new:?} {gone:?}");
+        // A site is missed more easily where samples are farther apart.
+        let far = Sampled { mean: 8 << 20, ..none };
+        assert!(of(&far, &one)[0].bounds[0] < new.bounds[0] * 4.0);
         assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());
     }
 }
