@@ -122,6 +122,10 @@ pub use check::{TUNED, checked, count, setting_of};
 /// # fn main() { assert_eq!(allocanary::tuning::settings().unwrap()["tcache_max"], "4096") }
 /// ```
 /// ```compile_fail
+/// allocanary::install!(system, profile = "1MiB", profile = "512KiB"); // once
+/// # fn main() {}
+/// ```
+/// ```compile_fail
 /// allocanary::install!(jemalloc, narenas = 2, tuned); // tuned comes first
 /// # fn main() {}
 /// ```
@@ -274,11 +278,18 @@ macro_rules! __install_budget {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_profile {
-    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($budget:expr; $before:expr; $($idle:tt)*) ($mean:expr) $($rest:tt)*) => {
+    (
+        {$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($budget:expr; ::core::option::Option::None; $($idle:tt)*) ($mean:expr)
+        $($rest:tt)*
+    ) => {
         $crate::__install!(
             {$by $crate::__private::Profiled<$type>, $crate::__private::Profiled::new($value), $($control)*}
             $done ($budget; ::core::option::Option::Some($crate::__private::boot_profile::<{ $mean }>); $($idle)*) $($rest)*
         );
+    };
+    // Each would sample, and one block would be two samples.
+    ($($all:tt)*) => {
+        ::core::compile_error!("install!: `profile` is there twice: leave one out");
     };
 }
 #[cfg(not(feature = "profile"))]

@@ -15,6 +15,9 @@ impl<A> Profiled<A> {
     }
 }
 
+/// This file, as line tables name it: after the folder in which it was compiled.
+pub(super) const FILE: &str = file!();
+
 /// Samples a block that the allocator has just made.
 #[cold]
 #[inline(never)]
