@@ -4,6 +4,7 @@
 //! place of the table is taken by one instruction. The table is on pages that a fork wipes, so a child begins an empty one at its first
 //! sample; blocks of its parent are not in it.
 
+mod closed;
 mod filter;
 mod frames;
 mod probes;
@@ -65,6 +66,10 @@ pub fn turn_on(mean: u64, place: Place) -> bool {
     if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == Place::Library) {
         OWN[0].store(own.start, Relaxed);
         OWN[1].store(own.end, Relaxed);
+    }
+    if place == Place::RunningProgram {
+        // What was closed before the table begins is not of interest.
+        closed::more();
     }
     let mean = mean.clamp(MEANS[0], MEANS[1]);
     MEAN.store(mean, Relaxed);
@@ -171,9 +176,21 @@ pub fn filtered() {
 
 /// A library was closed: another one may get its addresses.
 pub fn library_closed() {
+    libraries_closed(1);
+}
+
+/// Looks whether libraries were closed since the last call, where nobody calls [`library_closed`].
+pub fn notice_closed() {
+    match closed::more() {
+        0 => {}
+        more => libraries_closed(more),
+    }
+}
+
+fn libraries_closed(count: u64) {
     if let Some(table) = table() {
         table.rules.forget();
-        table.count(word::CLOSED);
+        table.header[word::CLOSED].fetch_add(count, Relaxed);
     }
 }
 

@@ -40,7 +40,10 @@ pub(super) fn of_here(table: &Table) -> u32 {
     };
     let site = Site { table, is_full: Cell::new(false) };
     // SAFETY: this call has the walker until it stores 0 below. It is given what this thread knows of its stack, and the walk
-    // begins here. In the child of a fork that has interrupted this call the walker is zeros, which are valid.
+    // begins here. In the child of a fork that has interrupted this call the walker is zeros, which are valid. Rules are forgotten when a
+    // library is closed: by a preload at once, by a program that samples itself at its next profile. Until then the rule of a closed
+    // library may serve another one at its address. It leads to a wrong caller, at a word of the stack that is read as any other. What is
+    // left: such a caller may lie in a third library, whose tables are read, while another thread closes that one.
     let walked = unsafe {
         let walker = &mut *place.walker.get();
         walker.change_thread(thread::bounds());

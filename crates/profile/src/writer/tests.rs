@@ -36,6 +36,20 @@ fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     let frame = &found.frames[found.samples[0].frame as usize];
     assert!((frame.bytes - f64::from(100 << 20)).abs() < 1000.0 && (frame.blocks - 100.0).abs() < 1.0, "{frame:?}");
 
+    // Nobody tells of a library that is closed.
+    notice_closed();
+    let before = of_this_process().counts.closed;
+    // SAFETY: a library of the system, of which nothing is called.
+    let is_closed = unsafe {
+        let library = libc::dlopen(c"libresolv.so.2".as_ptr(), libc::RTLD_NOW);
+        !library.is_null() && libc::dlclose(library) == 0
+    };
+    notice_closed();
+    notice_closed();
+    if is_closed && cfg!(target_env = "gnu") {
+        assert_eq!(of_this_process().counts.closed, before + 1);
+    }
+
     // A realloc that fails leaves the block, one that succeeds does not.
     let leaving = take(blocks[0]).expect("it was sampled");
     assert!(take(blocks[0]).is_none());
