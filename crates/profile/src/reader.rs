@@ -35,10 +35,16 @@ pub enum Trouble {
     None(u32),
     /// This program does not sample itself.
     #[error(
-        "this program has no profile: set ALLOCANARY_PROFILE=512KiB, or `profile = \"512KiB\"` in its install!, or start it with \
-         LD_PRELOAD of `allocanary preload profile`"
+        "this program has no profile: write `profile = \"512KiB\"` in its install!, or `profile = off` there and start it with \
+         ALLOCANARY_PROFILE=512KiB"
     )]
     Off,
+    /// The process was forked while another thread held what names functions.
+    #[error(
+        "process {0} was forked while its parent looked up names for a profile, which it can no longer do: use `allocanary who {0}`, \
+         which reads it from outside"
+    )]
+    Forked(u32),
     /// Its table is of another version.
     #[error(
         "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"

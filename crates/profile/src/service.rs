@@ -2,6 +2,7 @@
 
 mod files;
 mod names;
+mod naming;
 mod profiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,12 +10,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::interval::Sum;
 use crate::pprof::{Named, OF_SAMPLES, Writer};
 use crate::reader::{self, Profile, Trouble};
+use crate::writer;
+use naming::Turn;
 
 pub use profiled::Profiled;
 
 /// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, Trouble> {
+    // Nobody tells a program that samples itself of a library that was closed.
+    writer::notice_closed();
     let profile = reader::own()?;
+    let _turn = Turn::wait().ok_or(Trouble::Forked(profile.pid))?;
     written(&profile).map_err(|error| Trouble::Unreadable {
         pid: profile.pid,
         what: "its profile cannot be compressed",
@@ -70,4 +76,23 @@ fn live(profile: &Profile) -> BTreeMap<u32, Sum> {
         live.entry(sample.frame).or_default().add(sample.size, profile.mean);
     }
     live
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pprof::messages;
+    use prost::Message;
+    use std::io::Read;
+
+    #[test]
+    fn what_limits_a_profile_is_in_its_comments() {
+        let packed = written(&Profile { mean: 512 << 10, is_late: true, ..Profile::default() }).unwrap();
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let found = messages::Profile::decode(&bytes[..]).unwrap();
+        let comments: Vec<&str> = found.comment.iter().map(|at| found.string_table[*at as usize].as_str()).collect();
+        assert_eq!(comments.len(), 3, "{comments:?}");
+        assert!(comments[2].contains("turned on while the program ran"), "{comments:?}");
+    }
 }
