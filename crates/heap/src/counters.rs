@@ -68,12 +68,14 @@ mod tests {
         let counters = places[0].read(&remote).unwrap();
         assert!(counters.arenas >= 1 && counters.system.unwrap() >= 1 << 16, "{counters:?}");
         assert!(counters.mapped.unwrap() >= std::hint::black_box(&own_pages).len() as u64, "{counters:?}");
-        // What the arenas have in pages, as a walk finds it, is in what they have from the kernel.
+        // What a walk finds resident, and of how many arenas, is not more than what is counted. Other tests allocate at the same time.
         let reading = crate::take(pid, crate::How::Running, std::time::Duration::from_secs(60)).unwrap();
         let heap = reading.heaps.iter().find(|heap| heap.allocator == "glibc").unwrap();
-        assert!(counters.arenas >= heap.arenas.len() as u64, "{counters:?} and {} walked", heap.arenas.len());
-        let has = counters.system.unwrap() + counters.mapped.unwrap();
-        assert!(heap.resident >= 64 << 20 && heap.resident <= has + (4 << 20), "{counters:?} and {}", heap.resident);
+        let after = places[0].read(&remote).unwrap();
+        assert!(after.arenas >= heap.arenas.len() as u64, "{after:?} and {} walked", heap.arenas.len());
+        let has = |of: Counters| of.system.unwrap() + of.mapped.unwrap();
+        let most = has(counters).max(has(after)) + (32 << 20);
+        assert!((64 << 20..=most).contains(&heap.resident), "{counters:?}, {after:?} and {}", heap.resident);
         let text = serde_json::to_string(&places).unwrap();
         assert_eq!(serde_json::from_str::<Vec<Place>>(&text).unwrap(), places);
     }

@@ -134,7 +134,7 @@ fn a_problem_is_told_once_for_all_processes_until_it_is_over() {
     }
     assert_eq!(report(&agent).problems, ["web: reading it took more than 10 s (2 processes)"]);
     assert_eq!(report(&agent).own.failed, 2);
-    assert_eq!(read(&mut agent, SECOND, Ok(seen(MIB))), Some(7));
+    assert_eq!(read(&mut agent, SECOND, Ok(seen(31 * MIB))), Some(7));
     let later = SECOND * 1_000;
     count(&mut agent, later);
     assert_eq!(read(&mut agent, later, Ok(seen(MIB))), Some(5));
