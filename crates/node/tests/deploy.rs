@@ -9,6 +9,7 @@ use allocanary_fleet::{Bound, Own, PARTS, Parts, Report, Row};
 use allocanary_node::metrics;
 use allocanary_testing::skipped::skipped;
 
+const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/deploy/node/monitoring/runbooks.md");
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/node");
 
 /// Runs a tool in the folder; `None`, with a message, if it is not installed.
@@ -50,7 +51,7 @@ fn told() -> BTreeSet<String> {
         ..Row::default()
     };
     let own = Own { names: some, ..Own::default() };
-    let page = metrics::page(Arc::new(Report { rows: vec![row], own, ..Report::default() })).unwrap();
+    let page = metrics::page(Arc::new(Report { rows: vec![row], own, taken: 1, ..Report::default() })).unwrap();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
 }
@@ -75,7 +76,8 @@ fn the_rules_are_right_and_each_alert_fires_in_its_case_alone() {
     for alert in alerts {
         assert!(tests.contains(&format!("alertname: {alert}")), "{alert} is not tested");
         assert!(runbooks.contains(&format!("## {alert}\n")), "{alert} has no runbook");
-        assert!(rules.contains(&format!("runbooks.md#{}", alert.to_lowercase())), "{alert} does not name it");
+        let url = format!("{RUNBOOKS}#{}", alert.to_lowercase());
+        assert!(rules.contains(&format!("runbook_url: {url}\n")), "{alert} does not name {url}");
     }
 }
 
@@ -106,21 +108,27 @@ fn rules_and_dashboard_name_only_what_the_agent_tells_or_a_rule_records() {
 fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     let Some((is_well, said)) = tool("helm", &["lint", "--strict", "helm"]) else { return };
     assert!(is_well, "{said}");
-    let render = |more: &[&str]| {
-        let all = [&["template", "x", "helm", "--kube-version=1.34.0"], more].concat();
+    let render_for = |version: &str, more: &[&str]| {
+        let version = format!("--kube-version={version}");
+        let all = [&["template", "x", "helm", &version], more].concat();
         tool("helm", &all).expect("it was there a moment ago")
     };
-    let (is_well, whole) = render(&["--set=podMonitor.enabled=true,prometheusRule.enabled=true"]);
+    let render = |more: &[&str]| render_for("1.34.0", more);
+    let from = "--set-json=networkPolicy.from=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"monitoring\"}}}]";
+    let (is_well, whole) = render(&["--set=podMonitor.enabled=true,prometheusRule.enabled=true", from]);
     assert!(is_well, "{whole}");
     for wanted in [
         "hostPID: true",
-        "capabilities: {drop: [ALL], add: [SYS_PTRACE]}",
+        "capabilities: {drop: [ALL], add: [SYS_PTRACE, DAC_READ_SEARCH]}",
+        "appArmorProfile: {type: Unconfined}",
         "readOnlyRootFilesystem: true",
-        "resources: [nodes/proxy]",
+        "resources: [nodes/pods]",
+        "httpGet: {path: /healthz, port: http}",
+        "--listen=[::]:9912",
+        "a: monitoring",
         "honorLabels: true",
         "- alert: AllocanaryKeptMoreThanLive",
         "{{ $labels.container }}",
-        "--kubelet-unverified",
     ] {
         assert!(whole.contains(wanted), "{wanted}: {whole}");
     }
@@ -128,6 +136,16 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
         !whole.contains("privileged: true") && !whole.contains("hostPath") && !whole.contains("hostNetwork"),
         "{whole}"
     );
+    assert!(
+        !whole.contains("unverified") && !whole.contains("resources: [nodes/proxy]") && !whole.contains("ingress: []"),
+        "{whole}"
+    );
+    let (is_well, early) = render_for("1.29.0", &["--set=kubelet.unverified=true"]);
+    assert!(is_well && early.contains("resources: [nodes/proxy]") && early.contains("--kubelet-unverified"), "{early}");
+    assert!(early.contains("beta.kubernetes.io/agent: unconfined") && !early.contains("appArmorProfile:"), "{early}");
+    assert!(early.contains("ingress: []"), "nobody may scrape by default: {early}");
+    let (is_well, said) = render(&["--set=podMonitor.enabled=true"]);
+    assert!(!is_well && said.contains("networkPolicy.from"), "{said}");
     let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
     assert!(is_well && !alone.contains("ClusterRole") && !alone.contains("--kubelet"), "{alone}");
     assert!(alone.contains("egress: []"), "{alone}");
@@ -135,4 +153,8 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     assert!(!is_well && said.contains("cpu"), "a limit of CPU is refused: {said}");
     let (is_well, said) = render(&["--set=share=0"]);
     assert!(!is_well && said.contains("share"), "{said}");
+    for every in ["0s", "500ms"] {
+        let (is_well, said) = render(&[&format!("--set=every={every}")]);
+        assert!(!is_well && said.contains("every"), "the agent refuses it as well: {said}");
+    }
 }

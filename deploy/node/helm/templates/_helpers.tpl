@@ -11,3 +11,6 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
+{{- define "node.proxy" -}}
+{{- if eq .Values.kubelet.right "nodes/proxy" }}yes{{ else if and (eq .Values.kubelet.right "auto") (semverCompare "<1.33-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
+{{- end }}
