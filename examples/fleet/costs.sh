@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the agent of a node costs. Usage: examples/fleet/costs.sh [SECONDS [COUNT...]]
 #
-# For each COUNT so many processes of 50 programs are started, 2 to 7 MiB each, and the agent runs next to them for SECONDS. A line each:
+# For each COUNT so many processes of 50 programs are started, 2 to 7 MiB each, and the agent runs next to them for SECONDS. As root each
+# process has a control group of its own, as a container has: then there are as many rows. A line each:
 # its CPU time as a share of one core, the most resident memory of the agent and its child, how many heaps were read, and a scrape.
 set -eu
 # In a name space of its own, so that no other process of this machine is read.
@@ -15,9 +16,21 @@ here=$(cd "$(dirname "$0")" && pwd)
 command=${ALLOCANARY:-$here/../../target/release/allocanary}
 folder=$(mktemp -d)
 started=
+pod=costs/pod0123456789abcdef0123456789abcdef
+mounts=
+for mount in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/memory; do
+    if [ -e "$mount/cgroup.procs" ] && mkdir -p "$mount/$pod" 2>/dev/null; then mounts="$mounts $mount"; fi
+done
+leave() {
+    for mount in $mounts; do
+        find "$mount/costs" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    done
+}
 end() {
     [ -z "$started" ] || kill $started 2>/dev/null || true
     rm -rf "$folder"
+    sleep 1
+    leave
 }
 trap end EXIT
 trap 'exit 1' INT TERM
@@ -34,6 +47,10 @@ for count in "$@"; do
     while [ $number -lt "$count" ]; do
         "$folder/service-$((number % 50))" $((2 + number % 6)) $((1 + number % 4)) &
         started="$started $!"
+        for mount in $mounts; do
+            id=$mount/$pod/$(printf '%064x' $number)
+            mkdir -p "$id" && echo $! >"$id/cgroup.procs"
+        done
         number=$((number + 1))
     done
     sleep 3

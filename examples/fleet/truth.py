@@ -6,7 +6,7 @@ Usage: examples/fleet/truth.py [COMMAND]   (as root, with control groups that ma
 Thirty programs are started in control groups as a kubelet names them, a fake kubelet tells their names, and the agent reads once, idle and
 under load. Of each: names, allocator, settings, parts against resident, and heap against mallinfo2 or jemalloc's own counters. A part of a
 heap is right if what the program counts and the agent does not is memory that is not resident. Then `give-back` is tried on those that
-are idle, against the bound that was told. Exit code 1 if one is wrong.
+are idle, against the bound that was told. Exit code 1 if one is wrong, or if more than one in ten is unknown.
 """
 import http.server, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time, uuid
 
@@ -268,7 +268,8 @@ def read(all_, url, what):
         print(f"        {one.name:<18}{row['allocator']:<10}{sum(parts.values()) / MIB:9.1f}{figures}  {how}")
     print(f"{what}: {counts['right']} right, {counts['unknown']} unknown, {counts['wrong']} wrong, of {len(all_)}; "
           f"{report['own']['walks']} walks of the whole machine took {report['own']['cpu']:.1f} s of CPU", flush=True)
-    return failed or counts["wrong"] > 0, rows
+    # An agent that knows nothing is never wrong.
+    return failed or counts["wrong"] > 0 or counts["right"] < 0.9 * len(all_), rows
 
 def main():
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-pthread", "-o", PRELOAD, os.path.join(HERE, "own_counters.c"), "-ldl"], check=True)
