@@ -14,7 +14,9 @@ use allocanary_draw::wrapped;
 /// The steps as a script with comments.
 pub fn steps(steps: &[Step], again: &str, look: &Look) -> String {
     let width = usize::from(look.width);
-    let mut out = String::from("# Nothing was changed. Read these lines, then run them.\n");
+    let mut out = format!(
+        "# Nothing was changed. Read these lines, then run them.\n\n# Before the change: what replicas have now shows how far apart they are.\n{again}\n"
+    );
     for (at, step) in steps.iter().enumerate() {
         out.push_str(&format!(
             "\n# {}. {}\n{}\n",
@@ -24,7 +26,7 @@ pub fn steps(steps: &[Step], again: &str, look: &Look) -> String {
         ));
         // The verdict comes before the last step, which undoes.
         if at + 2 == steps.len() {
-            out.push_str(&format!("\n# Then wait and judge:\n{again}\n"));
+            out.push_str(&format!("\n# Then wait and judge, with the readings of before:\n{again} readings\n"));
         }
     }
     out
