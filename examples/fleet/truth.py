@@ -307,4 +307,5 @@ def main():
         shutil.rmtree(FOLDER, ignore_errors=True)
     sys.exit(1 if failed else 0)
 
-main()
+if __name__ == "__main__":
+    main()
