@@ -1,14 +1,20 @@
 #!/bin/bash
 # The table of docs/heap.md of programs that know their live blocks: under each allocator, still and busy, `allocanary heap` against what
 # the program counts; and what a trim or a purge was forecast to give back against what it gave.
-# Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads [LIBRARY...]]. Needs jq and a C compiler.
-# Without libraries: the C library's, Debian's jemalloc, and the preloads. With them: these, such as what `allocanary build` has made, or
-# those of another release's package.
+# Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads [FILE...]]. Needs jq and a C compiler.
+# Without files: the C library's, Debian's jemalloc, the preloads, and musl's if there is musl-gcc. With them: these. A FILE is a library to preload, such as what
+# `allocanary build` has made, or known.c as a program that has its allocator already. The row has the file's name and its folder's, or NAME
+# if it is given as NAME=FILE. examples/heap/releases.sh gets many. With STILL=1 the programs are read only while they do nothing, which takes
+# much less time, and each file has one row: the largest differences of the five programs. Exits with 1 if a row is not exact.
 set -u
 built=${1:-target/release}
 [ $# -gt 0 ] && shift
-libraries=()
-for library in "$@"; do libraries+=("$(realpath "$library")") || exit 2; done
+files=()
+for file in "$@"; do
+    path=$(realpath -s "${file##*=}") && [ -e "$path" ] || { echo "$file: wanted a file; found none" >&2; exit 2; }
+    [[ $file == *=* ]] && name=${file%%=*} || name=$(basename "$(dirname "$path")")/$(basename "$path")
+    files+=("$name=$path")
+done
 cd "$(dirname "$0")/../.." || exit 2
 built=$(realpath "$built")
 folder=$(mktemp -d)
@@ -18,36 +24,59 @@ cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
 # One reading: `live blocks sure forecast`.
 reading() {
     "$built/allocanary" heap "$pid" --json 2>/dev/null | jq -r '
-        [([.heaps[] | .live] | add // 0), ([.heaps[] | .blocks] | add // 0),
-         ([.heaps[] | .sure] | if any(. == "not_known") then "not known" elif any(. == "close") then "close" else "exact" end
+        (.undivided // [] | length) as $undivided | [([.heaps[] | .live] | add // 0), ([.heaps[] | .blocks] | add // 0),
+         ([.heaps[] | .sure] | if any(. == "not_known") or $undivided > 0 then "not known" elif any(. == "close") then "close" else "exact" end
           | gsub(" "; "_")),
          ([.heaps[].remedies[0].bytes] | add // 0)] | map(tostring) | join(" ")'
 }
 ask() { echo "$1" >&"${known[1]}"; read -r answer <&"${known[0]}"; }
 mib() { [ "$1" = none ] && echo '' || awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }
 
-echo '| allocator | program | its live bytes | ours, still | blocks | ours, busy: median of 5 | worst | not known | forecast MiB | given MiB |'
-echo '|---|---|--:|--:|--:|--:|--:|--:|--:|--:|'
+if [ "${STILL:-}" = 1 ]; then
+    echo '| allocator | programs | exact | bytes off, at most | blocks off, at most | forecast MiB, sum | given MiB, sum |'
+    echo '|---|--:|--:|--:|--:|--:|--:|'
+else
+    echo '| allocator | program | its live bytes | ours, still | blocks | ours, busy: median of 5 | worst | not known | forecast MiB | given MiB |'
+    echo '|---|---|--:|--:|--:|--:|--:|--:|--:|--:|'
+fi
+wrong=0
 allocators=(glibc "jemalloc 5.3.0 of Debian" jemalloc mimalloc)
-[ ${#libraries[@]} -gt 0 ] && allocators=("${libraries[@]}")
+if musl-gcc -O1 -pthread -o "$folder/musl" examples/heap/known.c 2>/dev/null; then allocators+=("musl=$folder/musl"); fi
+[ ${#files[@]} -gt 0 ] && allocators=("${files[@]}")
 for allocator in "${allocators[@]}"; do
+    program=$folder/known
     case $allocator in
-    /*)
-        preload=$allocator
-        allocator=$(basename "$(dirname "$preload")")/$(basename "$preload")
+    *=*.so*)
+        preload=${allocator#*=}
+        allocator=${allocator%%=*}
+        ;;
+    *=*)
+        preload=
+        program=${allocator#*=}
+        allocator=${allocator%%=*}
         ;;
     glibc) preload= ;;
-    *Debian) preload=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1) ;;
+    *Debian)
+        preload=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1)
+        preload=${preload:-libjemalloc.so.2}
+        ;;
     *) preload=$built/preload-$allocator ;;
     esac
-    if [ "$allocator" != glibc ] && [ ! -e "$preload" ]; then
+    if [ -n "$preload" ] && [ ! -e "$preload" ]; then
         echo "left out: $allocator is not installed" >&2
         continue
     fi
+    count=0 exact=0 most=0 most_blocks=0 forecasts=0 gifts=
     for case in one half threads mmaps blocked; do
-        coproc known { LD_PRELOAD=$preload exec "$folder/known" $case; }
+        coproc known { LD_PRELOAD=$preload exec "$program" $case; }
         pid=$known_PID
         read -r answer <&"${known[0]}"
+        if [ "$answer" != ready ]; then
+            echo "left out: $allocator did not start" >&2
+            wrong=$((wrong + 1))
+            wait "$pid" 2>/dev/null
+            continue 2
+        fi
         # What the C library itself holds, and each thread's first blocks, are not the program's.
         read -r own own_blocks _ <<<"$(reading)"
         ask build
@@ -57,20 +86,29 @@ for allocator in "${allocators[@]}"; do
         read -r found found_blocks sure forecast <<<"$(reading)"
         off=$((found - own - live))
         off_blocks=$((found_blocks - own_blocks - blocks))
-        ask busy
-        values=() unknown=0
-        for _ in 1 2 3 4 5; do
+        values=() unknown=0 times=5
+        [ "${STILL:-}" = 1 ] && times=0
+        [ $times -gt 0 ] && ask busy
+        for ((time = 0; time < times; time++)); do
             read -r during _ how _ <<<"$(reading)"
             if [ "$how" = not_known ]; then unknown=$((unknown + 1)); else values+=("$((during - own))"); fi
         done
-        ask still
+        [ $times -gt 0 ] && ask still
         percents=$(printf '%s\n' "${values[@]}" | awk -v live="$live" 'NF { printf "%.2f\n", ($1 - live) / live * 100 }')
-        median=$(echo "$percents" | sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] " %" : "" }')
+        median=$(echo "$percents" | sort -g | awk 'NF { all[++count] = $1 } END { print count ? all[int((count + 1) / 2)] " %" : "" }')
         worst=$(echo "$percents" | awk '{ at = $1 < 0 ? -$1 : $1; if (at >= most + 0) { most = at; value = $1 } } END { print value == "" ? "" : value " %" }')
-        read -r _ _ _ forecast <<<"$(reading)"
+        [ $times -gt 0 ] && read -r _ _ _ forecast <<<"$(reading)"
         ask give
-        echo "| $allocator | $case | $live | $([ $off -ge 0 ] && echo +)$off ($sure) | $([ $off_blocks -ge 0 ] && echo +)$off_blocks | $median | $worst | $unknown of 5 | $(mib "$forecast") | $(mib "${answer#given=}") |"
+        if [ "$off $off_blocks $sure" = "0 0 exact" ]; then exact=$((exact + 1)); else wrong=$((wrong + 1)); fi
+        count=$((count + 1)) forecasts=$((forecasts + forecast))
+        [ ${off#-} -gt $most ] && most=${off#-}
+        [ ${off_blocks#-} -gt $most_blocks ] && most_blocks=${off_blocks#-}
+        [ "${answer#given=}" != none ] && gifts=$((gifts + ${answer#given=}))
+        [ $times -gt 0 ] && echo "| $allocator | $case | $live | $([ $off -ge 0 ] && echo +)$off ($sure) | $([ $off_blocks -ge 0 ] && echo +)$off_blocks | $median | $worst | $unknown of $times | $(mib "$forecast") | $(mib "${answer#given=}") |"
         exec {known[1]}>&-
         wait "$pid" 2>/dev/null
     done
+    [ "${STILL:-}" = 1 ] && echo "| $allocator | $count | $exact | $most | $most_blocks | $(mib $forecasts) | $(mib "${gifts:-none}") |"
 done
+# A release whose layout has changed is noticed by this.
+[ $wrong -eq 0 ] || { echo "$wrong rows are not exact" >&2; exit 1; }
