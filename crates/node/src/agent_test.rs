@@ -184,7 +184,7 @@ fn pods_and_containers_without_a_name_are_known() {
     let uid = "0123456789abcdef".repeat(2);
     let id = "ab".repeat(32);
     let (_, mut agent) = counted(vec![process(5, 100, 40)]);
-    assert_eq!(agent.nameless().into_iter().collect::<Vec<_>>(), [uid.clone()]);
+    assert_eq!(agent.nameless(), BTreeSet::from([uid.clone()]));
     let pods = |id: &str| {
         let text = format!(
             r#"{{"items":[{{"metadata":{{"name":"web-1","namespace":"shop","uid":"{uid}"}},
@@ -193,7 +193,7 @@ fn pods_and_containers_without_a_name_are_known() {
         Names::parse(text.as_bytes()).unwrap()
     };
     agent.named(pods("another"));
-    assert_eq!(agent.nameless().into_iter().collect::<Vec<_>>(), [id.clone()], "the container was restarted");
+    assert_eq!(agent.nameless(), BTreeSet::from([id.clone()]), "the container was restarted");
     agent.named(pods(&id));
     assert!(agent.nameless().is_empty());
 }

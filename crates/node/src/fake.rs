@@ -88,13 +88,16 @@ fn counters() -> Counters {
     Counters { arenas: 8, system: Some(MIB), mapped: Some(0), ..Counters::default() }
 }
 
+/// What is seen of a process.
+type Looks = dyn FnMut(u32) -> Result<Seen, String>;
+
 /// Reads whatever the test says. Counters come of all but those that are denied or stuck.
 #[derive(Default)]
 pub struct Reads {
     /// How often counters were asked for, each time of how many processes.
     pub asked: Vec<usize>,
     /// What is called with each process whose heap is read.
-    pub look: Option<Box<dyn FnMut(u32) -> Result<Seen, String>>>,
+    pub look: Option<Box<Looks>>,
     /// What is called before counters are read.
     pub before: Option<Box<dyn FnMut()>>,
 }

@@ -56,7 +56,7 @@ fn once_reads_each_heap_once_and_ends_also_where_nothing_can_be_read_and_no_kube
     let (tried, told) = channel();
     let look = move |pid: u32| {
         tried.send(pid).unwrap();
-        if pid % 2 == 0 { Err("no".to_string()) } else { Ok(seen(MIB)) }
+        if pid.is_multiple_of(2) { Err("no".to_string()) } else { Ok(seen(MIB)) }
     };
     let mut reads = Reads { look: Some(Box::new(look)), ..Reads::default() };
     let kubelet = Some(("http://127.0.0.1:1/pods".to_string(), Trust::default()));

@@ -89,7 +89,8 @@ impl Waiting {
 /// Those that were never tried and those that were take turns: on a node whose processes come and go, neither keeps the others waiting for
 /// ever.
 pub fn next(all: impl Iterator<Item = Waiting>, new_first: bool) -> Option<usize> {
-    let (mut new, mut old): (Option<(usize, f64)>, Option<(usize, f64)>) = (None, None);
+    let mut new: Option<(usize, f64)> = None;
+    let mut old: Option<(usize, f64)> = None;
     for (at, one) in all.enumerate() {
         let Some(need) = one.need() else { continue };
         let best = if one.age.is_none() { &mut new } else { &mut old };
