@@ -77,6 +77,14 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     let none = told("fleet http://127.0.0.1:1".into());
     assert_eq!((none.code, none.out.as_str()), (Some(2), ""), "{none:?}");
 
+    // A trial reads it again and again, and keeps what it read.
+    let kept = folder.path().join("kept");
+    let line = format!("try deployment/web --lines A=1 --for 2s --every 1s --save {}", kept.display());
+    let tried = told(format!("{line} http://{} http://127.0.0.1:1", agent.address));
+    assert!(tried.code == Some(2) && tried.err.contains("no replica of deployment/web"), "{tried:?}");
+    assert!(tried.err.contains("left out: http://127.0.0.1:1"), "{tried:?}");
+    assert!(std::fs::read_dir(&kept).unwrap().count() >= 2, "{tried:?}");
+
     let second = told(format!("node --listen {}", agent.address));
     assert!(second.code == Some(2) && second.err.contains("choose another port"), "{second:?}");
 }
@@ -146,9 +154,7 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
     let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
     assert_eq!((json["word"].as_str(), json["effect"]["freedom"].as_u64()), (Some("better"), Some(3)), "{json}");
     // Before there was time.
-    std::fs::read_dir(&readings).unwrap().flatten().filter(|one| one.file_name() > "202.json".into()).for_each(|one| {
-        std::fs::remove_file(one.path()).unwrap();
-    });
+    (203..260).for_each(|minute| std::fs::remove_file(readings.join(format!("{minute}.json"))).unwrap());
     let early = told(line);
     assert!(early.code == Some(1) && early.out.contains("read on"), "{early:?}");
     for (line, wanted) in [

@@ -286,15 +286,15 @@ fn growth(members: &[Member], margin: f64, notes: &mut Vec<String>) {
                 .collect::<Vec<_>>(),
         )
     };
-    if let (Some(changed), Some(others)) = (of(Part::Changed), of(Part::Other)) {
-        if changed.abs().max(others.abs()) > margin {
-            notes.push(format!(
-                "Memory still moves: in this time by {:+.0} % in the changed replica and by {:+.0} % in the others. A longer time may say \
-                 something else.",
-                changed * 100.0,
-                others * 100.0
-            ));
-        }
+    if let (Some(changed), Some(others)) = (of(Part::Changed), of(Part::Other))
+        && changed.abs().max(others.abs()) > margin
+    {
+        notes.push(format!(
+            "Memory still moves: in this time by {:+.0} % in the changed replica and by {:+.0} % in the others. A longer time may say \
+             something else.",
+            changed * 100.0,
+            others * 100.0
+        ));
     }
 }
 
