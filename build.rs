@@ -12,7 +12,7 @@ const PRELOADS: [(&str, &str); 6] = [
     ("preload-jemalloc", "src/preloads/allocator.map"),
     ("preload-mimalloc", "src/preloads/allocator.map"),
     ("preload-record", "src/preloads/record.map"),
-    ("preload-profile", "src/preloads/record.map"),
+    ("preload-profile", "src/preloads/profile.map"),
     ("preload-prove", "src/preloads/prove.map"),
 ];
 
