@@ -11,8 +11,8 @@ const KUBECTL: &str = r##"#!/bin/sh
 echo "$*" >> calls
 case "$*" in
 *"get pods --all-namespaces -l app.kubernetes.io/name=allocanary-node "*) cat agents.json ;;
-*"get --raw /api/v1/namespaces/monitoring/pods/agent-1:9912/proxy/report.json") cat report.json ;;
-*"get --raw "*) echo "Error from server (ServiceUnavailable): the server is currently unable" >&2; exit 1 ;;
+*"get --request-timeout=20s --raw /api/v1/namespaces/monitoring/pods/agent-1:9912/proxy/report.json") cat report.json ;;
+*"--raw "*) echo "Error from server (ServiceUnavailable): the server is currently unable" >&2; exit 1 ;;
 *"get pod -o json -n shop -- web-1") cat pod.json ;;
 *"get pod -o json -n shop -- web-2") sed 's/"n1"/"n3"/; s/web-1/web-2/' pod.json ;;
 *"exec -n monitoring agent-1 -- allocanary 42") echo "the page of 42" ;;
@@ -76,7 +76,7 @@ fn what_an_agent_cannot_tell_is_said_with_what_to_do() {
     assert_eq!(debug.code, Some(0), "{debug:?}");
     assert!(debug.out.contains("kubectl -n shop debug -it web-1 --target=web --image=registry/a:1"), "{debug:?}");
     for (line, wanted) in [
-        ("kube why web-2 -n shop", "kubectl allocanary debug web-2"),
+        ("kube why web-2 -n shop", "kubectl allocanary debug web-2 -n shop"),
         ("kube why web-1 -n shop -c side", "does not tell process IDs"),
         ("kube why web-1 -n shop -c other", "does not know pod web-1 with a container other"),
         ("kube why gone -n shop", "NotFound"),

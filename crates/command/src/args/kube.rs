@@ -14,7 +14,7 @@ pub struct KubeFlags {
     /// The pod's namespace [default: that of the context].
     #[arg(long, short, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The container of the pod [default: the one with the most memory].
+    /// The container of the pod [default: the one with the most memory; of `debug`, which cannot know that, the first].
     #[arg(long, short, value_name = "CONTAINER")]
     pub container: Option<String>,
     /// The context of kubectl [default: the current one].

@@ -15,6 +15,9 @@ use allocanary_views::fleet;
 use cluster::{Agent, Cluster, Pod};
 use serde_json::{Value, json};
 
+/// Agents that are asked at once.
+const AT_ONCE: usize = 16;
+
 /// Carries it out.
 pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
     let cluster = Cluster { context: flags.context.clone() };
@@ -33,10 +36,17 @@ pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
 fn top(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
     let (mut reports, mut missing) = (Vec::new(), Vec::new());
-    for agent in &agents {
-        match cluster.report(agent) {
-            Ok(report) => reports.push(report),
-            Err(error) => missing.push(error),
+    // Each is a kubectl of its own, which waits for the network.
+    for some in agents.chunks(AT_ONCE) {
+        let told = std::thread::scope(|scope| {
+            let asked: Vec<_> = some.iter().map(|agent| scope.spawn(|| cluster.report(agent))).collect();
+            asked.into_iter().filter_map(|one| one.join().ok()).collect::<Vec<_>>()
+        });
+        for one in told {
+            match one {
+                Ok(report) => reports.push(report),
+                Err(error) => missing.push(error),
+            }
         }
     }
     if let Some(first) = missing.first().filter(|_| reports.is_empty()) {
@@ -54,8 +64,8 @@ fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(Agent, u32)> {
     let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
     let Some(agent) = agents.into_iter().find(|agent| agent.node == pod.node) else {
         return Err(Error::Input(format!(
-            "no agent runs on the node {} of pod {}: see `kubectl allocanary debug {}`",
-            pod.node, pod.name, pod.name
+            "no agent runs on the node {} of pod {}: see `kubectl allocanary debug {} -n {}`",
+            pod.node, pod.name, pod.name, pod.namespace
         )));
     };
     let report = cluster.report(&agent).map_err(Error::Input)?;

@@ -41,6 +41,8 @@ pub struct Pod {
 
 /// The port of the chart.
 const PORT: u16 = 9912;
+/// How long an agent has to answer.
+const TIMEOUT: &str = "--request-timeout=20s";
 
 /// What is read of a pod in the API's JSON.
 #[derive(Deserialize)]
@@ -110,7 +112,7 @@ impl Cluster {
         let Agent { name, namespace, node, port } = agent;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/report.json");
         let told = |error: String| format!("node {node}: {error}");
-        self.ask(["get", "--raw", &path]).and_then(|text| Report::parse(&text)).map_err(told)
+        self.ask(["get", TIMEOUT, "--raw", &path]).and_then(|text| Report::parse(&text)).map_err(told)
     }
 
     /// A pod that is on a node.
