@@ -140,7 +140,13 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
     let steps = told(line);
     assert_eq!(steps.code, Some(0), "{steps:?}");
     assert!(steps.out.contains("kubectl -n shop get deployment web -o json |"), "{steps:?}");
-    assert!(steps.out.contains("kubectl -n shop delete pod web-a web-b web-c"), "{steps:?}");
+    assert!(!steps.out.contains("delete pod"), "no other replica is restarted: {steps:?}");
+    let judge = "allocanary try shop/deploy/web --lines MALLOC_ARENA_MAX=1 --for 1h --save readings http://NODE:9912 readings\n";
+    assert!(steps.out.contains(judge), "{steps:?}");
+    let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
+    assert_eq!(json["steps"].as_array().map(Vec::len), Some(4), "{json}");
+    let unseen = told("try shop/deploy/web --lines PYTHONMALLOC=malloc readings");
+    assert!(unseen.code == Some(0) && unseen.err.contains("name it by --changed POD"), "{unseen:?}");
     for minute in 200..260 {
         let on = "MALLOC_ARENA_MAX=1";
         write(

@@ -11,9 +11,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
-    /// Less memory, by more than the margin, and the interval excludes none.
+    /// Less memory: the interval excludes none, and the ratio that was found is beyond the margin.
     Better,
-    /// More memory, by more than the margin, and the interval excludes none.
+    /// More memory: the same to the other side.
     Worse,
     /// The whole interval is within the margin.
     Equal,

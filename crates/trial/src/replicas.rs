@@ -26,6 +26,12 @@ pub struct Replica {
     /// The kind of its node.
     #[serde(skip)]
     pub host: Host,
+    /// Its image, by its last reading.
+    #[serde(skip)]
+    pub image: String,
+    /// The processors that it may use, in thousandths, by its last reading; `None` without a quota.
+    #[serde(skip)]
+    pub quota_milli: Option<u64>,
     /// When its first process was started, in milliseconds since 1970; 0 if no agent told it.
     pub started: u64,
     /// The settings in force, by its last reading.
@@ -69,14 +75,20 @@ const UNKNOWN: &str = "unknown";
 /// Starts that are told as close as this are one: clocks are set right.
 const ONE_START: u64 = 3_000;
 
+/// All replicas of a target.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The namespace that they are in.
+    pub namespace: String,
+    /// The container that was chosen.
+    pub container: String,
+    /// The replicas.
+    pub replicas: Vec<Replica>,
+}
+
 /// All replicas of the target, and the container that was chosen. `changed` are pods that a person names; without any, the changed ones
 /// are those of the canary, or those that have all lines in force while another has not.
-pub fn find(
-    reports: &[Report],
-    target: &Target,
-    lines: &[Variable],
-    changed: &[String],
-) -> Result<Vec<Replica>, String> {
+pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Found, String> {
     let [own, canary] = [target.workload(), target.canary()];
     let of = |row: &&Row| {
         (row.workload == own || row.workload == canary)
@@ -89,6 +101,7 @@ pub fn find(
         let list = namespaces.into_iter().collect::<Vec<_>>().join(", ");
         return Err(format!("{own} is in the namespaces {list}: wanted NAMESPACE/{own}"));
     }
+    let namespace = namespaces.into_iter().next().unwrap_or_default().to_string();
     let container = container(&all, target)?;
     let mut replicas: BTreeMap<(&str, u64), Replica> = BTreeMap::new();
     let mut ordered = all;
@@ -105,12 +118,15 @@ pub fn find(
             node: report.node.clone(),
             workload: row.workload.clone(),
             host: report.host.clone(),
+            image: String::new(),
+            quota_milli: None,
             started,
             settings: Vec::new(),
             changed: false,
             readings: Vec::new(),
         });
         one.settings.clone_from(&row.settings);
+        (one.image, one.quota_milli) = (row.image.clone(), row.quota_milli);
         // Not read yet: that nothing is told is not that nothing is set.
         if row.settings.is_empty() && row.allocator == "unknown" {
             one.settings.push(UNKNOWN.into());
@@ -123,7 +139,7 @@ pub fn find(
     }
     let mut replicas: Vec<Replica> = replicas.into_values().collect();
     mark(&mut replicas, &canary, lines, changed)?;
-    Ok(replicas)
+    Ok(Found { namespace, container, replicas })
 }
 
 /// The container: the one that is named, or the one with the most memory.
@@ -159,15 +175,25 @@ fn mark(replicas: &mut [Replica], canary: &str, lines: &[Variable], changed: &[S
     let last: BTreeMap<String, u64> = replicas.iter().map(|one| (one.pod.clone(), one.started)).collect();
     for one in replicas.iter_mut() {
         one.changed = match (changed.is_empty(), has_canary) {
-            (false, _) => changed.contains(&one.pod) && last.get(&one.pod) == Some(&one.started),
+            (false, _) if !changed.contains(&one.pod) => false,
+            (false, _) => last.get(&one.pod) == Some(&one.started) || one.in_force(lines) == Some(true),
             (true, true) => one.workload == canary,
             (true, false) => one.in_force(lines) == Some(true),
         };
     }
     if replicas.iter().all(|one| one.changed) {
-        replicas.iter_mut().for_each(|one| one.changed = false);
+        return Err(
+            "no unchanged replica is in these reports: the lines are in force in all. Wanted the other nodes as well"
+                .into(),
+        );
     }
     Ok(())
+}
+
+/// Whether an allocator reads such a variable. Agents tell no others, and cannot tell that another is in force.
+fn is_read(name: &str) -> bool {
+    let starts = ["MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "TCMALLOC_"];
+    starts.iter().any(|start| name.starts_with(start)) || name.ends_with("MALLOC_CONF")
 }
 
 impl Replica {
@@ -177,7 +203,7 @@ impl Replica {
             let prefix = format!("{}=", line.name);
             match self.settings.iter().find(|setting| setting.starts_with(&prefix)) {
                 Some(setting) => Some(*setting == line.line()),
-                None if self.settings.iter().any(|setting| setting == UNKNOWN) => None,
+                None if !is_read(&line.name) || self.settings.iter().any(|setting| setting == UNKNOWN) => None,
                 None => Some(false),
             }
         };
@@ -235,15 +261,16 @@ mod tests {
     #[test]
     fn a_restart_makes_a_replica_another_one_and_clocks_do_not() {
         let reports = [
-            report(9_000_000, vec![row("a", 8_000_000, 10, 0, &["X=1"]), row("b", 1_001_000, 10, 0, &[])]),
+            report(9_000_000, vec![row("a", 8_000_000, 10, 0, &["MALLOC_X=1"]), row("b", 1_001_000, 10, 0, &[])]),
             report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[]), row("b", 1_000_000, 10, 0, &[])]),
             report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[])]),
         ];
-        let lines = Variable::parse_all("X=1").unwrap();
-        let found = find(&reports, &target(), &lines, &[]).unwrap();
+        let lines = Variable::parse_all("MALLOC_X=1").unwrap();
+        let found = find(&reports, &target(), &lines, &[]).unwrap().replicas;
         assert_eq!(told(&found), [("a", 1_000_000, 1, false), ("a", 8_000_000, 1, true), ("b", 1_000_000, 2, false)]);
         // Named by a person, it is the last start that is changed.
-        let named = find(&reports, &target(), &Variable::parse_all("Y=1").unwrap(), &["a".into()]).unwrap();
+        let named =
+            find(&reports, &target(), &Variable::parse_all("MALLOC_Y=1").unwrap(), &["a".into()]).unwrap().replicas;
         assert_eq!(told(&named), told(&found));
     }
 
@@ -252,15 +279,17 @@ mod tests {
         let mut canary = row("web-allocanary-x", 5, 10, 0, &["unknown"]);
         canary.workload = "deployment/web-allocanary".into();
         let reports = [report(9_000_000, vec![row("a", 5, 10, 0, &[]), canary])];
-        let found = find(&reports, &target(), &Variable::parse_all("X=1").unwrap(), &[]).unwrap();
+        let found = find(&reports, &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap();
+        assert_eq!((found.namespace.as_str(), found.container.as_str()), ("shop", "web"));
+        let found = found.replicas;
         assert_eq!(told(&found), [("a", 5, 1, false), ("web-allocanary-x", 5, 1, true)]);
-        assert_eq!(found[1].in_force(&Variable::parse_all("X=1").unwrap()), None, "its variables are not shown");
+        assert_eq!(found[1].in_force(&Variable::parse_all("MALLOC_X=1").unwrap()), None, "its variables are not shown");
     }
 
     #[test]
     fn what_cannot_be_found_is_said_with_what_there_is() {
         let reports = [report(1, vec![row("a", 5, 10, 0, &[])])];
-        let lines = Variable::parse_all("X=1").unwrap();
+        let lines = Variable::parse_all("MALLOC_X=1").unwrap();
         let error = |target: &str, changed: &[String]| {
             find(&reports, &Target::parse(target).unwrap(), &lines, changed).map(|_| ()).unwrap_err()
         };
@@ -274,9 +303,27 @@ mod tests {
     }
 
     #[test]
+    fn that_all_have_the_lines_is_no_trial_that_has_not_begun() {
+        let all = [report(1, vec![row("a", 5, 10, 0, &["MALLOC_X=1"]), row("b", 5, 10, 0, &["MALLOC_X=1"])])];
+        let error = find(&all, &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap_err();
+        assert!(error.contains("Wanted the other nodes"), "{error}");
+    }
+
+    #[test]
+    fn a_variable_that_no_allocator_reads_cannot_be_seen() {
+        let reports = [report(1, vec![row("a", 5, 10, 0, &["MALLOC_X=1"])])];
+        let found = find(&reports, &target(), &Variable::parse_all("PYTHONMALLOC=malloc").unwrap(), &[]).unwrap();
+        let of = |lines: &str| found.replicas[0].in_force(&Variable::parse_all(lines).unwrap());
+        assert_eq!((of("PYTHONMALLOC=malloc"), of("_RJEM_MALLOC_CONF=a:1")), (None, Some(false)));
+        assert_eq!((of("MALLOC_X=1 PYTHONMALLOC=malloc"), of("MALLOC_X=1")), (None, Some(true)));
+    }
+
+    #[test]
     fn a_level_is_of_a_span_and_knows_the_processors_used() {
         let rows = (0..5).map(|at| report(at * 60_000, vec![row("a", 0, 10 << at, at * 30_000, &[])]));
-        let found = find(&rows.collect::<Vec<_>>(), &target(), &[], &[]).unwrap();
+        let found = find(&rows.collect::<Vec<_>>(), &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[])
+            .unwrap()
+            .replicas;
         let level = found[0].level((60_000, 180_000)).unwrap();
         assert_eq!((level.readings, level.cores, level.growth), (3, Some(0.5), 3.0));
         assert!((level.resident / f64::from(40 << 20) - 1.0).abs() < 1e-9);

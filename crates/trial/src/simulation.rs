@@ -1,8 +1,11 @@
-//! How often a trial is wrong: thousands of trials on replicas whose memory is drawn, and whose true effect is known.
+//! How often a verdict is wrong: thousands of trials, judged as those of a cluster are, on replicas whose memory is drawn, and whose true effect is known.
 
 use allocanary_kernel::rng::Rng;
 
-use crate::estimate::{Word, effect};
+use crate::estimate::Word;
+use crate::replicas::{Reading, Replica};
+use crate::trial::judge;
+use crate::{Target, Variable};
 
 /// How replicas differ.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +22,34 @@ struct Replicas {
     own: f64,
 }
 
-const TRIALS: usize = 2_000;
+const TRIALS: usize = 1_000;
 
 fn normal(rng: &mut Rng) -> f64 {
     let uniform = |rng: &mut Rng| ((rng.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
+}
+
+const MINUTE: u64 = 60_000;
+const CHANGE: u64 = 1_000 * MINUTE;
+
+/// A replica that was started then, and has had the exponential of `log` since the end of its first half hour.
+fn replica(at: usize, started: u64, log: f64, settings: &[String]) -> Replica {
+    let reading = |minute: u64| {
+        let taken = started + minute * MINUTE;
+        Reading { taken, resident: (log.exp() * 1e9) as u64, cpu: Some(minute * MINUTE / 2) }
+    };
+    Replica {
+        pod: format!("web-{at}"),
+        node: String::new(),
+        workload: String::new(),
+        host: allocanary_fleet::Host::default(),
+        image: String::new(),
+        quota_milli: None,
+        started: started + 1,
+        settings: settings.to_vec(),
+        changed: !settings.is_empty(),
+        readings: [35, 40, 45, 50, 55, 60].map(reading).to_vec(),
+    }
 }
 
 impl Replicas {
@@ -39,25 +65,25 @@ impl Replicas {
         let mut counts = [0; 4];
         for _ in 0..TRIALS {
             let draw = |count: usize, rng: &mut Rng| -> Vec<f64> { (0..count).map(|_| self.noise(rng)).collect() };
-            let (mut changed, others) = (draw(1, &mut rng), draw(self.others, &mut rng));
-            changed[0] += ratio.ln();
-            let found = match self.own > 0.0 {
-                // Of replicas with data of their own the differences count: before is in them, and with it the replica's own share.
-                true => {
-                    let own: Vec<f64> = (0..=self.others).map(|_| self.own * normal(&mut rng)).collect();
-                    let before: Vec<f64> = own.iter().map(|own| own + self.noise(&mut rng)).collect();
-                    let differences: Vec<f64> = (0..self.others).map(|at| others[at] + own[at] - before[at]).collect();
-                    let of_changed = changed[0] + own[self.others] - before[self.others];
-                    effect(&[of_changed], &differences, &[])
-                }
-                false => {
-                    let before = draw(self.before, &mut rng);
-                    effect(&changed, &others, &[&before])
-                }
-            }
-            .unwrap();
+            let (mut now, lines) = (draw(self.others + 1, &mut rng), ["MALLOC_X=1".to_string()]);
+            // Of replicas with data of their own all are there before, and their share of the data stays.
+            let (kind, count) = if self.own > 0.0 { ("sts/web", now.len()) } else { ("deploy/web", self.before) };
+            let own: Vec<f64> = (0..now.len().max(count)).map(|_| self.own * normal(&mut rng)).collect();
+            let old = draw(count, &mut rng);
+            now[0] += ratio.ln();
+            let mut replicas: Vec<Replica> =
+                old.iter().enumerate().map(|(at, log)| replica(at, 0, log + own[at], &[])).collect();
+            replicas.extend(
+                now.iter()
+                    .enumerate()
+                    .map(|(at, log)| replica(at, CHANGE, log + own[at], if at == 0 { &lines } else { &[] })),
+            );
+            let variables = [Variable { name: "MALLOC_X".into(), value: "1".into() }];
+            let trial = judge(replicas, &Target::parse(kind).unwrap(), &variables, 0.05).unwrap();
+            assert!(trial.doubts.is_empty(), "{trial:?}");
+            let found = trial.effect.unwrap();
             counts[0] += usize::from(found.low <= ratio && ratio <= found.high);
-            match found.word(0.05) {
+            match trial.word {
                 Word::Better => counts[1] += 1,
                 Word::Worse => counts[2] += 1,
                 Word::Equal => counts[3] += 1,
@@ -87,18 +113,21 @@ fn all() -> impl Iterator<Item = Replicas> {
 #[test]
 fn intervals_hold_the_truth_and_words_are_seldom_wrong() {
     for replicas in all() {
-        for ratio in [0.5, 0.8, 1.0, 1.25] {
+        for ratio in [0.5, 0.8, 0.94, 0.97, 1.0, 1.03, 1.06, 1.25] {
             let [held, better, worse, equal] = replicas.trials(ratio);
             let told =
                 format!("{replicas:?}, true ratio {ratio}: held {held}, better {better}, worse {worse}, equal {equal}");
             assert!(held >= 0.90, "{told}");
             let wrong = match ratio {
                 1.0 => better + worse,
-                less if less < 1.0 => worse + equal,
+                // Within the margin equal is right, and so is the direction.
+                less if less < 0.95 => worse + equal,
+                less if less < 1.0 => worse,
+                more if more <= 1.05 => better,
                 _ => better + equal,
             };
-            // Student's distribution is not that of skewed values.
-            assert!(wrong <= if replicas.skewed { 0.10 } else { 0.06 }, "{told}");
+            // 5 % and what so few trials may be off. Student's distribution is not that of skewed values.
+            assert!(wrong <= if replicas.skewed { 0.10 } else { 0.07 }, "{told}");
         }
     }
 }

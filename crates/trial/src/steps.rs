@@ -1,12 +1,16 @@
 //! The patch for one replica, as commands that a person runs. In: a workload, variables, and what is known of its replicas. Out: steps.
 //! Nothing is changed here. All is done by kubectl itself: a patch of the whole workload would restart every replica.
+//!
+//! No step restarts a replica other than the changed one. The way back is in the cluster: an annotation of the changed template says which
+//! revision was before it, and an undo that finds another revision than the one after that stops.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::target::{CANARY, Target, Variable};
+use crate::target::{CANARY, Target, Variable, is_name};
 
 /// A step: why, and the command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// A sentence or two.
     pub why: String,
@@ -14,63 +18,119 @@ pub struct Step {
     pub command: String,
 }
 
-/// The label of a canary's pods.
-pub const LABEL: &str = "allocanary-try";
-/// Others that are restarted together with the changed one.
-const RESTARTED: usize = 3;
+/// What is known of the workload.
+#[derive(Clone, Debug)]
+pub struct Known<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// The container that gets the variables.
+    pub container: &'a str,
+    /// A replica that runs.
+    pub pod: Option<&'a str>,
+}
 
-/// The steps: how one replica gets the lines, which others are restarted, and how it is undone. `container` is the one that gets the
-/// variables, and `pods` are replicas that are known.
-pub fn steps(target: &Target, namespace: &str, container: &str, lines: &[Variable], pods: &[String]) -> Vec<Step> {
-    let env: Vec<Value> = lines.iter().map(|one| json!({"name": one.name, "value": one.value})).collect();
-    let spec = json!({"containers": [{"name": container, "env": env}]});
-    let (kubectl, what) = (format!("kubectl -n {namespace}"), format!("{} {}", target.kind, target.name));
-    let (why, change, undo) = match target.kind.as_str() {
-        "statefulset" => of_stateful_set(&kubectl, &what, &spec),
-        "daemonset" => of_daemon_set(&kubectl, &what, &spec, pods.first().map_or("POD", String::as_str)),
+/// The label of a canary's pods, and the annotation of a changed template.
+pub const LABEL: &str = "allocanary-try";
+
+/// The steps: what is read before, how one replica gets the lines, what is read then (`read` and `judge` are commands), and how it is undone.
+/// The error says which name is none of Kubernetes: it would be read by a shell.
+pub fn steps(
+    target: &Target,
+    known: &Known,
+    lines: &[Variable],
+    read: String,
+    judge: String,
+) -> Result<Vec<Step>, String> {
+    let names = [Some(known.namespace), Some(known.container), known.pod, target.container.as_deref()];
+    if let Some(bad) = names.into_iter().flatten().find(|name| !is_name(name)) {
+        return Err(format!("{bad:?} in a report: wanted a name of Kubernetes (a-z, 0-9, - and .)"));
+    }
+    // A value takes the place of a reference that was there. `$` begins a reference to another variable, and `$$` is a `$`.
+    let of = |one: &Variable| json!({"name": one.name, "value": one.value.replace('$', "$$"), "valueFrom": null});
+    let spec = json!({"containers": [{"name": known.container, "env": lines.iter().map(of).collect::<Vec<_>>()}]});
+    let (kubectl, what) = (format!("kubectl -n {}", known.namespace), format!("{} {}", target.kind, target.name));
+    let (why, change, undo) = match (target.kind.as_str(), known.pod) {
+        ("statefulset", _) => of_stateful_set(&kubectl, &target.name, &spec),
+        ("daemonset", Some(pod)) => of_daemon_set(&kubectl, &what, &spec, pod),
+        ("daemonset", None) => {
+            return Err(format!("{}: wanted agents that know a pod of it: one is deleted", target.workload()));
+        }
         _ => of_deployment(&kubectl, &what, &target.name, &spec),
     };
-    // A StatefulSet's changed replica is its last. Of a DaemonSet the first pod is taken.
-    let changed = match target.kind.as_str() {
-        "statefulset" => last(pods),
-        "daemonset" => pods.first(),
-        _ => None,
-    };
-    let others: Vec<&str> =
-        pods.iter().filter(|pod| Some(*pod) != changed).take(RESTARTED).map(String::as_str).collect();
-    let others = if others.is_empty() { "POD POD".to_string() } else { others.join(" ") };
-    let why_others = "Memory grows with age: restart others at the same time, two or more. They keep their settings, and are what the \
-                      changed one is compared with.";
-    vec![
-        Step { why, command: change },
-        Step { why: why_others.into(), command: format!("{kubectl} delete pod {others}") },
-        Step { why: "Afterwards, whatever comes out:".into(), command: undo },
-    ]
+    let before = format!(
+        "Read what replicas have now. Replicas are compared at the same age, for memory grows with age, and of a StatefulSet or a DaemonSet only \
+         those count that were restarted since. Nothing here restarts the others. Begin after the next rollout, or decide yourself on \
+         `{kubectl} rollout restart {what}` between this reading and the change: it restarts all, by the workload's own strategy."
+    );
+    let step = |why: &str, command: String| Step { why: why.into(), command };
+    Ok(vec![
+        step(&before, read),
+        step(&why, change),
+        step("Wait and judge, with the readings from before.", judge),
+        step("Afterwards, whatever comes out: the way back.", undo),
+    ])
 }
 
 /// Why, the change, and how it is undone.
 type Change = (String, String, String);
 
-fn of_stateful_set(kubectl: &str, what: &str, spec: &Value) -> Change {
-    let why =
-        "A StatefulSet updates from its last replica down to its partition: only the last replica gets the lines.";
-    let count = format!("$({kubectl} get {what} -o jsonpath='{{.spec.replicas}}')");
-    // The partition comes first, in a patch of its own. It is a number that only the shell knows.
-    let hold = r#"{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":'"#;
-    let hold = format!("{kubectl} patch {what} -p '{hold}$(({count} - 1))'}}}}}}}}'");
-    let change = patch(kubectl, what, &json!({"spec": {"template": {"spec": spec}}}));
-    let all = r#"'{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}'"#;
-    let undo = format!("{kubectl} rollout undo {what} &&\n{kubectl} patch {what} -p {all}");
-    (why.into(), format!("{hold} &&\n{change}"), undo)
+fn of_stateful_set(kubectl: &str, name: &str, spec: &Value) -> Change {
+    let what = format!("statefulset {name}");
+    let why = "A StatefulSet updates from its last replica down to its partition: only the last replica gets the lines. The commands stop if \
+               a rollout is under way, or if it has a partition already.";
+    let state = "{.spec.updateStrategy.type}:{.spec.updateStrategy.rollingUpdate.partition}:{.spec.ordinals.start}";
+    let check = check(kubectl, &what, state, "RollingUpdate::|RollingUpdate:0:|RollingUpdate::0|RollingUpdate:0:0");
+    // The partition is a number that only the shell knows. It comes in one patch with the lines: there is no time between them.
+    let change = patched(&json!({
+        "updateStrategy": {"rollingUpdate": {"partition": NUMBER}},
+        "template": {"metadata": {"annotations": {LABEL: REVISION}}, "spec": spec},
+    }));
+    let change = format!(
+        "{check}\n\
+         last=$(({kubectl_get} -o jsonpath='{{.spec.replicas}}') - 1))\n\
+         {kubectl} patch {what} -p {change}\n\
+         {kubectl} rollout status {what} --timeout=15m )",
+        kubectl_get = format_args!("$({kubectl} get {what}"),
+    );
+    // With the old template all but the changed one are as they should be: without a partition none of them is restarted. A pod that never
+    // becomes ready is not replaced by the controller: it is deleted, if it still has the lines.
+    let undo = format!(
+        "{}\n\
+         last=$({kubectl} get {what} -o jsonpath='{{.spec.updateStrategy.rollingUpdate.partition}}')\n\
+         hash=$({kubectl} get {what} -o jsonpath='{{.status.updateRevision}}')\n\
+         {kubectl} rollout undo {what} --to-revision=\"$was\"\n\
+         {kubectl} patch {what} -p '{{\"spec\":{{\"updateStrategy\":{{\"rollingUpdate\":{{\"partition\":0}}}}}}}}'\n\
+         {kubectl} delete pod --field-selector \"metadata.name={name}-$last\" -l \"controller-revision-hash=$hash\"\n\
+         {kubectl} rollout status {what} --timeout=15m )",
+        check_undo(kubectl, &what)
+    );
+    (why.into(), change, undo)
 }
 
 fn of_daemon_set(kubectl: &str, what: &str, spec: &Value, pod: &str) -> Change {
-    let why = "A DaemonSet with the strategy OnDelete gives the lines to a pod when this is deleted: to one alone. Note the strategy that it \
-               has now, to set it again.";
-    let strategy = json!({"type": "OnDelete", "rollingUpdate": null});
-    let change = patch(kubectl, what, &json!({"spec": {"updateStrategy": strategy, "template": {"spec": spec}}}));
-    let undo = format!("{kubectl} rollout undo {what} && {kubectl} delete pod CHANGED_POD");
-    (why.into(), format!("{change} &&\n{kubectl} delete pod {pod}"), undo)
+    let why = "A DaemonSet with the strategy OnDelete gives the lines to a pod when this is deleted: one is. A pod that ends for another \
+               reason gets them as well, until the way back. The commands stop if a rollout is under way.";
+    let check = check(kubectl, what, "{.spec.updateStrategy.type}", "RollingUpdate");
+    // The numbers of the strategy stay in its place, and are in force again when its type is.
+    let change = patched(&json!({
+        "updateStrategy": {"type": "OnDelete"},
+        "template": {"metadata": {"annotations": {LABEL: REVISION}}, "spec": spec},
+    }));
+    // A pod that has gone meanwhile stops it before the change.
+    let change = format!(
+        "{check}\n\
+         {kubectl} get pod {pod} -o name\n\
+         {kubectl} patch {what} -p {change}\n\
+         {kubectl} delete pod {pod} )"
+    );
+    let undo = format!(
+        "{}\n\
+         {kubectl} rollout undo {what} --to-revision=\"$was\"\n\
+         {kubectl} patch {what} -p '{{\"spec\":{{\"updateStrategy\":{{\"type\":\"RollingUpdate\"}}}}}}'\n\
+         {kubectl} rollout status {what} --timeout=15m )",
+        check_undo(kubectl, what)
+    );
+    (why.into(), change, undo)
 }
 
 fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change {
@@ -78,13 +138,17 @@ fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change 
         "A second Deployment of one replica, made from the first: a patch of {name} itself would change all replicas. Its pod has the labels \
          of the others, so that services send it the same traffic; an autoscaler of {name} counts it."
     );
-    let (canary, label) = (format!("{name}{CANARY}"), json!({ LABEL: name }));
+    // The value is short: a name may be longer than a label's value.
+    let (canary, label) = (format!("{name}{CANARY}"), json!({LABEL: "1"}));
+    // Labels as well: by them other tools know what is theirs.
     let of_the_first = [
         "uid",
         "resourceVersion",
         "creationTimestamp",
         "generation",
         "annotations",
+        "labels",
+        "finalizers",
         "ownerReferences",
         "managedFields",
     ];
@@ -103,13 +167,50 @@ fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change 
     (why, command, format!("{kubectl} delete deployment {canary}"))
 }
 
-/// The pod with the highest number behind its name.
-fn last(pods: &[String]) -> Option<&String> {
-    pods.iter().max_by_key(|pod| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok()))
+/// The number of the newest revision.
+fn newest(kubectl: &str, what: &str) -> String {
+    format!("$({kubectl} rollout history {what} | awk '$1 + 0 > n {{ n = $1 + 0 }} END {{ print n + 0 }}')")
 }
 
-fn patch(kubectl: &str, what: &str, patch: &Value) -> String {
-    format!("{kubectl} patch {what} --type strategic -p {}", quoted(&patch.to_string()))
+/// The start of a shell of its own that ends at the first error. It goes on only if the state is a usual one, there is no trial, and no rollout
+/// is under way.
+fn check(kubectl: &str, what: &str, state: &str, usual: &str) -> String {
+    let usual: Vec<String> = usual.split('|').map(|one| format!("{one}::")).collect();
+    format!(
+        "( set -eu\n\
+         state=$({kubectl} get {what} -o jsonpath='{state}::{{.spec.template.metadata.annotations.{LABEL}}}')\n\
+         case \"$state\" in ({}) ;; (*) echo \"not changed: {what} has $state, wanted {}\" >&2; exit 1 ;; esac\n\
+         {kubectl} rollout status {what} --timeout=30s\n\
+         was={}\n\
+         [ \"$was\" -gt 0 ]",
+        usual.join("|"),
+        usual[0],
+        newest(kubectl, what)
+    )
+}
+
+/// The start of an undo. It goes on only if the trial made the newest revision.
+fn check_undo(kubectl: &str, what: &str) -> String {
+    format!(
+        "( set -eu\n\
+         was=$({kubectl} get {what} -o jsonpath='{{.spec.template.metadata.annotations.{LABEL}}}')\n\
+         now={}\n\
+         [ -n \"$was\" ] && [ \"$now\" -eq $((was + 1)) ] || {{ echo \"not undone: {what} is at revision $now, wanted the one after ${{was:-a trial}}\" >&2; exit 1; }}",
+        newest(kubectl, what)
+    )
+}
+
+/// What the shell puts in: the partition, a number.
+const NUMBER: &str = "@number@";
+/// What the shell puts in: the revision before, a text.
+const REVISION: &str = "@revision@";
+
+/// A patch of the specification, for a shell that knows `last` and `was`.
+fn patched(spec: &Value) -> String {
+    // A person's value may look like a place: each place is taken once, from outside of what persons say.
+    let text = quoted(&json!({ "spec": spec }).to_string());
+    let text = text.replacen(&format!("\"{LABEL}\":\"{REVISION}\""), &format!("\"{LABEL}\":\"'\"$was\"'\""), 1);
+    text.replacen(&format!("\"partition\":\"{NUMBER}\""), "\"partition\":'\"$last\"'", 1)
 }
 
 /// In single quotes, as a shell reads it back.
@@ -121,73 +222,130 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(target: &str, pods: &[&str]) -> Vec<String> {
-        let lines = Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\"").unwrap();
-        let pods: Vec<String> = pods.iter().map(|pod| (*pod).to_string()).collect();
-        let steps = steps(&Target::parse(target).unwrap(), "shop", "web", &lines, &pods);
-        steps.into_iter().map(|step| step.command).collect()
+    fn steps_of(target: &str, container: &str, pod: Option<&str>) -> Result<Vec<Step>, String> {
+        let lines =
+            Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
+        let known = Known { namespace: "shop", container, pod };
+        steps(&Target::parse(target).unwrap(), &known, &lines, "read".into(), "judge".into())
+    }
+
+    /// The change and the way back.
+    fn of(target: &str) -> [String; 2] {
+        let steps = steps_of(target, "web", Some("log-a")).unwrap();
+        assert_eq!((steps[0].command.as_str(), steps[2].command.as_str()), ("read", "judge"));
+        [steps[1].command.clone(), steps[3].command.clone()]
+    }
+
+    /// What a shell calls that changes a cluster in this state, with a revision that is the newest: a call a line, its words apart by `|`.
+    fn ran(script: &str, state: &str, newest: &str) -> (bool, Vec<String>) {
+        let kubectl = r#"kubectl() { shift 2; case "$*" in
+            "get "*annotations*) printf %s "$STATE" ;;
+            "rollout history "*) printf 'x\nREVISION  CHANGE-CAUSE\n4  none\n%s  none\n' "$NEWEST" ;;
+            *{.spec.replicas}*) echo 3 ;;
+            *.partition}*) echo 2 ;;
+            *updateRevision*) echo db-7f ;;
+            "rollout status "*) ;;
+            *) printf '%s|' "$@"; echo ;; esac; }"#;
+        let ran = std::process::Command::new("sh")
+            .args(["-c", &format!("{kubectl}\n{script}")])
+            .envs([("STATE", state), ("NEWEST", newest)])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(ran.stdout).unwrap();
+        (ran.status.success(), text.lines().map(String::from).collect())
+    }
+
+    fn patch_in(call: &str) -> Value {
+        serde_json::from_str(call.split('|').find(|word| word.starts_with('{')).unwrap()).unwrap()
+    }
+
+    fn wanted() -> Value {
+        json!([
+            {"name": "MALLOC_ARENA_MAX", "value": "1", "valueFrom": null},
+            {"name": "X", "value": "it's", "valueFrom": null},
+            {"name": "Y", "value": "$$(HOME) \"allocanary-try\":\"@revision@\"", "valueFrom": null},
+        ])
     }
 
     #[test]
     fn a_deployment_gets_a_canary_and_is_not_changed() {
-        let steps = of("deploy/web", &["web-1-a", "web-1-b"]);
+        let [change, undo] = of("deploy/web");
         assert!(
-            steps[0].starts_with("kubectl -n shop get deployment web -o json |\n  kubectl patch --local"),
-            "{}",
-            steps[0]
+            change.starts_with("kubectl -n shop get deployment web -o json |\n  kubectl patch --local"),
+            "{change}"
         );
-        assert!(steps[0].contains(r#""name":"web-allocanary""#) && steps[0].contains(r#""value":"it'\''s""#));
-        assert_eq!(steps[1], "kubectl -n shop delete pod web-1-a web-1-b");
-        assert_eq!(steps[2], "kubectl -n shop delete deployment web-allocanary");
+        assert_eq!(undo, "kubectl -n shop delete deployment web-allocanary");
+        let long = "w".repeat(100);
+        let [change, _] = of(&format!("deploy/{long}"));
+        let words = change.replace("kubectl", "words").replace("words -n shop create -f -", "cat");
+        let script = format!("words() {{ cat >/dev/null; printf '%s\\n' \"$@\"; }}\n{words}");
+        let ran = std::process::Command::new("sh").args(["-c", &script]).stdin(std::process::Stdio::null()).output();
+        let text = String::from_utf8(ran.unwrap().stdout).unwrap();
+        let patch: Value =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).find(Value::is_object).unwrap();
+        assert_eq!(patch["spec"]["template"]["spec"]["containers"][0]["env"], wanted());
+        assert_eq!(patch["metadata"]["name"], format!("{long}-allocanary"));
+        assert_eq!(patch["metadata"].get("labels"), Some(&Value::Null));
+        assert!(patch["spec"]["selector"]["matchLabels"][LABEL].as_str().unwrap().len() < 64);
     }
 
     #[test]
-    fn a_statefulset_is_held_by_its_partition_before_it_is_patched() {
-        let steps = of("sts/db", &["db-0", "db-1", "db-10", "db-2"]);
-        let (hold, change) = steps[0].split_once(" &&\n").unwrap();
-        assert!(
-            hold.contains(
-                r#""partition":'$(($(kubectl -n shop get statefulset db -o jsonpath='{.spec.replicas}') - 1))'}}}}'"#
-            ),
-            "{hold}"
-        );
-        assert!(change.contains("MALLOC_ARENA_MAX") && !hold.contains("MALLOC"), "{change}");
-        assert_eq!(steps[1], "kubectl -n shop delete pod db-0 db-1 db-2", "db-10 is the changed one");
-        assert!(steps[2].contains("rollout undo") && steps[2].contains(r#""partition":0"#));
+    fn of_a_statefulset_the_last_replica_alone_is_changed_and_nothing_is_deleted() {
+        let [change, _] = of("sts/db");
+        let (is_done, calls) = ran(&change, "RollingUpdate:0:::", "7");
+        assert!(is_done && calls.len() == 1 && calls[0].starts_with("patch|statefulset|db|-p|"), "{calls:?}");
+        let patch = patch_in(&calls[0]);
+        assert_eq!(patch["spec"]["updateStrategy"], json!({"rollingUpdate": {"partition": 2}}));
+        let template = &patch["spec"]["template"];
+        assert_eq!(template["metadata"]["annotations"], json!({LABEL: "7"}));
+        assert_eq!(template["spec"]["containers"][0]["env"], wanted());
+        // A partition, another strategy, and a trial that runs.
+        for state in ["RollingUpdate:1:::", "OnDelete::::", "RollingUpdate:0:5::", "RollingUpdate:0:::7"] {
+            assert_eq!(ran(&change, state, "7"), (false, Vec::new()), "{state}");
+        }
     }
 
     #[test]
-    fn of_a_daemonset_one_pod_is_deleted() {
-        let steps = of("ds/log", &["log-a", "log-b", "log-c"]);
-        assert!(steps[0].contains("OnDelete") && steps[0].ends_with("delete pod log-a"), "{}", steps[0]);
-        assert_eq!(steps[1], "kubectl -n shop delete pod log-b log-c");
-        assert_eq!(of("ds/log", &[])[1], "kubectl -n shop delete pod POD POD");
+    fn the_way_back_is_to_the_revision_before_and_not_over_the_work_of_another() {
+        let [_, undo] = of("sts/db");
+        let (is_done, calls) = ran(&undo, "7", "8");
+        let wanted = [
+            "rollout|undo|statefulset|db|--to-revision=7|",
+            r#"patch|statefulset|db|-p|{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}|"#,
+            "delete|pod|--field-selector|metadata.name=db-2|-l|controller-revision-hash=db-7f|",
+        ];
+        assert!(is_done && calls == wanted, "{calls:?}");
+        let [_, of_daemon_set] = of("ds/log");
+        for undo in [undo, of_daemon_set] {
+            for (was, newest) in [("7", "9"), ("7", "7"), ("", "8")] {
+                assert_eq!(ran(&undo, was, newest), (false, Vec::new()), "{was} {newest}");
+            }
+        }
     }
 
     #[test]
-    fn a_shell_reads_the_patches_back() {
-        // kubectl prints its words, a line each; of a StatefulSet it knows the replicas.
-        let kubectl =
-            "kubectl() { case \"$*\" in *jsonpath*) echo 3 ;; *) cat >/dev/null; printf '%s\\n' \"$@\" ;; esac; }\n";
-        let patches = |target: &str| -> Vec<Value> {
-            let script =
-                format!("{kubectl}{}", of(target, &["x-0", "x-1"])[0].replace("kubectl -n shop create -f -", "cat"));
-            let ran = std::process::Command::new("sh")
-                .args(["-c", &script])
-                .stdin(std::process::Stdio::null())
-                .output()
-                .unwrap();
-            assert!(ran.status.success(), "{script}: {}", String::from_utf8_lossy(&ran.stderr));
-            let text = String::from_utf8(ran.stdout).unwrap();
-            text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
-        };
-        let env = |patch: &Value| patch["spec"]["template"]["spec"]["containers"][0]["env"].clone();
-        let wanted = json!([{"name": "MALLOC_ARENA_MAX", "value": "1"}, {"name": "X", "value": "it's"}]);
-        let of_set = patches("sts/db");
-        assert_eq!(of_set[0]["spec"]["updateStrategy"]["rollingUpdate"]["partition"], 2);
-        assert_eq!(env(&of_set[1]), wanted);
-        assert_eq!(env(&patches("ds/log")[0]), wanted);
-        let canary = patches("deploy/web");
-        assert_eq!((env(&canary[0]), &canary[0]["spec"]["replicas"]), (wanted, &json!(1)));
+    fn of_a_daemonset_one_pod_is_deleted_and_its_strategy_comes_back() {
+        let [change, undo] = of("ds/log");
+        let (is_done, calls) = ran(&change, "RollingUpdate::", "7");
+        assert!(is_done && calls.len() == 3 && calls[0] == "get|pod|log-a|-o|name|", "{calls:?}");
+        assert_eq!(calls[2], "delete|pod|log-a|");
+        let patch = patch_in(&calls[1]);
+        assert_eq!(patch["spec"]["updateStrategy"], json!({"type": "OnDelete"}), "its numbers stay");
+        assert_eq!(patch["spec"]["template"]["spec"]["containers"][0]["env"], wanted());
+        assert_eq!(ran(&change, "OnDelete::", "7"), (false, Vec::new()));
+        let (is_done, calls) = ran(&undo, "7", "8");
+        assert!(is_done && calls[0] == "rollout|undo|daemonset|log|--to-revision=7|" && calls.len() == 2, "{calls:?}");
+        assert!(calls[1].contains(r#"{"updateStrategy":{"type":"RollingUpdate"}}"#), "{calls:?}");
+        assert!(steps_of("ds/log", "web", None).unwrap_err().contains("wanted agents that know a pod"));
+    }
+
+    #[test]
+    fn a_name_that_a_shell_would_read_is_refused() {
+        assert!(steps_of("ds/log", "web", Some("a; rm x")).unwrap_err().contains("wanted a name of Kubernetes"));
+        assert!(steps_of("deploy/web", "$(x)", None).unwrap_err().contains("wanted a name of Kubernetes"));
+        let all = ["deploy/web", "sts/db", "ds/log"].map(|target| steps_of(target, "web", Some("log-a")).unwrap());
+        let deletes: usize = all.iter().flatten().map(|step| step.command.matches("delete pod").count()).sum();
+        assert_eq!(deletes, 2, "one of a DaemonSet, and the changed one of a StatefulSet on the way back");
     }
 }

@@ -33,6 +33,12 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("daemonset", &["daemonsets", "ds", "daemonset.apps"]),
 ];
 
+/// Whether it is a name as Kubernetes has them: nothing in it is special for a shell.
+pub fn is_name(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !word.is_empty() && word.len() <= 253 && word.bytes().all(plain) && !word.starts_with('-')
+}
+
 impl Target {
     /// Parses `[NAMESPACE/]KIND/NAME[/CONTAINER]`. The error says what was wanted.
     pub fn parse(text: &str) -> Result<Target, String> {
@@ -54,11 +60,6 @@ impl Target {
             _ => return Err(wanted()),
         };
         let (Some(kind), Some(name)) = (kind_at(at), words.get(at + 1)) else { return Err(wanted()) };
-        // As Kubernetes has names: nothing in them is special for a shell.
-        let is_name = |word: &str| {
-            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-            !word.is_empty() && word.len() <= 253 && word.bytes().all(plain) && !word.starts_with('-')
-        };
         let container = words.get(at + 2).map(|word| (*word).to_string());
         let namespace = (at == 1).then(|| words[0].to_string());
         let is_sound = [Some(*name), namespace.as_deref(), container.as_deref()].into_iter().flatten().all(is_name);

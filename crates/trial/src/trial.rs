@@ -56,6 +56,9 @@ pub struct Member {
     pub part: Part,
     /// Seconds from its start to the last reading; `None` if no agent told its start.
     pub age: Option<u64>,
+    /// Seconds from its start to the end of what is read before the change.
+    #[serde(skip)]
+    pub age_before: Option<u64>,
     /// What it had before the change.
     pub before: Option<Level>,
     /// What it has after it.
@@ -74,15 +77,17 @@ pub enum Part {
     Other,
     /// It runs now, and is far older or younger than the changed ones: memory grows with age.
     OtherAge,
-    /// It runs now, on a node of another kind.
-    OtherNode,
+    /// It runs now, on a node of another kind, or with another image or quota.
+    OtherKind,
+    /// It ended before the last reading, or has too few.
+    Short,
     /// It ran before the change, and shows how far apart replicas are.
     Before,
 }
 
 /// Others are of the same age if none is this many times as old as the other.
 const AGES: f64 = 2.0;
-/// Fewer readings of the changed replica say nothing.
+/// Fewer readings of a replica say nothing.
 const LEAST_READINGS: usize = 5;
 /// Fewer others show no spread that is worth a word.
 const LEAST_OTHERS: usize = 2;
@@ -104,8 +109,8 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
             target.workload()
         ));
     };
-    let host = changed().next().map(|one| one.host.clone()).unwrap_or_default();
     let after = (since + until.saturating_sub(since) / 2, until);
+    let has_ended = |one: &Replica| one.readings.last().is_none_or(|last| last.taken + (until - after.0) / 4 < until);
     let first_change = changed().filter_map(Replica::begun).min().unwrap_or(since);
     let earlier =
         || replicas.iter().flat_map(|one| &one.readings).map(|one| one.taken).filter(|taken| *taken < first_change);
@@ -115,34 +120,37 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
         .filter_map(|one| {
             let level = one.level(after);
             let age = (one.started > 0).then(|| until.saturating_sub(one.started) / 1000);
-            let of_changed = (until.saturating_sub(since) / 1000) as f64;
-            let is_alike = |age: u64| (age as f64) <= of_changed * AGES && age as f64 * AGES >= of_changed;
-            let is_host = one.host == host;
-            let part = match level {
+            let is_kind = changed().next().is_some_and(|changed| changed.is_like(one));
+            let is_age = age.is_some_and(|age| is_alike(age, until.saturating_sub(since) / 1000));
+            let part = match &level {
                 _ if one.changed => Part::Changed,
-                Some(_) if !is_host => Part::OtherNode,
-                Some(_) if age.is_some_and(is_alike) => Part::Other,
-                Some(_) => Part::OtherAge,
-                None if !is_host => return None,
+                Some(_) if !is_kind => Part::OtherKind,
+                Some(_) if !is_age => Part::OtherAge,
+                Some(level) if level.readings < LEAST_READINGS || has_ended(one) => Part::Short,
+                Some(_) => Part::Other,
+                None if !is_kind => return None,
                 None => Part::Before,
             };
             let (pod, node, settings) = (one.pod.clone(), one.node.clone(), one.settings.clone());
-            let before = before.and_then(|span| one.level(span)).filter(|_| is_host);
-            let member = Member { pod, node, part, age, before, after: level, settings };
+            let age_before = before.filter(|_| one.started > 0).and_then(|(_, end)| end.checked_sub(one.started));
+            let before = before.and_then(|span| one.level(span)).filter(|_| is_kind);
+            let age_before = age_before.map(|age| age / 1000);
+            let member = Member { pod, node, part, age, age_before, before, after: level, settings };
             (member.before.is_some() || member.after.is_some()).then_some(member)
         })
         .collect();
     members.sort_by(|one, other| (one.part, &one.pod).cmp(&(other.part, &other.pod)));
     let mut doubts = Vec::new();
     let mut notes = Vec::new();
-    let (compared, effect) = compare(&members, target, &mut notes);
+    let (compared, effect) = compare(&members, target, &mut doubts);
     let of = |part: Part| members.iter().filter(move |one| one.part == part);
     let others: Vec<f64> = of(Part::Other).filter_map(|one| one.after).map(|level| level.log).collect();
-    settings(&replicas, lines, after, &mut doubts, &mut notes);
+    settings(&replicas, target, lines, after, &mut doubts, &mut notes);
+    restarts(&replicas, first_change, has_ended, &mut doubts, &mut notes);
     enough(&members, &mut doubts);
     let found = effect.map_or(Word::Undecided, |effect| effect.word(margin));
     traffic(&members, found, &mut doubts, &mut notes);
-    growth(&members, margin, &mut notes);
+    growth(&members, found, margin, &mut doubts, &mut notes);
     let word = if doubts.is_empty() { found } else { Word::Undecided };
     Ok(Trial {
         word,
@@ -157,38 +165,60 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
     })
 }
 
+/// Whether none is this many times as old as the other.
+fn is_alike(age: u64, other: u64) -> bool {
+    age as f64 <= other as f64 * AGES && age as f64 * AGES >= other as f64
+}
+
+/// Where the data of a replica are: by its pod's name, which comes again, or by its node.
+fn place<'a>(target: &Target, pod: &'a str, node: &'a str) -> &'a str {
+    if target.kind == "daemonset" { node } else { pod }
+}
+
 /// The effect, by levels or by differences.
-fn compare(members: &[Member], target: &Target, notes: &mut Vec<String>) -> (Compared, Option<Effect>) {
+fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<Effect>) {
     let after =
         |part: Part| members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)));
+    // A start is one sample: of those that are compared afterwards, what the same start had before is none.
+    let earlier = || members.iter().filter(|one| !matches!(one.part, Part::Changed | Part::Other));
     if target.kind != "deployment" {
-        let place = |one: &Member| if target.kind == "statefulset" { one.pod.clone() } else { one.node.clone() };
-        let mut earlier: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for one in members {
-            if let Some(level) = one.before {
-                earlier.entry(place(one)).or_default().push(level.log);
+        let place = |one: &Member| place(target, &one.pod, &one.node).to_string();
+        let mut old: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
+        for one in earlier() {
+            if let (Some(level), Some(age)) = (one.before, one.age_before) {
+                old.entry(place(one)).or_default().push((age, level.log));
             }
         }
+        // Before, too, they are compared at the same age.
+        let age = after(Part::Changed).find_map(|(one, _)| Some(old.get(&place(one))?.first()?.0));
         let differences = |part: Part| -> Vec<f64> {
-            after(part).filter_map(|(one, log)| Some(log - mean(earlier.get(&place(one))?)?)).collect()
+            let of = |(one, log): (&Member, f64)| {
+                let old = old.get(&place(one))?.iter().filter(|(old, _)| age.is_some_and(|age| is_alike(*old, age)));
+                Some(log - mean(&old.map(|(_, log)| *log).collect::<Vec<_>>())?)
+            };
+            after(part).filter_map(of).collect()
         };
         let (changed, others) = (differences(Part::Changed), differences(Part::Other));
         if !changed.is_empty() && others.len() >= LEAST_OTHERS {
             return (Compared::Differences, effect(&changed, &others, &[]));
         }
-        notes.push(format!(
-            "Replicas of a {} differ by what they hold. Readings from before the change would take that out; there are too few.",
-            target.kind
+        doubts.push(format!(
+            "Replicas of a {} differ by what they hold. Wanted readings from before the change of the changed one and of {LEAST_OTHERS} others, which \
+             were about as old then and were restarted since: found {} and {}.",
+            target.kind,
+            changed.len(),
+            others.len()
         ));
     }
     let levels = |part: Part| -> Vec<f64> { after(part).map(|(_, log)| log).collect() };
-    let before: Vec<f64> = members.iter().filter_map(|one| one.before).map(|level| level.log).collect();
+    let before: Vec<f64> = earlier().filter_map(|one| one.before).map(|level| level.log).collect();
     (Compared::Levels, effect(&levels(Part::Changed), &levels(Part::Other), &[&before]))
 }
 
 /// Whether the lines are in force where they should be, and nowhere else.
 fn settings(
     replicas: &[Replica],
+    target: &Target,
     lines: &[Variable],
     span: (u64, u64),
     doubts: &mut Vec<String>,
@@ -204,13 +234,58 @@ fn settings(
                 one.pod,
                 if one.settings.is_empty() { "nothing".into() } else { one.settings.join(" ") }
             )),
-            None => notes.push(format!("Whether {} has the lines in force cannot be seen from outside.", one.pod)),
+            None => {
+                let at = place(target, &one.pod, &one.node);
+                let is_earlier = |other: &&Replica| {
+                    place(target, &other.pod, &other.node) == at && !other.changed && other.started < one.started
+                };
+                let text = format!("Whether {} has the lines in force cannot be seen from outside", one.pod);
+                match replicas.iter().filter(is_earlier).count() {
+                    _ if one.workload == target.canary() => notes.push(format!("{text}.")),
+                    1 => notes.push(format!("{text}: its restart counts as the change.")),
+                    0 => doubts.push(format!(
+                        "{text}, and no reading is from before its restart: nothing says that it was changed."
+                    )),
+                    many => doubts.push(format!(
+                        "{text}, and it was restarted {many} times: give the readings around the change alone."
+                    )),
+                }
+            }
         }
     }
     let too: Vec<&str> =
         others.iter().filter(|one| one.in_force(lines) == Some(true)).map(|one| one.pod.as_str()).collect();
     if !too.is_empty() {
         doubts.push(format!("The lines are in force in others, too: {}.", too.join(", ")));
+    }
+}
+
+/// Whether the changed ones have lived since the change, and what others did.
+fn restarts(
+    replicas: &[Replica],
+    first_change: u64,
+    has_ended: impl Fn(&Replica) -> bool,
+    doubts: &mut Vec<String>,
+    notes: &mut Vec<String>,
+) {
+    let changed: Vec<&Replica> = replicas.iter().filter(|one| one.changed).collect();
+    let ended: Vec<&str> = changed.iter().filter(|one| has_ended(one)).map(|one| one.pod.as_str()).collect();
+    if !ended.is_empty() {
+        doubts.push(format!(
+            "Changed replicas have ended or were started again: {}. See why, and give the readings since the last start alone.",
+            ended.join(", ")
+        ));
+    }
+    if changed.windows(2).any(|two| !two[0].is_like(two[1])) {
+        doubts.push("The changed replicas are on unlike nodes, or have unlike images or quotas.".into());
+    }
+    let mut starts: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in replicas.iter().filter(|one| !one.changed && one.started >= first_change) {
+        *starts.entry(&one.pod).or_default() += 1;
+    }
+    let again: Vec<&str> = starts.into_iter().filter(|(_, starts)| *starts > 1).map(|(pod, _)| pod).collect();
+    if !again.is_empty() {
+        notes.push(format!("Others were started more than once since the change: {}.", again.join(", ")));
     }
 }
 
@@ -224,13 +299,19 @@ fn enough(members: &[Member], doubts: &mut Vec<String>) {
         );
         if of(Part::OtherAge) > 0 {
             text.push_str(&format!(
-                " {} of another age run: memory grows with age. Restart some (kubectl delete pod), and read on until they are at most \
-                 {AGES} times as old.",
+                " {} of another age run: memory grows with age. Read on until none is more than {AGES} times as old, or begin after the next \
+                 rollout.",
                 of(Part::OtherAge)
             ));
         }
-        if of(Part::OtherNode) > 0 {
-            text.push_str(&format!(" {} run on other kinds of nodes.", of(Part::OtherNode)));
+        if of(Part::OtherKind) > 0 {
+            text.push_str(&format!(
+                " {} run on other kinds of nodes, or with another image or quota.",
+                of(Part::OtherKind)
+            ));
+        }
+        if of(Part::Short) > 0 {
+            text.push_str(&format!(" {} ended, or have fewer than {LEAST_READINGS} readings.", of(Part::Short)));
         }
         doubts.push(text);
     }
@@ -253,7 +334,7 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
     };
     let (changed, others) = (of(Part::Changed), of(Part::Other));
     let (Some(own), Some(usual)) = (mean(&changed), mean(&others)) else {
-        notes.push("How much CPU time the replicas use is not known: their traffic may differ.".into());
+        doubts.push("How much CPU time the replicas use is not known: their traffic may differ.".into());
         return;
     };
     let least = others.iter().copied().fold(f64::INFINITY, f64::min) / TRAFFIC;
@@ -275,8 +356,8 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
     }
 }
 
-/// Whether memory still moves.
-fn growth(members: &[Member], margin: f64, notes: &mut Vec<String>) {
+/// Whether memory still moves. What moves further than the margin is not equal for long.
+fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: Part| {
         mean(
             &members
@@ -289,7 +370,8 @@ fn growth(members: &[Member], margin: f64, notes: &mut Vec<String>) {
     if let (Some(changed), Some(others)) = (of(Part::Changed), of(Part::Other))
         && changed.abs().max(others.abs()) > margin
     {
-        notes.push(format!(
+        let list = if word == Word::Equal { doubts } else { notes };
+        list.push(format!(
             "Memory still moves: in this time by {:+.0} % in the changed replica and by {:+.0} % in the others. A longer time may say \
              something else.",
             changed * 100.0,
@@ -299,6 +381,11 @@ fn growth(members: &[Member], margin: f64, notes: &mut Vec<String>) {
 }
 
 impl Replica {
+    /// Whether it runs the same on the same kind of node.
+    fn is_like(&self, other: &Replica) -> bool {
+        self.host == other.host && self.image == other.image && self.quota_milli == other.quota_milli
+    }
+
     /// When it began: its start, or its first reading.
     fn begun(&self) -> Option<u64> {
         let first = self.readings.first()?.taken;
@@ -335,9 +422,11 @@ mod tests {
             node: format!("node-of-{pod}"),
             workload: "deployment/web".into(),
             host: Host::default(),
+            image: "web:1".into(),
+            quota_milli: None,
             started,
             settings: settings.iter().map(|one| (*one).to_string()).collect(),
-            changed: settings.contains(&"X=1"),
+            changed: settings.contains(&"MALLOC_X=1"),
             readings: minutes.map(reading).collect(),
         }
     }
@@ -352,12 +441,12 @@ mod tests {
             old("c", 99.0),
             new("d", 100.0),
             new("e", 101.5),
-            replica("f", CHANGE, 1001..1060, after, cores, &["X=1"]),
+            replica("f", CHANGE, 1001..1060, after, cores, &["MALLOC_X=1"]),
         ]
     }
 
     fn told(replicas: Vec<Replica>, target: &str) -> Trial {
-        judge(replicas, &Target::parse(target).unwrap(), &Variable::parse_all("X=1").unwrap(), 0.05).unwrap()
+        judge(replicas, &Target::parse(target).unwrap(), &Variable::parse_all("MALLOC_X=1").unwrap(), 0.05).unwrap()
     }
 
     #[test]
@@ -396,27 +485,41 @@ mod tests {
         replicas[4].host.cores = 64;
         let unlike = told(replicas, "deploy/web");
         assert!(unlike.doubts[0].contains("found 1. 1 run on other kinds of nodes"), "{unlike:?}");
+        let alter: [fn(&mut Replica); 2] = [|one| one.image = "web:2".into(), |one| one.quota_milli = Some(500)];
+        for alter in alter {
+            let mut replicas = usual(60.0, 0.5);
+            alter(&mut replicas[4]);
+            // Nor is it counted before.
+            alter(&mut replicas[0]);
+            let unlike = told(replicas, "deploy/web");
+            assert!(unlike.doubts[0].contains("another image or quota"), "{unlike:?}");
+            assert_eq!(unlike.effect.unwrap().freedom, 1, "{unlike:?}");
+        }
     }
 
     #[test]
     fn lines_that_are_not_in_force_are_no_trial() {
         let mut replicas = usual(60.0, 0.5);
-        replicas[5].settings = vec!["X=2".into()];
+        replicas[5].settings = vec!["MALLOC_X=2".into()];
         let not = told(replicas, "deploy/web");
         assert!(
-            not.word == Word::Undecided && not.doubts[0].contains("f does not have the lines in force. In force: X=2."),
+            not.word == Word::Undecided
+                && not.doubts[0].contains("f does not have the lines in force. In force: MALLOC_X=2."),
             "{not:?}"
         );
         let mut replicas = usual(60.0, 0.5);
-        replicas[3].settings = vec!["X=1".into()];
+        replicas[3].settings = vec!["MALLOC_X=1".into()];
         assert!(told(replicas, "deploy/web").doubts[0].contains("in others, too: d"));
         let mut replicas = usual(60.0, 0.5);
         replicas[5].settings = vec!["unknown".into()];
+        let doubted = told(replicas.clone(), "deploy/web");
+        assert!(doubted.doubts[0].contains("nothing says that it was changed"), "{doubted:?}");
+        replicas[5].workload = "deployment/web-allocanary".into();
         let unknown = told(replicas, "deploy/web");
         assert!(unknown.word == Word::Better && unknown.notes[0].contains("cannot be seen"), "{unknown:?}");
         let mut none = usual(60.0, 0.5);
         none.pop();
-        let lines = Variable::parse_all("X=1").unwrap();
+        let lines = Variable::parse_all("MALLOC_X=1").unwrap();
         assert!(
             judge(none, &Target::parse("deploy/web").unwrap(), &lines, 0.05).unwrap_err().contains("--changed POD")
         );
@@ -431,22 +534,65 @@ mod tests {
 
     #[test]
     fn of_replicas_with_data_of_their_own_the_differences_are_compared() {
-        let pair = |pod: &str, before: f64, after: f64, settings: &[&str]| {
-            [replica(pod, 1, 900..1000, before, 0.5, &[]), replica(pod, CHANGE, 1001..1060, after, 0.5, settings)]
+        let pair = |pod: &str, start: u64, before: f64, after: f64, settings: &[&str]| {
+            [replica(pod, start, 900..1000, before, 0.5, &[]), replica(pod, CHANGE, 1001..1060, after, 0.5, settings)]
         };
-        let replicas: Vec<Replica> =
-            [pair("db-0", 400.0, 402.0, &[]), pair("db-1", 100.0, 101.0, &[]), pair("db-2", 200.0, 100.0, &["X=1"])]
-                .concat();
-        let found = told(replicas, "sts/db");
+        let set = |start: u64| -> Vec<Replica> {
+            let others = [pair("db-0", start, 400.0, 402.0, &[]), pair("db-1", start, 100.0, 101.0, &[])];
+            [others.concat(), pair("db-2", start, 200.0, 100.0, &["MALLOC_X=1"]).to_vec()].concat()
+        };
+        let found = told(set(1), "sts/db");
         assert_eq!((found.compared, found.word), (Compared::Differences, Word::Better), "{found:?}");
         assert!((found.effect.unwrap().ratio - 0.4963).abs() < 0.001);
         // Without readings before it, the unlike others make it undecided.
-        let after: Vec<Replica> =
-            [pair("db-0", 400.0, 402.0, &[]), pair("db-1", 100.0, 101.0, &[]), pair("db-2", 200.0, 100.0, &["X=1"])]
-                .map(|[_, after]| after)
-                .to_vec();
+        let after: Vec<Replica> = set(1).into_iter().filter(|one| one.started == CHANGE).collect();
         let found = told(after, "sts/db");
         assert_eq!((found.compared, found.word), (Compared::Levels, Word::Undecided));
-        assert!(found.notes[0].contains("differ by what they hold"), "{found:?}");
+        assert!(found.doubts[0].contains("differ by what they hold"), "{found:?}");
+        // One of another age then, and one that was not restarted, are not compared.
+        let mut replicas = set(1);
+        replicas[2].started = 890 * MINUTE;
+        let found = told(replicas, "sts/db");
+        assert!(found.word == Word::Undecided && found.doubts[0].contains("found 1 and 1"), "{found:?}");
+    }
+
+    #[test]
+    fn a_start_counts_once() {
+        let mut replicas = usual(60.0, 0.5);
+        // It has run since before the change, and is nearly as old.
+        replicas[3] = replica("d", 960 * MINUTE, 990..1060, 100.0, 0.5, &[]);
+        let found = told(replicas, "deploy/web");
+        assert_eq!((found.word, found.effect.unwrap().freedom), (Word::Better, 3), "{found:?}");
+    }
+
+    #[test]
+    fn a_changed_one_that_was_started_again_is_a_doubt_and_others_that_ended_do_not_count() {
+        let mut replicas = usual(60.0, 0.5);
+        replicas.push(replica("f", 980 * MINUTE, 981..999, 60.0, 0.5, &["MALLOC_X=1"]));
+        let again = told(replicas, "deploy/web");
+        assert!(again.doubts.iter().any(|one| one.contains("started again: f.")), "{again:?}");
+        let mut replicas = usual(60.0, 0.5);
+        replicas[4].readings.truncate(45);
+        let ended = told(replicas, "deploy/web");
+        assert!(ended.doubts[0].contains("found 1. 1 ended"), "{ended:?}");
+        let mut replicas = usual(60.0, 0.5);
+        replicas.push(replica("d", CHANGE + MINUTE, 1010..1011, 60.0, 0.5, &[]));
+        assert!(
+            told(replicas, "deploy/web").notes.iter().any(|one| one.contains("more than once since the change: d"))
+        );
+    }
+
+    #[test]
+    fn what_may_hide_a_difference_is_not_equal() {
+        let mut replicas = usual(100.7, 0.5);
+        replicas[5].readings.iter_mut().for_each(|one| one.cpu = None);
+        let unknown = told(replicas, "deploy/web");
+        assert!(unknown.word == Word::Undecided && unknown.doubts[0].contains("CPU time"), "{unknown:?}");
+        let mut replicas = usual(100.7, 0.5);
+        if let Some(last) = replicas[5].readings.last_mut() {
+            last.resident = last.resident * 11 / 10;
+        }
+        let moves = told(replicas, "deploy/web");
+        assert!(moves.word == Word::Undecided && moves.doubts[0].contains("still moves"), "{moves:?}");
     }
 }

@@ -12,22 +12,12 @@ use allocanary_trial::trial::{Compared, Member, Part, Trial};
 use allocanary_draw::wrapped;
 
 /// The steps as a script with comments.
-pub fn steps(steps: &[Step], again: &str, look: &Look) -> String {
+pub fn steps(steps: &[Step], look: &Look) -> String {
     let width = usize::from(look.width);
-    let mut out = format!(
-        "# Nothing was changed. Read these lines, then run them.\n\n# Before the change: what replicas have now shows how far apart they are.\n{again}\n"
-    );
+    let mut out = String::from("# Nothing was changed. Read these lines, then run them one after the other.\n");
     for (at, step) in steps.iter().enumerate() {
-        out.push_str(&format!(
-            "\n# {}. {}\n{}\n",
-            at + 1,
-            wrapped(&step.why, width - 5).replace('\n', "\n#    "),
-            step.command
-        ));
-        // The verdict comes before the last step, which undoes.
-        if at + 2 == steps.len() {
-            out.push_str(&format!("\n# Then wait and judge, with the readings of before:\n{again} readings\n"));
-        }
+        let why = wrapped(&step.why, width - 5).replace('\n', "\n#    ");
+        out.push_str(&format!("\n# {}. {why}\n{}\n", at + 1, step.command));
     }
     out
 }
@@ -87,7 +77,7 @@ fn answer(trial: &Trial) -> String {
     match trial.word {
         Word::Equal => text.push_str(&format!(" All of it is within {margin}, which makes no difference (--margin).")),
         Word::Undecided if trial.doubts.is_empty() => text.push_str(&format!(
-            " It is undecided, since the interval is neither within {margin} nor beyond: more replicas, or more restarts, make it narrower."
+            " It is undecided, since the interval is neither within {margin} nor beyond: more replicas, or of a Deployment readings from before the change, make it narrower."
         )),
         _ => {}
     }
@@ -105,7 +95,8 @@ fn table(members: &[Member]) -> String {
             Part::Changed => "changed",
             Part::Other => "other",
             Part::OtherAge => "other age",
-            Part::OtherNode => "other node",
+            Part::OtherKind => "other kind",
+            Part::Short => "short",
             Part::Before => "before",
         };
         let bytes = |level: Option<allocanary_trial::replicas::Level>| {
@@ -161,6 +152,7 @@ mod tests {
             node: "n".into(),
             part,
             age: Some(3600),
+            age_before: None,
             before,
             after,
             settings: Vec::new(),

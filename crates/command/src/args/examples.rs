@@ -239,8 +239,8 @@ Exit codes: 1 if an agent did not answer, or no remedy has lines; 2 if none did.
 /// Of `try`.
 pub const TRY_EXAMPLES: &str = "\
 Default: the commands that give one replica the lines, to read and run; once a
-replica has them, the verdict. Nothing is changed by `try` itself. Other replicas
-have to be restarted at the same time: memory grows with age.
+replica has them, the verdict. Nothing is changed by `try` itself. Replicas are
+compared at the same age: begin after a rollout, or wait as long as others run.
 
 Examples:
   allocanary try shop/deployment/web --lines MALLOC_ARENA_MAX=2 http://10.0.0.1:9912

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
 use crate::args::TryFlags;
+use allocanary_allocators::paste::quoted;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
 use allocanary_kernel::private;
 use allocanary_kernel::units::{parse_duration, show_duration};
 use allocanary_trial::estimate::Word;
-use allocanary_trial::replicas::{Replica, find};
-use allocanary_trial::steps::steps;
+use allocanary_trial::replicas::{Found, Replica, find};
+use allocanary_trial::steps::{Known, steps};
 use allocanary_trial::trial::judge;
 use allocanary_trial::{Target, Variable};
 use allocanary_views::trial as reports;
@@ -42,11 +43,11 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     if reports.is_empty() && flags.nodes.is_empty() && flags.changed.is_empty() {
         return first(&target, &lines, flags, None);
     }
-    let replicas = find(&reports, &target, &lines, &flags.changed).map_err(Error::Input)?;
-    if !replicas.iter().any(|one| one.changed) {
-        return first(&target, &lines, flags, Some((&reports, &replicas)));
+    let found = find(&reports, &target, &lines, &flags.changed).map_err(Error::Input)?;
+    if !found.replicas.iter().any(|one| one.changed) {
+        return first(&target, &lines, flags, Some(&found));
     }
-    let trial = judge(replicas, &target, &lines, flags.margin / 100.0).map_err(Error::Input)?;
+    let trial = judge(found.replicas, &target, &lines, flags.margin / 100.0).map_err(Error::Input)?;
     let text = match flags.json {
         true => serde_json::to_string(&trial).map_err(|error| Error::Input(error.to_string()))? + "\n",
         false => reports::verdict(&trial, &flags.workload, &lines, &terminal::look()),
@@ -55,45 +56,49 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     Ok(if trial.word == Word::Undecided { ExitCode::from(1) } else { printed })
 }
 
-/// The steps: no replica has the lines yet.
-fn first(
-    target: &Target,
-    lines: &[Variable],
-    flags: &TryFlags,
-    known: Option<(&[Report], &[Replica])>,
-) -> Result<ExitCode> {
-    let rows = || known.iter().flat_map(|(reports, _)| reports.iter()).flat_map(|report| &report.rows);
-    let own = rows().filter(|row| row.workload == target.workload());
-    // `find` chose the container with the most memory.
-    let most = own.clone().max_by_key(|row| row.resident());
-    let container = target.container.clone().or_else(|| most.map(|row| row.container.clone()));
+/// The steps: no replica has the lines yet, as far as can be seen.
+fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&Found>) -> Result<ExitCode> {
+    let container = target.container.as_deref().or_else(|| found.map(|found| found.container.as_str()));
     let container = container.ok_or_else(|| {
         Error::Input(format!(
             "{}: wanted its container as well ({}/CONTAINER), or agents that know it",
             flags.workload, flags.workload
         ))
     })?;
-    let found = most.map(|row| row.namespace.clone()).filter(|name| !name.is_empty());
-    let namespace = target.namespace.clone().or(found).unwrap_or_else(|| "default".into());
-    let pods: Vec<String> = known.map_or_else(Vec::new, |(_, replicas)| alive(replicas));
-    let nodes = if flags.nodes.is_empty() { "http://NODE:9912".into() } else { flags.nodes.join(" ") };
-    let again = format!(
-        "allocanary try {} --lines '{}' --for 1h --save readings {nodes}",
-        flags.workload,
-        flags.lines.replace('\'', "'\\''")
+    let replicas = found.map_or(&[][..], |found| &found.replicas);
+    if replicas.iter().any(|one| one.in_force(lines).is_none()) {
+        terminal::tell(
+            "whether a replica has the lines cannot be seen: if one has them already, name it by --changed POD",
+        );
+    }
+    let known = found.map(|found| found.namespace.as_str()).filter(|name| !name.is_empty());
+    let namespace = target.namespace.as_deref().or(known).unwrap_or("default");
+    let known = Known { namespace, container, pod: newest(replicas) };
+    let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
+    let list = |nodes: Vec<&String>| nodes.iter().map(|node| format!(" {}", quoted(node))).collect::<String>();
+    let urls = if urls.is_empty() { " http://NODE:9912".into() } else { list(urls) };
+    let folder = flags.save.as_deref().unwrap_or(Path::new("readings")).to_string_lossy();
+    let folder = quoted(&folder);
+    let read = format!(
+        "allocanary try {} --lines {} --for 1h --save {folder}{urls}",
+        quoted(&flags.workload),
+        quoted(&flags.lines)
     );
-    let steps = steps(target, &namespace, &container, lines, &pods);
-    terminal::print_plain(&reports::steps(&steps, &again, &terminal::look()))
+    let judge = format!("{read}{} {folder}", list(files.into_iter().filter(|file| quoted(file) != folder).collect()));
+    let steps = steps(target, &known, lines, read, judge).map_err(Error::Input)?;
+    match flags.json {
+        true => {
+            let text = serde_json::to_string(&serde_json::json!({ "steps": steps }));
+            terminal::print_plain(&(text.map_err(|error| Error::Input(error.to_string()))? + "\n"))
+        }
+        false => terminal::print_plain(&reports::steps(&steps, &terminal::look())),
+    }
 }
 
-/// The pods that were there at the last reading of all.
-fn alive(replicas: &[Replica]) -> Vec<String> {
-    let last = |one: &Replica| one.readings.last().map(|reading| reading.taken);
-    let Some(end) = replicas.iter().filter_map(last).max() else { return Vec::new() };
-    let near = |one: &&Replica| last(one).is_some_and(|taken| end - taken <= 2 * EVERY.as_millis() as u64);
-    let mut pods: Vec<String> = replicas.iter().filter(near).map(|one| one.pod.clone()).collect();
-    pods.dedup();
-    pods
+/// The pod with the newest reading.
+fn newest(replicas: &[Replica]) -> Option<&str> {
+    let taken = |one: &&Replica| one.readings.last().map(|reading| reading.taken);
+    replicas.iter().max_by_key(taken).map(|one| one.pod.as_str())
 }
 
 /// Files once, and agents again and again. A node that does not answer is told, and is asked again.
@@ -103,7 +108,7 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
     for path in paths {
         for file in files(Path::new(path))? {
             let report = fleet::read(&file.to_string_lossy()).map_err(Error::Input)?;
-            reports.push(only(report, target));
+            reports.extend(only(report, target));
         }
     }
     if !time.is_zero() && urls.is_empty() {
@@ -129,10 +134,10 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
             match fleet::read(url) {
                 Ok(report) => {
                     let report = only(report, target);
-                    if let Some(folder) = &flags.save {
-                        save(folder, &report)?;
+                    if let Some((folder, report)) = flags.save.as_ref().zip(report.as_ref()) {
+                        save(folder, report)?;
                     }
-                    reports.push(report);
+                    reports.extend(report);
                     answered += 1;
                 }
                 Err(why) => {
@@ -145,7 +150,11 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
             return Err(Error::Input(error));
         }
         let next = every * number;
-        if next > time || reports.len() >= MOST {
+        if next > time {
+            break;
+        }
+        if reports.len() >= MOST {
+            terminal::tell(format_args!("read no further than {MOST} reports"));
             break;
         }
         sleep(next.saturating_sub(begun.elapsed()));
@@ -153,11 +162,11 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
     Ok(reports)
 }
 
-/// Without the rows of other workloads.
-fn only(mut report: Report, target: &Target) -> Report {
+/// Without the rows of other workloads; `None` if it has no other rows.
+fn only(mut report: Report, target: &Target) -> Option<Report> {
     let (own, canary) = (target.workload(), target.canary());
     report.rows.retain(|row| row.workload == own || row.workload == canary);
-    report
+    (!report.rows.is_empty()).then_some(report)
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
@@ -171,7 +180,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
         .filter(|file| file.extension().is_some_and(|end| end == "json"))
         .collect();
     files.sort();
-    files.truncate(MOST);
+    if files.len() > MOST {
+        terminal::tell(format_args!("{}: read the first {MOST} of {} files", path.display(), files.len()));
+        files.truncate(MOST);
+    }
     Ok(files)
 }
 
