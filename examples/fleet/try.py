@@ -6,7 +6,8 @@ Usage: examples/fleet/try.py [COMMAND [SECONDS]]   (as root, with control groups
 Replicas are started in control groups as a kubelet names them, a fake kubelet tells their names, and an agent reads them each five seconds,
 under load. All are started without the line for SECONDS (100), and again, one of three with it. `try` judges what the agent told. The truth
 is measured afterwards: three replicas with the line and three without, twice as long. Five lines change something, five do nothing. A
-verdict is wrong if it says better, worse or equal and the truth is on another side of it by more than the margin and its own uncertainty.
+verdict is wrong if it says better or worse of a line that does nothing, or where the truth is not beyond the margin, or equal where it is; the
+truth's own uncertainty, at most the margin, is granted.
 Exit code 1 if one is wrong, more than three are undecided, or fewer than eight intervals hold the truth.
 """
 import http.server, json, math, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time, urllib.request, uuid
@@ -225,10 +226,11 @@ def main():
             truth = math.exp(mean(with_[name]) - mean(without[name]))
             effect, word = found["effect"], found["word"]
             inside = bool(effect) and effect["low"] <= truth <= effect["high"]
-            # Half the distance between the farthest is how sure the truth is.
-            unsure = max(max(values) - min(values) for values in (with_[name], without[name])) / 2
+            # Half the distance between the farthest is how sure the truth is. A truth that is less sure than the margin excuses no verdict.
+            unsure = min(max(max(values) - min(values) for values in (with_[name], without[name])) / 2, MARGIN)
             low, high = truth * math.exp(-unsure), truth * math.exp(unsure)
-            right = {"better": low < 1, "worse": high > 1, "equal": high > 1 - MARGIN and low < 1 + MARGIN, "undecided": True}[word]
+            # Where the line does nothing, better and worse are wrong whatever was measured.
+            right = {"better": changes and low < 1 - MARGIN, "worse": changes and high > 1 + MARGIN, "equal": high > 1 - MARGIN and low < 1 + MARGIN, "undecided": True}[word]
             held, undecided, wrong = held + inside, undecided + (word == "undecided"), wrong + (not right)
             interval = f"{effect['low']:.3f} to {effect['high']:.3f}" if effect else "none"
             told = "" if right else "WRONG"
