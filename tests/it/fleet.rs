@@ -145,6 +145,8 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
     assert!(steps.out.contains(judge), "{steps:?}");
     let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
     assert_eq!(json["steps"].as_array().map(Vec::len), Some(4), "{json}");
+    let folder_of_a_shell = told("try deploy/web/main --lines A=1 --save a;b");
+    assert!(folder_of_a_shell.out.contains(" --save 'a;b' "), "{folder_of_a_shell:?}");
     let unseen = told("try shop/deploy/web --lines PYTHONMALLOC=malloc readings");
     assert!(unseen.code == Some(0) && unseen.err.contains("name it by --changed POD"), "{unseen:?}");
     for minute in 200..260 {
