@@ -7,7 +7,7 @@
 
 use crate::hash::AddressMap;
 
-/// The units of 8 bytes in a page, and the words for a bit of each.
+/// The units of 8 bytes in a page, and the number of words for their bits (one bit for each unit).
 const UNITS: u64 = 512;
 const WORDS: usize = UNITS as usize / 64;
 
@@ -59,18 +59,18 @@ impl<T> Default for Blocks<T> {
 }
 
 impl<T> Blocks<T> {
-    /// How many there are.
+    /// The number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is one at an address.
+    /// Whether a block begins at an address.
     pub(crate) fn contains(&self, address: u64) -> bool {
         let (page, unit) = split(address);
         self.pages.get(&page).is_some_and(|page| page.has(unit))
     }
 
-    /// Puts a block at an address, and returns the one that was there.
+    /// Puts a block at an address, and returns the block that was there before.
     pub(crate) fn insert(&mut self, address: u64, block: T) -> Option<T> {
         let (page, unit) = split(address);
         let page = self.pages.entry(page).or_insert_with(|| Page { begins: [0; WORDS], blocks: Vec::new() });
@@ -88,7 +88,7 @@ impl<T> Blocks<T> {
         None
     }
 
-    /// Takes the block at an address out, if `is_wanted`.
+    /// Removes the block at an address if `is_wanted` returns true for it.
     pub(crate) fn remove_if(&mut self, address: u64, is_wanted: impl FnOnce(&T) -> bool) -> Removed<T> {
         let (number, unit) = split(address);
         let Some(page) = self.pages.get_mut(&number).filter(|page| page.has(unit)) else { return Removed::None };
@@ -105,7 +105,7 @@ impl<T> Blocks<T> {
         Removed::Block(block)
     }
 
-    /// Takes the block at an address out.
+    /// Removes the block at an address, and returns it.
     pub(crate) fn remove(&mut self, address: u64) -> Option<T> {
         match self.remove_if(address, |_| true) {
             Removed::Block(block) => Some(block),
@@ -113,7 +113,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Takes all blocks out, with their addresses, in no order.
+    /// Removes all blocks. Returns them with their addresses, in no order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, T)> {
         self.count = 0;
         std::mem::take(&mut self.pages).into_iter().flat_map(|(number, page)| {
@@ -123,13 +123,13 @@ impl<T> Blocks<T> {
     }
 }
 
-/// The result of taking a block out.
+/// The result of removing a block.
 pub(crate) enum Removed<T> {
     /// There is no block.
     None,
-    /// The block was not wanted, and stays.
+    /// `is_wanted` returned false, so the block stays.
     Left,
-    /// The block.
+    /// The removed block.
     Block(T),
 }
 

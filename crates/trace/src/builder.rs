@@ -19,7 +19,7 @@ pub struct TraceBuilder {
     /// Events between two stamps.
     every: u32,
     last: u64,
-    /// The window in ticks, and the tick until which closed chunks were used again.
+    /// The window in ticks, and the tick at which the last overwritten chunk had been closed.
     window: Option<(u64, u64)>,
     /// The stack of one allocation in this many is written; 0 without stacks.
     stacks: u32,
@@ -54,7 +54,7 @@ impl TraceBuilder {
         TraceBuilder { every, ..TraceBuilder::new(chunk) }
     }
 
-    /// As [`new`](Self::new), of a window in ticks. Chunks that were closed at tick `lost` or before were used again.
+    /// As [`new`](Self::new), of a window in ticks. Chunks that were closed at tick `lost` or before are overwritten.
     pub fn windowed(chunk: usize, window: u64, lost: u64) -> Self {
         TraceBuilder { window: Some((window, lost)), ..TraceBuilder::new(chunk) }
     }
@@ -69,7 +69,7 @@ impl TraceBuilder {
         TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::windowed(chunk, window, lost) }
     }
 
-    /// Adds the nodes, but for the root, and the modules of a trace with stacks.
+    /// Adds the nodes (without the root) and the modules of a trace with stacks.
     pub fn tables(&mut self, stacks: &Stacks) {
         let mut nodes = Vec::new();
         for node in stacks.nodes.iter().skip(1) {
@@ -105,7 +105,7 @@ impl TraceBuilder {
         self.bytes[offset + CHUNK_HEADER..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether the thread allocated this address recently: its free is then written without a stamp.
+    /// Whether the thread allocated this address recently. The free of such an address is written without a stamp.
     pub fn is_recent(&self, thread: u32, address: u64) -> bool {
         self.threads.get(&thread).is_some_and(|thread| thread.coder.recent(address).is_some())
     }

@@ -24,7 +24,7 @@ pub enum Event {
         how: How,
         /// Its address.
         address: u64,
-        /// Its size. Earlier writers rounded sizes of malloc, up to 504 bytes, up to a multiple of 8.
+        /// Its size. Earlier writers rounded the sizes of malloc up to a multiple of 8, if they were at most 504 bytes.
         size: u64,
     },
     /// A block is freed.
@@ -110,7 +110,7 @@ fn unzigzag(number: u64) -> u64 {
 /// Ten bytes at `at` may be written.
 #[inline(always)]
 unsafe fn put(at: *mut u8, number: u64) -> *mut u8 {
-    // SAFETY: the caller's promise; one and two bytes are by far the most frequent lengths.
+    // SAFETY: the caller's promise. One and two bytes are by far the most frequent lengths.
     unsafe {
         if number < 0x80 {
             *at = number as u8;
@@ -279,8 +279,8 @@ impl Coder {
         unsafe { finish(at, (slot as u8) << 2 | 2, put(put(at.add(1), difference), ticks)) }
     }
 
-    /// Writes the begin of a realloc: without a stamp for a recent block, otherwise with one. Returns the place after
-    /// the event, and whether the stamp was written.
+    /// Writes the begin of a realloc. A recent block needs no stamp; for any other block a stamp is written. Returns
+    /// the place after the event, and whether the stamp was written.
     ///
     /// # Safety
     ///
@@ -324,8 +324,8 @@ impl Coder {
         }
     }
 
-    /// Reads one event from the start of `bytes`: the event, the ticks of its stamp, and its length. `Ok(None)` at the
-    /// end of the chunk. The error says what is wrong.
+    /// Reads one event from the start of `bytes`. Returns the event, the ticks of its stamp, and its length; `Ok(None)`
+    /// at the end of the chunk. The error says what is wrong.
     pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Read>, &'static str> {
         let mut rest = Bytes { bytes, at: 1 };
         let Some(first) = bytes.first().copied().filter(|first| *first != 0) else { return Ok(None) };

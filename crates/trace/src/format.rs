@@ -64,10 +64,9 @@
 //! a thread's chunks may be missing. If a place has several chunks, each was complete before the next one began: the stamp
 //! in the header of the next chunk is later than all events of the one before. Each chunk is read by itself: its table of
 //! recent blocks and its former addresses begin at 0. The window begins at the tick at which the last place that was used
-//! again had been closed. It does not begin earlier than its length before the last tick. A reader drops allocations that
-//! may have happened before the window (by the stamp before them), and frees that happened before it (by the stamp after
-//! them). So if a block's allocation is in the window, its free is there too. A free of an address that the window has not
-//! seen is of a block from before the window: it is dropped, and counted separately from strays.
+//! may have happened before the window (by the stamp before them), and frees that happened before it (by the stamp
+//! after them). So if a block's allocation is in the window, its free is there too. A free of an address that does not
+//! occur earlier in the window is of a block from before the window: it is dropped, and counted separately from strays.
 //!
 //! **Version 3**: with stacks (`--stacks`). Between the chunks of events are chunks of tables, with the same alignment
 //! and a header of the same length: a magic, which is written last, the length at 4, and:
@@ -102,9 +101,10 @@
 //! / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and `class` the size class below. After each chosen
 //! allocation `next[h]` and `last` are its stack.
 //!
-//! **Version 4**: with a window and with stacks. A place with tables has no events; it may have several tables, one after the other. Such a
-//! place is never used again. So each node that an event names is in the file, even if it was written long before the window. The tables
-//! have at most half of the places. Beyond that new nodes are not written, and stacks that need one are counted at 192. Each chunk of
+//! **Version 4**: with a window and with stacks. A place with tables has no events. It may have several tables, one
+//! after the other. Such a place is never used again. So each node that an event names is in the file, even if it was
+//! written long before the window. The tables have at most half of the places. When they have used this half, new nodes
+//! are not written, and stacks that need a new node are counted at 192. Each chunk of
 //! events is read by itself here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its
 //! allocation. The tables that `record` adds after the run are after the last place.
 //!
@@ -150,15 +150,17 @@
 //! | 2 | 28 | varint | versions 3 and 4: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
 //!
-//! Earlier writers rounded sizes of malloc up to 504 bytes up to a multiple of 8, and had no event of kind 2, x 16 for them.
+//! Earlier writers rounded the sizes of malloc up to a multiple of 8, if they were at most 504 bytes, and had no event
+//! of kind 2, x 16 for them.
 //!
-//! A free or the begin of a realloc is written before the real call, an allocation after it. So for each address frees
-//! and allocations alternate, and threads can be merged without an order that is recorded.
+//! A free or the begin of a realloc is written before the real call, and an allocation after it. So frees and
+//! allocations of one address alternate. From this a reader finds the order of the threads' events: no order is
+//! recorded.
 //!
-//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own event or in one
-//! right before it: the block may have been another thread's. One case remains inexact: an address is in the thread's table, but another
-//! thread had it since then. The event may be placed too early, by at most the ticks at 208; in a trace without this field, by up to 16
-//! events.
+//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
+//! event or in one right before it: the block may have been another thread's. One case remains inexact: an address is
+//! in the thread's table, but another thread has had it since. The event may then be placed too early, by at most the
+//! ticks at 208; in a trace without this field, by up to 16 events.
 //!
 //! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
 //! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer update the table in the same way.
@@ -209,7 +211,7 @@ pub const LONGEST_EVENT: usize = 40;
 pub const TICK_SHIFT: u32 = 5;
 /// A thread writes a stamp at least once in this many events.
 pub const STAMP_EVERY: u32 = 16;
-/// It also writes one when this many ticks have passed since the last: 87 us at 3 GHz, 131 us at 2 GHz.
+/// A thread also writes a stamp when this many ticks have passed since its last one: 87 us at 3 GHz, 131 us at 2 GHz.
 pub const STAMP_TICKS: u64 = 1 << 13;
 
 /// The recorder was taken out of the process again.
@@ -273,7 +275,7 @@ pub mod at {
     pub const END: usize = 200;
     /// An event without a stamp happened within this many ticks after the stamp before it.
     pub const STAMP_TICKS: usize = 208;
-    /// Whether the recorder was put into a process that ran already: 0 no, 1 yes, 2 and it was taken out again.
+    /// Whether the recorder was put into a running process: 0 no, 1 yes, 2 yes, and it was taken out again.
     pub const ATTACHED: usize = 216;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
@@ -357,7 +359,7 @@ pub struct Header {
     pub tick_ns: f64,
     /// Calls that were not recorded.
     pub lost: u64,
-    /// Those of them for which a window had no chunk.
+    /// The part of `lost` that was lost because a window had no chunk.
     pub no_chunk: u64,
     /// Whether the program had `PYTHONMALLOC=malloc`: without it Python's small objects are no blocks of malloc.
     pub python_malloc: bool,
@@ -371,7 +373,7 @@ pub struct Header {
     pub taken_out: bool,
     /// The requested window, in nanoseconds; 0 for the whole run.
     pub window: u64,
-    /// Ticks before which chunks were used again.
+    /// The tick at which the last overwritten place had been closed: earlier events are lost.
     pub horizon: u64,
     /// Length of every place of a window.
     pub ring: u32,
@@ -435,11 +437,12 @@ impl Header {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
-        // A mark before the start is of another process.
+        // A mark from before the start belongs to another process.
         let start = u64_at(bytes, at::START_MONOTONIC);
         let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
         let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
-        // A process that was killed immediately has no second reading. Then a counter of 2.5 GHz is assumed.
+        // A process that was killed immediately has no second reading of the clocks. Then a counter of 2.5 GHz is
+        // assumed.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
         Ok(Header {
@@ -479,10 +482,11 @@ impl Header {
         })
     }
 
-    /// The distance to the next possible chunk, if no chunk was begun here; `None` if there is something else.
+    /// The distance to the next possible chunk if this place is a chunk that was not begun. `None` if there are other
+    /// bytes here.
     pub(crate) fn gap(&self, bytes: &[u8; CHUNK_HEADER], offset: u64) -> Option<u64> {
         if self.window > 0 {
-            // A place that was not begun, or is partly erased.
+            // A place that no thread has begun, or that is partly erased.
             let ring = u64::from(self.ring);
             return Some(ring - (offset - HEADER as u64) % ring);
         }
@@ -509,8 +513,8 @@ pub struct Chunk {
     pub number: u32,
     /// Ticks at its begin.
     pub stamp: u64,
-    /// Ticks at which its place was closed, of a window; 0 while a thread writes there, and in version 1. [`Trace`]
-    /// stores here when the thread had finished the chunk.
+    /// The ticks at which the place of this chunk was closed; 0 while a thread writes there, and in a trace without a
+    /// window. [`Trace`] replaces this value by the ticks at which the thread had finished the chunk.
     ///
     /// [`Trace`]: crate::reader::Trace
     pub closed: u64,

@@ -94,7 +94,7 @@ pub struct Class {
     pub at_peak: u64,
     /// Live bytes at the end.
     pub at_end: u64,
-    /// Whether its live bytes only rose, over the quarters of the trace.
+    /// Whether its live bytes grow: see [`rises`].
     pub grows: bool,
 }
 
@@ -137,7 +137,7 @@ impl CurvePoint {
     }
 }
 
-/// The class of a size.
+/// The class of a size: the number of its bits.
 fn class_of(size: u64) -> usize {
     (u64::BITS - size.saturating_sub(1).leading_zeros()).min(CLASSES as u32 - 1) as usize
 }
@@ -159,7 +159,7 @@ struct Counter {
     live: u64,
     peak_live: u64,
     peak_nanos: u64,
-    /// Whether live bytes are above every earlier value, and the classes of this peak are not stored yet.
+    /// Whether the live bytes are at a new maximum, and the classes at this maximum are not stored yet.
     rising: bool,
     resident: u64,
     most_resident: u64,
@@ -191,8 +191,8 @@ impl Counter {
         self.catch_up(at.nanos);
     }
 
-    /// Adds a point for each step until now, with the live bytes before this event. Steps without an event get a point too, so that
-    /// the curve is flat there. If there would be too many points, each step becomes twice as long.
+    /// Adds a point for each step until now, with the live bytes before this event. Steps without an event get a point
+    /// too: the curve is flat there. If there are too many points, the length of a step is doubled.
     fn catch_up(&mut self, nanos: u64) {
         let next = |last: &CurvePoint, step: u64| last.nanos.checked_add(step);
         if self.curve.is_empty() {
@@ -408,7 +408,7 @@ mod tests {
     use crate::coder::Event;
     use std::io::Write;
 
-    /// A line through the points is flat where nothing happened, and the number of points stays small.
+    /// Where nothing happened the curve is flat, and the number of points stays small.
     #[test]
     fn a_second_in_which_nothing_happened_has_points_that_are_equal() {
         const MS: u64 = 1_000_000 / 10; // 10 ns a tick

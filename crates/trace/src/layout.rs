@@ -82,7 +82,7 @@ impl Moment {
 /// A place at which a replay stops for the meters, or ends its search for the peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// After this epoch.
+    /// It is reached after this epoch.
     pub epoch: u32,
     /// 0 ready, 1 peak, 2 idle, 3 the end of the load. See [`Moment::of`].
     pub what: u32,

@@ -7,15 +7,15 @@
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - `pack` makes a trace smaller when its process has ended (feature `packed`).
-//! - [`builder`] makes traces of a script, for tests and benches.
-//! - [`stacks`] says where blocks were allocated, as plain data; [`predictor`] predicts stacks, so that a trace has only
-//!   those that differ.
+//! - [`builder`] makes traces from a script, for tests and benches.
+//! - [`stacks`] says where blocks were allocated, as plain data. [`predictor`] predicts the stack of an allocation: a
+//!   trace has only the stacks that were not predicted.
 //! - [`hash`] is a map for the numbers of a trace.
 //! - [`info`] computes the figures of a trace.
-//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] says where the replay put the
-//!   blocks.
+//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] says where the
+//!   replay put the blocks.
 
-// Numbers and texts are returned; only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod blocks;

@@ -45,7 +45,7 @@ unsafe impl Send for Prepared {}
 // SAFETY: the mapping is read only.
 unsafe impl Sync for Prepared {}
 
-/// A lane in the file.
+/// A lane: the operations of one thread in the file.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneRecord {
     pub first: u32,
@@ -65,8 +65,9 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
 }
 
 impl Prepared {
-    /// Maps a prepared trace of this user, whatever trace it was made from. [`prepare`](crate::prepare::prepare) looks
-    /// for the form of a given trace. The error says why the file is not a prepared trace.
+    /// Maps a prepared trace of this user; which trace it was made from is not checked.
+    /// [`prepare`](crate::prepare::prepare) finds the form of a given trace. The error says why the file is not a
+    /// prepared trace.
     pub fn open(path: &Path) -> Result<Prepared> {
         let file = private::open_own(path).map_err(|error| failed(path, &error))?;
         Prepared::map(&file, path)
@@ -144,7 +145,7 @@ impl Prepared {
         self.word_at(self.tables.saturating_add(at.saturating_mul(8)))
     }
 
-    /// Whether every table lies within the file.
+    /// Whether all tables are within the file.
     fn is_sound(&self) -> bool {
         let words = self.length.saturating_sub(self.tables) / 8;
         if self.tables < HEADER as usize || self.tables > self.length || !self.tables.is_multiple_of(16) {
@@ -171,8 +172,8 @@ impl Prepared {
         end.saturating_add(self.epochs as usize) <= words
     }
 
-    /// How many blocks are made, freed and resized before the replay stops at this moment; `None` if it does not stop
-    /// there.
+    /// The number of blocks that are made, freed and resized before the replay stops at this moment; `None` if it does
+    /// not stop there.
     pub fn events_before(&self, moment: Moment) -> Option<u64> {
         let mut marks = (0..self.marks).map(|at| self.mark(at));
         marks.find(|mark| Moment::of(mark.what) == Some(moment)).map(|mark| mark.events)
@@ -236,11 +237,11 @@ pub(crate) struct Anonymous<T> {
     items: PhantomData<T>,
 }
 
-/// A type for which all-zero bytes are a value.
+/// A type for which all zero bytes are a valid value.
 ///
 /// # Safety
 ///
-/// All bytes zero are a valid value, and it needs no drop.
+/// All zero bytes must be a valid value, and the type must not need a drop.
 pub(crate) unsafe trait Zeroed {}
 
 // SAFETY: an integer.

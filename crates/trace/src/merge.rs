@@ -55,7 +55,7 @@ pub trait Sink {
     fn mark(&mut self, _at: At, _mark: u8) {}
     /// The thread has ended.
     fn ended(&mut self, _at: At) {}
-    /// A block that is live after the last event, and its address.
+    /// A block that is live after the last event, with its address.
     fn remains(&mut self, _address: u64, _block: Self::Block) {}
 }
 
@@ -75,8 +75,9 @@ pub struct Merged {
     pub alive: u64,
     /// Bytes of the events that give the stack of an allocation.
     pub stack_bytes: u64,
-    /// An event may have happened up to this many nanoseconds after the time that it gets. With today's writer this is a millisecond or
-    /// less; with an older one it is the time that a thread took for 16 events.
+    /// An event may have happened up to this many nanoseconds after the time that the merge gives it. For today's
+    /// writer this is a millisecond or less. For an older writer it is the longest time that a thread took for 16
+    /// events.
     pub early_nanos: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
@@ -97,18 +98,19 @@ impl Merged {
     }
 }
 
-/// A limit that today's writer keeps on any processor: its own bound is some 0.1 ms.
+/// Writers that give a limit stay below this on any processor: today's writer has a limit of some 0.1 ms.
 const MOST_EARLY_NS: u64 = 10_000_000;
 
-/// An event may have happened this much later than its stamps say, in nanoseconds: the counters of two cores differ,
-/// and a processor may read its counter a little early.
+/// An event may have happened this many nanoseconds later than its stamps say. The reasons: the counters of two cores
+/// differ, and a processor may read its counter a little early.
 const SLACK_NS: u64 = 1_000_000;
 
-/// The longest delay of a free, in nanoseconds. A thread may lose its processor for this long in the middle of a few events.
+/// The longest delay of a free, in nanoseconds: a thread may lose its processor for this long between two of its
+/// events.
 const PUT_OFF_NS: u64 = 10_000_000;
 
-/// The same for a free in a window. Its block may be from before the window, and the address is soon allocated again:
-/// after a long wait the free would be matched with this later allocation.
+/// The same limit for a free in a window. Its block may be from before the window, and the address is soon allocated
+/// again. After a long wait, the merge would take the free for that of the later block.
 const WINDOW_SLACK_NS: u64 = 2_000;
 
 struct Lane<'a> {
@@ -116,16 +118,16 @@ struct Lane<'a> {
     stream: Option<Stream<'a>>,
     begins: u64,
     head: Option<Item>,
-    /// The block of a realloc that has begun, with its address.
+    /// The block of a realloc that has begun but not ended, with its address.
     resizing: Option<Resizing>,
-    /// The tick at which it stops waiting.
+    /// The tick at which this lane stops waiting.
     until: u64,
 }
 
 /// A live block. There are millions of them, so the structure is as small as possible.
 struct Live<B> {
     block: B,
-    /// The thread that allocated it, and the latest tick at which this can have been, in two halves.
+    /// The thread that allocated the block, and the latest tick of the allocation, in two halves.
     thread: u32,
     high: [u32; 2],
 }
@@ -159,8 +161,8 @@ struct Merger<'a, S: Sink> {
     /// The next time of each lane that does not wait.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     live: Blocks<Live<S::Block>>,
-    /// Blocks whose allocation was placed before that of another thread's block at the same address, but belongs after the free
-    /// of that block.
+    /// Blocks of addresses at which another thread's block is still live: their allocation was placed too early, and
+    /// belongs after the free of the other block.
     early: AddressMap<Live<S::Block>>,
     /// Lanes that wait for a free of the address.
     for_free: AddressMap<Vec<usize>>,
@@ -175,7 +177,7 @@ struct Merger<'a, S: Sink> {
     /// The time of the latest event, in nanoseconds and in ticks.
     nanos: u64,
     low: u64,
-    /// The most ticks by which an event may have been later than its time.
+    /// The most ticks by which an event may have happened later than its given time.
     most_early: u64,
     has_stacks: bool,
     /// The addresses that a window has seen.
@@ -254,7 +256,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         self.merged.early_nanos = (self.most_early as f64 * trace.header.tick_ns) as u64;
     }
 
-    /// Executes events of one lane until another lane's is earlier.
+    /// Executes events of one lane, until another lane has an earlier event.
     fn lane(&mut self, trace: &'a Trace, lane: usize, mut forced: bool, sink: &mut S) {
         loop {
             if self.lanes[lane].head.is_none() {
@@ -278,7 +280,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 }
             }
             let item = self.lanes[lane].head.expect("just read");
-            // An earlier event goes first. So does a lane that stops waiting before this event.
+            // An earlier event of another lane goes first. A lane that stops waiting before this event goes first, too.
             let is_late = self.heads.peek().is_some_and(|Reverse((time, _))| *time < item.low)
                 || self.patience.first().is_some_and(|(until, _)| *until < item.low);
             if !forced && is_late {
@@ -344,7 +346,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 let is_exact = forced || item.high <= item.low || self.for_free.contains_key(&address);
                 let live = self.live.remove_if(address, |live| is_exact || live.thread == at.thread);
                 let live = match live {
-                    // The free may be of a later block, and no other event needs the address.
+                    // The free may belong to a later block at this address, and no other event waits for the address.
                     Removed::Left => {
                         self.put_off.entry(address).or_default().push(lane);
                         return Step::Waits(item.high.min(item.low.saturating_add(self.put_off_ticks)));
@@ -362,7 +364,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.merged.strays += u64::from(!known && !is_first);
                 self.merged.before += u64::from(is_first);
                 if matches!(item.event, Event::Resize { .. }) {
-                    // A begin without an end: the block is treated as freed.
+                    // A realloc that has begun, and has no end: the block is treated as freed.
                     self.free_held(lane, at, sink);
                     self.lanes[lane].resizing = Some(Resizing { address, known });
                     self.held[lane] = block;
@@ -427,8 +429,8 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The lane that continues before `forced` stops waiting: a lane with a delayed free, because the missing event may
-    /// come after this free.
+    /// The lane that continues before the lane `forced` gives up: if a free is delayed, the lane of this free, because
+    /// the event that `forced` lacks may come after it.
     fn put_off_or(&self, forced: (u64, usize)) -> (u64, usize) {
         let is_put_off = |lane: usize| self.put_off.values().any(|lanes| lanes.contains(&lane));
         let first = || self.patience.iter().copied().find(|(_, lane)| is_put_off(*lane));
@@ -459,7 +461,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// Lets lanes try again.
+    /// Lets these lanes try their events again.
     fn wake(&mut self, lanes: Vec<usize>) {
         for lane in lanes {
             self.forget(lane);
@@ -468,7 +470,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// Removes the lane's limit of waiting.
+    /// Removes the limit of the lane's wait.
     fn forget(&mut self, lane: usize) {
         self.patience.remove(&(self.lanes[lane].until, lane));
     }

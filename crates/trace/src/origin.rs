@@ -10,8 +10,8 @@ use allocanary_kernel::fnv::Fnv;
 
 use crate::format::{HEADER, Marks, at};
 
-/// The trace's length, its time, the fields of its header that do not change during the recording, and the requested
-/// marks. The events are not read: for a large trace this takes seconds, and each cell does it.
+/// The trace's length, the time of its file, the header fields that do not change during the recording, and the
+/// requested marks. The events are not read: for a large trace this would take seconds, in each cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin([u64; 6]);
 
@@ -31,18 +31,18 @@ impl Origin {
         Ok(Origin([meta.len(), nanos as u64, hash.value(), ready, peak, idle]))
     }
 
-    /// The words for the header of the form.
+    /// The origin as words of the form's header.
     pub(crate) fn words(&self) -> [u64; 6] {
         self.0
     }
 
-    /// The form's path next to the trace.
+    /// The path of the form, if it is next to the trace.
     pub(crate) fn beside(&self, trace: &Path) -> PathBuf {
         let name = trace.file_name().unwrap_or_default().to_string_lossy();
         trace.with_file_name(format!(".{name}.{:016x}.replay", self.key(&[])))
     }
 
-    /// The form's name in a folder with forms of traces from other folders.
+    /// The file name of the form in a folder that has forms of traces from several folders.
     pub(crate) fn name(&self, trace: &Path) -> String {
         let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
         let name = whole.file_name().unwrap_or_default().to_string_lossy();

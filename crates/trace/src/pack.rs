@@ -17,8 +17,9 @@ use crate::reader::Headers;
 /// to a quarter smaller.
 const LEVEL: u32 = 3;
 
-/// Packs a trace, and returns the new length of its file. `None` if the trace stays as it is: its process may still write; it is already
-/// packed, damaged or cut; it would not become smaller; or it belongs to another user, who would not own the new file.
+/// Packs a trace, and returns the new length of its file. Returns `None` and leaves the trace as it is in these cases:
+/// its process may still write; it is already packed, damaged or cut; it would not become smaller; or it belongs to
+/// another user, who would not own the new file.
 pub fn pack(path: &Path) -> Result<Option<u64>> {
     let failed = |error| Error::file(path, "packing the trace", error);
     let file = File::open(path).map_err(failed)?;

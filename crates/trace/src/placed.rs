@@ -1,8 +1,9 @@
-//! The addresses at which a replay put the blocks. In: a replay at a stop, or a file. Out: a file of words. It has the pages in which
-//! blocks have been, those that are resident, each block's slot, address and size, and the region of a pool.
+//! The addresses of the blocks of a replay. In: a replay at a stop, or a file. Out: a file of words. The file has: the
+//! pages in which blocks have been, which of these are resident, the slot, address and size of each block, and the
+//! addresses of a pool.
 //!
-//! The replay's process writes the file, and the command that started it reads it. Both are of one build. After the magic each record is
-//! three words: a tag and two numbers. A block's tag has its slot in the upper half.
+//! The replay's process writes the file, and the command that started it reads it. Both are of one build. After the
+//! magic, each record has three words: a tag and two numbers. The tag of a block has its slot in the upper half.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -22,7 +23,7 @@ const BLOCK: u64 = 3;
 const END: u64 = 4;
 const REGION: u64 = 5;
 
-/// A block that lives.
+/// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Its slot: see [`Slots`](crate::prepare::Slots).
@@ -62,17 +63,17 @@ impl<'a> Writer<'a> {
         out
     }
 
-    /// A block has been in these pages.
+    /// Writes that a block has been in these pages.
     pub(crate) fn used(&mut self, pages: &Range<u64>) -> io::Result<()> {
         self.record([USED, pages.start * PAGE, pages.end * PAGE])
     }
 
-    /// These are resident.
+    /// Writes that these pages are resident.
     pub(crate) fn resident(&mut self, pages: &Range<u64>) -> io::Result<()> {
         self.record([RESIDENT, pages.start * PAGE, pages.end * PAGE])
     }
 
-    /// The pool has these addresses.
+    /// Writes the addresses of the pool.
     pub(crate) fn region(&mut self, region: &Range<u64>) -> io::Result<()> {
         self.record([REGION, region.start, region.end])
     }
@@ -81,7 +82,7 @@ impl<'a> Writer<'a> {
         self.record([u64::from(block.slot) << 32 | BLOCK, block.address, block.size])
     }
 
-    /// A file without this record was cut.
+    /// Writes the last record. A file without it was cut.
     pub(crate) fn end(mut self) -> io::Result<()> {
         self.record([END, 0, 0])?;
         self.flush()
@@ -102,7 +103,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Placed {
-    /// Reads a file.
+    /// Reads a file that a replay wrote.
     pub fn read(path: &Path) -> Result<Placed> {
         let failed =
             |error: &dyn std::fmt::Display| Error::file(path, "reading where the replay put the blocks", error);
@@ -135,7 +136,7 @@ impl Placed {
         }
     }
 
-    /// The resident pages, as those that were read in a program at a mark.
+    /// The resident pages, in the form of those that are read in a program at a mark.
     pub fn residents(&self) -> Resident {
         Resident { mark: 0, ranges: self.resident.clone() }
     }

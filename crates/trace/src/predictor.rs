@@ -14,7 +14,7 @@ const ENTRIES: usize = 4096;
 pub struct Predictor {
     /// The stack of the last allocation.
     last: StackId,
-    /// For each pair of last stack and size class: the stack that followed it the last time.
+    /// For each pair of last stack and size class: the stack that followed this pair the last time.
     next: [StackId; ENTRIES],
 }
 
@@ -31,8 +31,8 @@ pub fn class_of(size: u64) -> usize {
     if (1..=63).contains(&code) { code as usize } else { 64 + (64 - size.leading_zeros()) as usize }
 }
 
-/// Whether an allocation is chosen to have its stack in the trace, if one in `one_in` is. The choice depends on the address, but on
-/// other bits than the choice of blocks for a rate.
+/// Whether the stack of an allocation is recorded, if the stack of one in `one_in` is. The choice depends on bits of
+/// the address. The choice of the blocks for a rate uses other bits.
 #[inline(always)]
 pub fn is_chosen(address: u64, one_in: u32) -> bool {
     let hash = (address >> 3).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -83,7 +83,7 @@ mod tests {
                 predictor.keep(size, stack);
             }
         }
-        // The first of the second turn follows another stack than that of the first turn.
+        // The first allocation of the second turn follows another stack than that of the first turn.
         assert!(missed[0] == 5 && missed[1] <= 1 && missed[2..] == [0, 0], "{missed:?}");
     }
 

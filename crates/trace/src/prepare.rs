@@ -3,12 +3,12 @@
 //!
 //! Every block has a slot in a table. Each use of a slot has a generation, so that no thread takes a wrong block. The
 //! merged order is cut into epochs of some hundred operations. A thread begins an epoch only when all threads have
-//! finished the epochs up to a few before it. So threads cannot get far ahead of each other. Waiting follows the order
-//! of the trace, in which no operation waits for a later one: there is no deadlock.
+//! finished the epochs up to a few before it. So threads cannot get far ahead of each other. No operation waits for one
+//! that is later in the trace: there is no deadlock.
 //!
-//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to. A
-//! file belongs to one version of this program, and another version makes it again. The trace is the format that stays
-//! readable.
+//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
+//! Only the version of this program that made a form reads it; another version makes the form again. The format that
+//! stays readable is that of the trace.
 //!
 //! The file is next to the trace or, if that is not possible, in a private folder of the user. Others may be able to
 //! write to the folder of a trace. So a form is used only if this user owns it, and if its header says that it was made
@@ -117,17 +117,17 @@ fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Prepared>
 
 /// Why a form was not made.
 enum Failed {
-    /// No form can be made at this path. Another folder may do.
+    /// No form can be made at this path; it may be possible in another folder.
     Place(PathBuf, io::Error),
     Trace(Error),
 }
 
-/// Makes a prepared form at a path. It is written under another name first, so that no form is ever half written.
+/// Makes a prepared form at a path. It is written under another name, and renamed when it is complete.
 fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<Prepared, Failed> {
     let place = |error| Failed::Place(path.into(), error);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (file, part) = private::new_file_in(folder).map_err(place)?;
-    // On some network file systems our files belong to another user. A form there would never be used.
+    // On some network file systems the files that we make belong to another user. A form there would never be used.
     let made = private::check_own(&file).map_err(place).and_then(|()| {
         write_to(source, origin, &file, path, asked, &Elsewhere::default()).map_err(Failed::Trace)?;
         std::fs::rename(&part, path).map_err(place)?;
@@ -144,16 +144,17 @@ pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
     write_elsewhere(trace, &file, path, asked, &Elsewhere::default())
 }
 
-/// As [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). It writes to the open, empty file, even if
-/// another file is at its path now, because others may write to the folder. The path is for errors. Other replays do not look for a form at
-/// this path, so they do not take it for the trace's normal form.
+/// As [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). Writes to the open,
+/// empty file, even if its path leads to another file by now: others may be able to write to the folder. The path is
+/// for errors. Other replays do not look for a form at this path, so they do not take it for the trace's normal form.
 pub fn write_elsewhere(trace: &Trace, file: &File, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
     let origin =
         Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
     write_to(trace, &origin, file, path, asked, elsewhere)
 }
 
-/// Opens a form that [`write_elsewhere`] wrote, if it is of the present state of this trace, and of these marks.
+/// Opens a form that [`write_elsewhere`] wrote, if it was made from the present state of this trace and with these
+/// marks.
 pub fn open_elsewhere(form: &Path, trace: &Path, asked: Marks) -> Result<Prepared> {
     let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
     let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
@@ -178,8 +179,8 @@ fn write_to(
     Ok(merged)
 }
 
-/// The marks `asked`, and the trace's own marks for the rest. The search for the peak ends at the mark of the load's end: a
-/// mark of the trace that is on the wrong side of it is left out.
+/// The requested marks, and the trace's own marks where none is requested. The search for the peak ends at the mark of
+/// the load's end. A mark of the trace is left out if it is on the wrong side of this mark.
 fn wanted(own: Marks, asked: Marks) -> Marks {
     let end = asked.peak.or(asked.idle);
     let ready = own.ready.filter(|ready| end.is_none_or(|end| *ready < end));

@@ -44,7 +44,7 @@ pub struct Trace {
 struct Packed {
     /// Its offset in the unpacked file.
     offset: u64,
-    /// The offset of the bytes after its header, and their number.
+    /// The offset in the packed file of the bytes after the chunk's header, and the number of these bytes.
     at: u64,
     length: u32,
 }
@@ -114,7 +114,7 @@ impl Trace {
         }
         let header = Header::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
         let end = match header.is_packed {
-            // No sum of offsets overflows.
+            // The limit keeps sums of offsets from overflowing.
             true => header.used.min(1 << 60),
             false => header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length),
         };
@@ -137,8 +137,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Finds the begin of the window, and drops chunks that ended before it. The times of the header are changed to
-    /// begin there.
+    /// Finds the begin of the window, and drops chunks that ended before it. Changes the times in the header so that
+    /// they begin there.
     fn begin_window(&mut self) {
         let header = &mut self.header;
         if header.window == 0 {
@@ -164,7 +164,8 @@ impl Trace {
         self.header.window > 0
     }
 
-    /// Whether blocks from before are not in the trace: it has the last seconds only, or the recorder was put into a running process.
+    /// Whether blocks from before the begin of the trace are missing: the trace has only the last seconds, or the
+    /// recorder was put into a running process.
     pub fn lacks_begin(&self) -> bool {
         self.has_window() || self.header.attached
     }
@@ -184,7 +185,7 @@ impl Trace {
         self.threads.len()
     }
 
-    /// The damage of the file, in words. Events before it are read.
+    /// What is damaged in the file, in words. Events before the damage are read.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -198,7 +199,7 @@ impl Trace {
         let path = self.path.clone();
         let mut headers = Headers::new(&path);
         let mut offset = HEADER as u64;
-        // The thread of the chunk before.
+        // The thread of the chunk that was found before.
         let mut last = None;
         while offset + CHUNK_HEADER as u64 <= end {
             let Some(bytes) = headers.at(&self.file, offset)? else { break };
@@ -208,14 +209,15 @@ impl Trace {
         Ok(())
     }
 
-    /// Stores the chunk with this header, and returns the distance to the next one. `None` if there is no chunk here: nothing is
-    /// read after damage.
+    /// Stores the chunk with this header, and returns the distance to the next one. `None` if there is no chunk here:
+    /// nothing after this place is read.
     fn found(&mut self, bytes: &[u8; CHUNK_HEADER], offset: u64, end: u64, last: &mut Option<u32>) -> Option<u64> {
         match Chunk::read(bytes, offset) {
             Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
                 if self.is_in_place(offset) {
-                    // The place's first chunk says when the last chunk ended. The chunk before this one ended when this
-                    // one began.
+                    // The header of the place's first chunk has the time at which the place's last chunk ended. Each
+                    // other chunk of the place ended when the next one began, so the chunk before this one ended when
+                    // this one began.
                     let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
                     if let Some(before) = before {
                         chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
@@ -225,7 +227,7 @@ impl Trace {
                 self.threads.entry(chunk.thread).or_default().push(chunk);
                 Some(u64::from(chunk.length))
             }
-            // The last chunk of a file that was cut is read up to the end of the file.
+            // If the file was cut, its last chunk is read up to the end of the file.
             Some(chunk) => {
                 let length = (end - offset) as u32;
                 self.threads.entry(chunk.thread).or_default().push(Chunk { length, ..chunk });
@@ -325,7 +327,7 @@ pub struct Stream<'a> {
     ready: VecDeque<Item>,
     damage: Option<String>,
     over: bool,
-    /// Whether the window has the begin of the present realloc, and so its end.
+    /// Whether the begin of the present realloc is in the window. Its end is then in the window, too.
     in_realloc: bool,
 }
 
@@ -420,15 +422,15 @@ impl Stream<'_> {
             Event::End => true,
             _ => item.low >= from,
         };
-        // A free between two stamps, of which the first is before the window. It frees a block that the thread itself
-        // had just made, so the allocation was before the window. If the free waited for an allocation until the second
-        // stamp, it would match a wrong one.
+        // A free between two stamps, the first of which is before the window. The thread frees a block that it has just
+        // made, so the allocation was before the window. If the free waited for an allocation until the second stamp,
+        // it would match a wrong one.
         let is_before = item.low < from && matches!(item.event, Event::Free { .. } | Event::Resize { .. });
         let high = if is_before { from } else { item.high };
         is_within.then_some(Item { low: item.low.max(from), high, ..item })
     }
 
-    /// The events since `first` happened no later than the present stamp.
+    /// The events from number `first` on happened no later than the present stamp.
     fn settle(&mut self, first: usize) {
         let stamp = self.stamp;
         self.ready.iter_mut().skip(first).for_each(|item| item.high = item.high.min(stamp));

@@ -31,8 +31,8 @@ pub struct RecordOptions<'a> {
 }
 
 impl RecordOptions<'_> {
-    /// Makes the folder, and returns the variables that make a program record itself, with the folder's absolute path.
-    /// `others` are preloads that stay; the recorder comes before them.
+    /// Makes the folder. Returns the variables that make a program record itself; the folder's path in them is
+    /// absolute. `others` are preloads that the program has already: they stay, after the recorder.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
         private::check_link(self.folder).map_err(failed)?;
@@ -89,8 +89,8 @@ pub(crate) fn may_write(header: &Header) -> bool {
     !header.taken_out && Path::new("/proc").join(header.pid.to_string()).exists()
 }
 
-/// Cuts the file of a trace to its used length. During the recording the file has its maximum length, with a hole at
-/// the end. Does nothing if the process still runs.
+/// Cuts the file of a trace to its used length. During the recording the file has its maximum length, and its end is a
+/// hole. Does nothing if the process still runs.
 pub fn trim(path: &Path, header: &Header) -> Result<()> {
     let runs = may_write(header);
     let used = header.used.next_multiple_of(HEADER as u64);

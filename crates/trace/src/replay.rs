@@ -40,16 +40,16 @@ const STACK: usize = 256 << 10;
 
 /// The number of event counts for slots, and the same for epochs. Several slots or epochs share one.
 const EACH: usize = 1024;
-/// The event count for the end of the replay, for which no operation waits.
+/// The event count for the end of the replay. No operation waits for it.
 const OVER: usize = 2 * EACH;
 
-/// The event count of a change of a slot.
+/// The event count of changes of a slot.
 #[inline(always)]
 fn of_slot(slot: u32) -> usize {
     slot as usize % EACH
 }
 
-/// The event count of an epoch that may begin.
+/// The event count of the begin of an epoch.
 fn of_epoch(epoch: u32) -> usize {
     EACH + epoch as usize % EACH
 }
@@ -63,7 +63,7 @@ pub struct ReplayOptions {
     pub touch_full: bool,
 }
 
-/// A replay at a stop: no thread works.
+/// A replay at a stop. No thread works at this time.
 pub struct Stop<'a> {
     /// Where it stops.
     pub moment: Moment,
@@ -75,7 +75,7 @@ pub struct Stop<'a> {
 }
 
 impl Stop<'_> {
-    /// What lives.
+    /// The blocks that live at this stop.
     pub fn blocks(&self) -> impl Iterator<Item = Live> {
         self.table.iter().enumerate().filter_map(|(slot, entry)| {
             let (address, size) = entry.live()?;
@@ -107,7 +107,7 @@ pub struct Replayed {
 /// The state that all threads of a replay share.
 pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
-    /// The pool of the blocks that the prepared form has elsewhere.
+    /// The pool, for the blocks that the prepared form has in a pool.
     pool: Option<&'a Pool<'a>>,
     prepared: &'a Prepared,
     options: ReplayOptions,
@@ -146,8 +146,8 @@ pub fn run<A: GlobalAlloc + Sync>(
     run_with(prepared, allocator, None, options, stop)
 }
 
-/// As [`run`], with the blocks that the prepared form has elsewhere in `pool`. Without a pool these blocks are like all
-/// others.
+/// As [`run`], with a pool for the blocks that the prepared form marks. Without a pool, these blocks are allocated like
+/// all others.
 pub fn run_with<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
@@ -248,9 +248,9 @@ pub fn run_with<A: GlobalAlloc + Sync>(
     }
 }
 
-/// The highest RssAnon that was read in this process. It does not contain the operations and tables of the replay itself, which are
-/// in a mapped file and in shared memory. What an allocator takes when it starts is included, because the recorded program has that
-/// too.
+/// The highest RssAnon that was read in this process. The replay's own operations and tables are not part of it: they
+/// are in a mapped file and in shared memory. What an allocator takes at its start is part of it, because the recorded
+/// program has that too.
 struct Watch {
     /// From ready to the end of the load.
     most: u64,
@@ -278,10 +278,10 @@ impl Watch {
         self.next = Instant::now() + EVERY;
     }
 
-    /// A mark is reached.
+    /// The replay reaches a mark.
     fn mark(&mut self, what: u32) {
         self.next = Instant::now();
-        // A program may set the mark itself, even after the end of the search.
+        // A program may set this mark itself, even after the end of the search for the peak.
         if what == 0 && !self.is_over {
             self.most = 0;
         }
@@ -292,17 +292,17 @@ impl Watch {
     }
 }
 
-/// Starts threads when their time comes, and stops all threads for the marks. It has no thread of its own: the thread of the first
-/// lane does a step whenever it waits or begins an epoch.
+/// Starts threads at their times, and stops all threads for the marks. It has no thread of its own: whenever the thread
+/// of the first lane waits or begins an epoch, it does a step of this work.
 struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     shared: &'a Shared<'a, A>,
     lanes: &'a [Lane],
     /// Lanes that have begun, including the first one.
     started: usize,
-    /// For each epoch: of the lanes that end in it, the index plus 1 of the one that was started last; 0 if no lane
-    /// ends in it.
+    /// For each epoch, the lane that was started last of those that end in it: its index plus 1, or 0 if no lane ends
+    /// in the epoch.
     ending: &'a [AtomicU32],
-    /// All lanes that end before this epoch have been joined.
+    /// All lanes that end before this epoch are joined.
     joined: u32,
     records: Peekable<R>,
     /// The next mark.
@@ -355,8 +355,9 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         let Some(record) = self.records.peek().copied().filter(|record| shared.may_begin(record.first)) else {
             return false;
         };
-        // Threads that ended earlier in the program must end first here too, because an allocator reuses their memory. Until
-        // they have ended, this thread continues with its operations: they may wait for one of its blocks.
+        // A thread that ended before this one began in the program must also end first here, because an allocator
+        // reuses its memory. Until it has ended, the first thread continues with its own operations: the ending thread
+        // may wait for one of the first thread's blocks.
         let ending = self.ending;
         let lane = |at: &AtomicU32| self.lanes.get((at.load(SeqCst) as usize).wrapping_sub(1));
         let of = |epochs: Range<u32>| epochs.filter_map(|epoch| ending.get(epoch as usize));
@@ -451,7 +452,7 @@ pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<Prepared> 
     if let Some(made) = crate::prepare::find(trace, asked)? {
         return Ok(made);
     }
-    // Preparing it again in this process returns the error's text.
+    // The child cannot pass on its error. So the trace is prepared again here, which returns it.
     crate::prepare::prepare(trace, asked)
 }
 

@@ -36,7 +36,7 @@ pub struct Module {
     pub end: u64,
     /// Added to an address of the file's symbols, it gives the address in the process.
     pub bias: u64,
-    /// Its path when it was mapped.
+    /// The path at which it was mapped.
     pub path: String,
     /// Its build-id; empty if it has none.
     pub build_id: Vec<u8>,
@@ -47,7 +47,7 @@ pub struct Module {
 pub struct Stacks {
     /// Node 0 is the root, and is not a frame.
     pub nodes: Vec<Node>,
-    /// In the order of their first frames. Two may have had the same addresses, one after the other.
+    /// In the order of their first frames. Two modules may have had the same addresses, one after the other.
     pub modules: Vec<Module>,
 }
 
@@ -63,7 +63,8 @@ pub enum NoRoom {
 }
 
 impl NoRoom {
-    /// The limit in a trace that ended in this state, with this number of nodes, including the root.
+    /// The limit that was reached in a trace with this state at its end. `nodes` is the number of its nodes, including
+    /// the root.
     pub fn of(state: State, nodes: usize) -> NoRoom {
         match state {
             State::NoRoom => NoRoom::Disk,
@@ -85,9 +86,9 @@ impl Stacks {
         })
     }
 
-    /// The index of the code's module. If the trace names none, it is the last module that had the address.
+    /// The index of the code's module. If the trace names no module, this is the last module that had the address.
     pub fn module_of(&self, code: Code) -> Option<usize> {
-        // The call is before the address to which it returns, which may be in the next file.
+        // The call is before the return address, which may already be in the next file.
         let call = code.pc.saturating_sub(1);
         let contains = |module: &Module| (module.start..module.end).contains(&call);
         let named = (code.module as usize).checked_sub(1).filter(|at| self.modules.get(*at).is_some_and(contains));
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_too_small_is_told_by_the_state_and_the_number_of_nodes() {
-        // The numbers are 0 to MOST_NODES - 1. A thread may have lost a number.
+        // Nodes have the numbers 0 to MOST_NODES - 1. A thread may have lost a number.
         assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 1), NoRoom::Format);
         assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 2), NoRoom::Limit);
         assert_eq!(NoRoom::of(State::NoRoom, MOST_NODES - 1), NoRoom::Disk);

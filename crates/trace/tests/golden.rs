@@ -40,7 +40,7 @@ fn script() -> Vec<u8> {
     sample.finish()
 }
 
-/// A window of 4000 ticks at the end of 16,000: each block is freed by the other thread 100 steps later.
+/// A window of 4000 ticks at the end of 16,000 ticks. The other thread frees each block 100 steps after it was made.
 fn windowed(lost: u64) -> Vec<u8> {
     let mut sample = TraceBuilder::windowed(1024, 4000, lost);
     for at in 0..400_u64 {
@@ -51,7 +51,7 @@ fn windowed(lost: u64) -> Vec<u8> {
             sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
         }
         if at % 50 == 0 {
-            // A block that crosses chunks in the middle of a realloc.
+            // This block passes from one chunk to the next in the middle of a realloc.
             sample.event(0, ticks + 25, Event::Resize { address: address(at) });
             sample.event(0, ticks + 30, Event::New { how: How::Resized, address: address(at), size: 5000 });
         }
@@ -150,7 +150,8 @@ fn version_four_is_read_and_written_as_ever() {
     let mut live = Live::default();
     let merged = merge(&trace, &mut live).unwrap();
     assert_eq!((merged.strays, merged.lost_frees, merged.damage.len()), (0, 0, 0));
-    // 101 blocks were alive at the window's begin, and the last 100 are at its end. Which of them have a stack follows from their addresses.
+    // 101 blocks were live at the window's begin, and the last 100 blocks are live at its end. Their addresses
+    // determine which of them have a stack.
     assert_eq!((merged.before, merged.alive), (101, 100));
     assert_eq!(live.0.into_iter().collect::<Vec<_>>(), [(0, 30600), (1, 7200), (2, 6000), (3, 6600), (4, 9600)]);
 }
@@ -178,14 +179,14 @@ fn version_two_is_read_and_written_as_ever() {
     assert!(golden == windowed(6000), "the writer has changed: that is a new version of the format");
     let info = info(&Trace::open(&path).unwrap()).unwrap();
     assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0));
-    // 100 steps are in the window. 100 blocks were alive at its begin, and 100 are at its end.
+    // 100 steps are in the window. 100 blocks were live at its begin, and 100 are live at its end.
     assert!((95..=101).contains(&info.allocations), "{}", info.allocations);
     assert!((95..=105).contains(&info.merged.before), "{}", info.merged.before);
     assert!((95..=105).contains(&info.merged.alive), "{}", info.merged.alive);
     assert!((39_000..=41_000).contains(&info.merged.nanos), "{}", info.merged.nanos);
 }
 
-/// A window that is shorter because of the maximum size of the file.
+/// The maximum size of the file makes this window shorter than requested.
 #[test]
 fn a_window_begins_where_the_last_lost_chunk_ended() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ struct Nothing {
     used: AtomicUsize,
 }
 
-// SAFETY: the memory is handed out once.
+// SAFETY: each part of the memory is handed out once.
 unsafe impl Sync for Nothing {}
 
 // SAFETY: every block has its own 64 bytes.
@@ -69,6 +69,6 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
     let mut most = 0;
     let done = run(&prepared, &nothing, ReplayOptions::default(), &mut |_| most = most.max(anonymous())).unwrap();
     assert_eq!(done.operations, 2 * BLOCKS);
-    // 600,000 operations and as many slots are 19 MiB; two stacks and the loader's own blocks are what remains.
+    // 600,000 operations and their slots are 19 MiB. What remains is two stacks and the loader's own blocks.
     assert!(most < before + (256 << 10), "RssAnon rose from {before} to {most}");
 }

@@ -20,9 +20,9 @@ fn short(number: u64) -> Option<(u64, u32)> {
     }
 }
 
-/// Writes an event of up to eight bytes by one store; the bytes after it stay zeros. If a signal or the end of the process
-/// interrupts, the event is there as a whole or not at all. Another process that reads the file at the same time may see a part of
-/// it.
+/// Writes an event of up to eight bytes by one store; the bytes after it stay zeros. If a signal or the end of the
+/// process interrupts, the event is either complete or absent. A process that reads the file at the same time may see a
+/// part of it.
 ///
 /// # Safety
 ///
@@ -38,8 +38,9 @@ unsafe fn store(at: *mut u8, word: u64, bits: u32) -> *mut u8 {
 }
 
 impl Coder {
-    /// Writes a new block of malloc of 1 to 504 bytes. With `is_multi` the event has a stamp if the address is not in the table:
-    /// `ticks` returns one of at most three bytes, or `None`. Returns the place after the event; `None` if nothing was written.
+    /// Writes a new block of malloc of 1 to 504 bytes. With `is_multi` the event has a stamp if the address is not in
+    /// the table: then `ticks` returns the stamp, or `None` if it needs more than three bytes. Returns the place after
+    /// the event; `None` if nothing was written.
     ///
     /// # Safety
     ///
@@ -59,7 +60,8 @@ impl Coder {
         let (units, code) = (address >> 3, size.div_ceil(8));
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.sizes[code as usize])))?;
         let entry = entry_of(units);
-        // A size that is not a multiple of 8 follows the first byte: at most six bytes, without a stamp.
+        // A size that is not a multiple of 8 follows the first byte. The whole event has at most six bytes, and no
+        // stamp.
         let is_round = size.is_multiple_of(8);
         let (mut word, mut length) = match is_round {
             true => (code << 2 | delta << 8, 8 + bits),

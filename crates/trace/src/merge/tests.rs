@@ -20,21 +20,21 @@ fn programs() -> impl Strategy<Value = Vec<Step>> {
 /// The life of a block: its size, and the thread that freed it.
 type Life = (u64, Option<u32>);
 
-/// Lives by the thread and the number of the allocation in it.
+/// Lives, by the thread of the allocation and the number of the allocation in this thread.
 type Lives = BTreeMap<(u32, u32), Life>;
 
 struct Model {
     lives: Lives,
-    /// Blocks that are alive: address, who made it.
+    /// Live blocks: the address, and the thread and number of the allocation.
     live: Vec<(u64, (u32, u32))>,
-    /// Free addresses with the thread that had each last.
+    /// Free addresses, each with the thread that had it last.
     free: Vec<(u64, u32)>,
     fresh: u64,
     made: BTreeMap<u32, u32>,
 }
 
-/// Executes a program. Returns the lives of the model and the trace. `exact` avoids the case that the format cannot
-/// place exactly: an address that the thread had recently, and another thread since then.
+/// Executes a program. Returns the lives of the model, and the trace. `exact` avoids the case that the format cannot
+/// place exactly: a thread has had an address recently, and another thread has had it since.
 fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<u8>) {
     let mut sample = TraceBuilder::stamped(chunk, every);
     let mut model =
@@ -153,8 +153,8 @@ fn fuzz_every_life_is_the_same_after_the_merge() {
     });
 }
 
-/// Events that the format cannot place exactly may lose frees, but no allocation, and no thread blocks. These programs
-/// do little else.
+/// Events that the format cannot place exactly may cost frees. But no allocation is lost, and no thread waits for ever.
+/// These programs consist mainly of such events.
 #[test]
 fn fuzz_no_allocation_is_lost_where_an_address_went_round() {
     allocanary_testing::fuzz::holds(200, 1, (programs(), 1_u32..17), |(program, every)| {
@@ -221,7 +221,7 @@ fn an_address_that_went_round_costs_no_block() {
     let mut sample = TraceBuilder::new(4096);
     let new = |size| Event::New { how: How::Malloc, address: 0x1000, size };
     let free = Event::Free { address: 0x1000 };
-    // One tick is 10 ns: the waits are longer than a merge waits for a free.
+    // One tick is 10 ns. These waits are longer than the time for which a merge waits for a free.
     sample.event(1, 0, Event::New { how: How::Malloc, address: 0x9000, size: 8 });
     sample.event(0, 10, new(64));
     sample.event(0, 20, free);
@@ -236,8 +236,8 @@ fn an_address_that_went_round_costs_no_block() {
     assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 2)]), ((256, Some(0)), (128, Some(1))));
 }
 
-/// A thread that had the address recently frees another thread's block at it, without a stamp. A third thread's free and
-/// allocation come between.
+/// A thread frees another thread's block without a stamp, because it has had the block's address recently. Between
+/// them, a third thread frees and allocates this address.
 #[test]
 fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
     let mut sample = TraceBuilder::new(4096);
@@ -255,7 +255,8 @@ fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
     assert_eq!((seen.lives[&(1, 1)], seen.lives[&(2, 1)]), ((128, Some(2)), (256, Some(0))));
 }
 
-/// The free is delayed while its thread sleeps. During this time an allocation after it is missing.
+/// The thread of a free sleeps, so the free is delayed. During this time the address is allocated again, and the event
+/// of this is missing.
 #[test]
 fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
     let mut sample = TraceBuilder::new(4096);
@@ -275,7 +276,7 @@ fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
     assert_eq!((seen.lives[&(1, 1)], seen.lives[&(0, 3)]), ((128, Some(0)), (256, Some(1))));
 }
 
-/// A trace that was cut, as by a full disk while it was copied, is read up to there, and says so.
+/// A trace that was cut (a disk became full during a copy) is read up to the cut, and says so.
 #[test]
 fn a_cut_trace_is_read_up_to_the_cut() {
     let mut sample = TraceBuilder::new(512);

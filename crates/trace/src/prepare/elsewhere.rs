@@ -8,7 +8,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Adds an event: the block that it makes or resizes is in the pool.
+    /// Adds an event: the block that it makes or resizes will be in the pool.
     pub fn add(&mut self, event: u64) {
         let word = (event / 64) as usize;
         if word >= self.words.len() {
@@ -29,7 +29,7 @@ impl Elsewhere {
         self.words.get((event / 64) as usize).is_some_and(|word| word >> (event % 64) & 1 == 1)
     }
 
-    /// How many events there are.
+    /// The number of events in the set.
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }

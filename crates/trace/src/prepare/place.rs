@@ -25,9 +25,9 @@ impl Folders {
         Folders { cache: absolute("XDG_CACHE_HOME"), home: absolute("HOME"), temporary: std::env::temp_dir() }
     }
 
-    /// The folders for prepared forms. A home folder of another user (`sudo` keeps the variable) is not used. Every
-    /// user can write to the folder for temporary files, and another user may have made the folder in it: check its
-    /// owner before use.
+    /// The folders for prepared forms. A home folder of another user is not used: `sudo` keeps the variable. Every user
+    /// can write to the folder for temporary files, and another user may have made our folder in it: check its owner
+    /// before use.
     pub(super) fn own(&self) -> Vec<PathBuf> {
         let is_ours = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == private::user());
         let cache = self.cache.clone().filter(|path| is_ours(path) || !path.exists());

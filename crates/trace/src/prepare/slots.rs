@@ -31,7 +31,7 @@ impl Slots {
         (slot, self.generations[slot as usize])
     }
 
-    /// The block of a slot gets another size and keeps the slot. Returns how often the slot was used before.
+    /// Gives the block of a slot another size; it keeps the slot. Returns how often the slot was used before.
     pub fn again(&mut self, slot: u32) -> u16 {
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
@@ -44,7 +44,7 @@ impl Slots {
         let free = self.own.entry(thread).or_default();
         free.push(slot);
         if free.len() > OWN_SLOTS {
-            // Slots that were freed long ago: no other thread has to wait for them.
+            // Others get the slots that were freed longest ago: no thread has to wait for them.
             self.shared.extend(free.drain(..OWN_SLOTS / 2));
         }
     }
@@ -54,7 +54,7 @@ impl Slots {
         self.shared.extend(self.own.remove(&thread).into_iter().flatten());
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub fn count(&self) -> usize {
         self.generations.len()
     }

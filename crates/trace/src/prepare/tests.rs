@@ -1,4 +1,4 @@
-//! Prepared forms that another user put there, or that are of another trace.
+//! Tests of prepared forms that another user put there, or that belong to another trace.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -46,7 +46,7 @@ fn a_form_of_another_trace_is_made_again() {
     assert_eq!(Prepared::open(&name).unwrap().operations, 10, "it was replaced");
 }
 
-/// For a replay with some blocks in a pool, whose form the user may name.
+/// This form is for a replay with some blocks in a pool. The user may choose its path.
 #[test]
 fn a_form_that_is_named_is_of_this_trace_and_these_marks_or_an_error() {
     let folder = tempdir().unwrap();
@@ -62,7 +62,8 @@ fn a_form_that_is_named_is_of_this_trace_and_these_marks_or_an_error() {
     }
 }
 
-/// Others may write to the folder of a trace: a file that they put at the name of the open file is not written to.
+/// Others may be able to write to the folder of a trace. A file that they put at the open file's path is not written
+/// to.
 #[test]
 fn a_form_is_written_to_the_file_that_was_opened() {
     let folder = tempdir().unwrap();
@@ -193,7 +194,7 @@ fn a_folder_that_somebody_planted_is_an_error_that_says_what_to_do() {
     }
 }
 
-/// A trace that was recorded again has another origin, and so has a trace with other marks. A trace that is still
+/// A trace that was recorded again has another origin. So has a trace with other marks. A trace that is still being
 /// written keeps its origin.
 #[test]
 fn an_origin_is_of_one_trace_and_its_marks() {

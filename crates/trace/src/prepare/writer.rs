@@ -74,15 +74,17 @@ pub(super) struct Writer<'a> {
     live: u64,
     /// The marks of the run that the merge has not reached.
     wanted: Marks,
-    /// The end of the epoch with the most live bytes; if there are such marks, between ready and the end of the load.
+    /// The end of the epoch with the most live bytes. If ready and the end of the load are marked, only epochs between
+    /// them count.
     peak: End,
-    /// The most live bytes in that span.
+    /// The most live bytes in the same span.
     top: u64,
-    /// Whether this span has ended.
+    /// Whether the replay is past this span.
     is_past: bool,
     /// The most live bytes of the whole trace.
     highest: u64,
-    /// The longest wait after the peak, and the end of the epoch before it. A mark `idle` counts as the longest.
+    /// The longest wait after the peak, and the end of the epoch before it. If there is a mark `idle`, it replaces the
+    /// longest wait.
     idle: Option<(u64, End)>,
     marks: Vec<Mark>,
     operations: u64,
@@ -165,7 +167,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The most live bytes so far.
+    /// Stores new maxima of the live bytes.
     fn rose(&mut self) {
         self.highest = self.highest.max(self.live);
         self.top = self.top.max(self.live);
@@ -273,7 +275,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn finish(mut self, trace: &Trace, origin: &Origin, merged: &Merged) -> std::io::Result<()> {
-        // The last event need not be a call of the allocator.
+        // The last event may be one that is not a call of the allocator.
         self.reach(merged.nanos);
         self.cut(merged.nanos);
         self.complete_lanes();
@@ -281,7 +283,7 @@ impl<'a> Writer<'a> {
             return Err(error);
         }
         let epochs = self.remaining.len() as u32;
-        // A requested moment after the last event is the end.
+        // A requested moment after the last event means the end.
         if self.wanted.idle.take().is_some() && epochs > 0 {
             self.idle = Some((u64::MAX, self.end_of(epochs - 1)));
         }
@@ -317,7 +319,7 @@ impl<'a> Writer<'a> {
             self.out.write_all(&word.to_le_bytes())?;
         }
         self.out.flush()?;
-        // The magic is written last: a file that was cut is not a prepared trace.
+        // The magic is written last. Without it, a file that was cut is not taken for a prepared trace.
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&MAGIC)?;
         self.out.flush()

@@ -8,14 +8,14 @@ use super::{Headers, Packed, Trace};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, HEADER, PACK_HEADER, PACK_MAGIC};
 
-/// The limit for one chunk of each thread together, in bytes; and the same for each byte of the file. The larger one
-/// applies.
+/// The most bytes of the largest chunks of all threads together: this many, and [`MEMORY_EACH`] more for each byte of
+/// the file.
 const MEMORY: u64 = 256 << 20;
 const MEMORY_EACH: u64 = 64;
 
 impl Trace {
-    /// Fails for a file that was made to fill the memory: a merge needs a chunk of each thread in memory, and a megabyte of zeros packs to
-    /// one kilobyte.
+    /// Fails for a file that was made to fill the memory. A merge needs one chunk of each thread in memory, and a chunk
+    /// of a megabyte of zeros is packed to one kilobyte.
     pub(super) fn check_memory(&self, length: u64) -> Result<()> {
         let largest = |chunks: &Vec<crate::format::Chunk>| chunks.iter().map(|chunk| u64::from(chunk.length)).max();
         let found: u64 = self.threads.values().filter_map(largest).sum();

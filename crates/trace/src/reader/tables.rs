@@ -24,8 +24,8 @@ impl Trace {
         for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
             self.nodes(table, &mut stacks.nodes)?;
         }
-        // The places of a window are in no order, so the tables are sorted. In a trace without numbers of modules, the chunks are in
-        // order.
+        // The places of a window are in no order, so the tables are sorted by their numbers. In a trace whose modules
+        // have no numbers, the chunks are in order already.
         let mut of_modules: Vec<&Table> = self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
         of_modules.sort_by_key(|table| table.first);
         for table in of_modules {
@@ -68,7 +68,7 @@ impl Trace {
         let first = table.first as usize;
         for (at, node) in self.bytes_of(table)?[CHUNK_HEADER..].as_chunks::<NODE>().0.iter().enumerate() {
             let (pc, parent, id) = (u64_at(node, 0), u32_at(node, 8), first + at);
-            // A node that was begun and not written has no address.
+            // A node whose writing has begun but not ended has no address.
             if pc != 0 && (1..MOST_NODES).contains(&id) {
                 if nodes.len() <= id {
                     nodes.resize(id + 1, Node::default());

@@ -2,8 +2,8 @@
 //! in which any user may make a file; later, the traces of this folder, moved to the folder of the traces.
 //!
 //! Other users may pass through the folder of the traces, but cannot list it, and the name of the inner folder is random. In the inner
-//! folder users can make files, but cannot touch those of other users. A file that is a link, or has a second name, was not made by the
-//! recorder, and is removed.
+//! folder, users can make files, but cannot touch those of other users. The recorder makes no links and no files with a
+//! second name: such a file is removed.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,7 +15,7 @@ use allocanary_kernel::private::user;
 
 /// The begin of the inner folder's name.
 const NAME: &str = ".others-";
-/// Any user may make files, no other user can list them, and each can only remove their own.
+/// Any user may make files in it. Only its owner can list it. Each user can remove only their own files.
 const MODE: u32 = 0o1733;
 
 /// Makes the folder for other users, or finds an existing one. `None` if this process does not run as root: then no program can
@@ -27,7 +27,7 @@ pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
     if let Some(found) = all(folder).find(|path| is_ours(path)) {
         return Ok(Some(found));
     }
-    // The keys of the hashes are random.
+    // The keys of these hashes are random, so the name is random.
     let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
     let path = folder.join(format!("{NAME}{one:016x}{other:016x}"));
     DirBuilder::new().mode(0o700).create(&path)?;
@@ -64,8 +64,8 @@ pub fn gather(folder: &Path) {
     }
 }
 
-/// A free name in the folder. A process that executes another program after it has changed its user has a trace of the same name in both
-/// folders. The name ends with a number; the next free number is used.
+/// A free name in the folder. A process may change its user and then execute another program: it then has traces of the
+/// same name in both folders. The name ends with a number; the next free number is used.
 fn free_name(folder: &Path, from: &Path) -> Option<PathBuf> {
     let stem = from.file_stem()?.to_str()?;
     let (name, number) = stem.rsplit_once('-')?;

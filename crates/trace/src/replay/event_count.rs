@@ -2,18 +2,19 @@
 //! its end.
 //!
 //! An event count: a thread that waits announces this, checks the condition again, and sleeps. A thread that has changed something
-//! checks whether a thread waits. This check is one load without a barrier, because the announcement has a barrier for all threads
-//! of the process (membarrier). It must be fast: an operation of a replay takes some nanoseconds, and hardly ever does a thread
-//! wait for it.
+//! checks whether a thread waits. This check is one load without a barrier, because the announcement has a barrier for
+//! all threads of the process (membarrier). The check must be fast: an operation of a replay takes some nanoseconds,
+//! and threads seldom wait for it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use std::time::Duration;
 
 use crate::mapped::Zeroed;
 
-/// Somebody waits.
+/// The bit that is set while a thread waits.
 const WAITED_FOR: u32 = 1;
-/// The longest sleep if the kernel has no barrier for all threads: the announcement may have been missed.
+/// The longest sleep if the kernel has no barrier for all threads. The other thread may then have missed the
+/// announcement.
 const UNSURE: Duration = Duration::from_millis(1);
 
 /// An event count. The lowest bit is 1 while a thread waits; the bits above are the number of wakes.
@@ -22,7 +23,7 @@ pub(crate) struct EventCount(AtomicU32);
 // SAFETY: an integer.
 unsafe impl Zeroed for EventCount {}
 
-/// An announcement.
+/// The announcement of a wait: the value that the event count had.
 pub(crate) struct Announced {
     seen: u32,
     is_sure: bool,
@@ -48,7 +49,7 @@ impl EventCount {
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAIT, announced.seen, time, 0_usize, 0) };
     }
 
-    /// Wakes all waiting threads. Make the change before the call.
+    /// Wakes all waiting threads. Make the change before you call this.
     #[inline(always)]
     pub(crate) fn notify(&self) {
         compiler_fence(SeqCst);
@@ -61,14 +62,14 @@ impl EventCount {
     #[inline(never)]
     fn wake(&self) {
         let seen = self.0.load(SeqCst) | WAITED_FOR;
-        // If another thread is faster, that thread wakes them.
+        // If another thread changes the count first, that thread wakes the waiting ones.
         if self.0.compare_exchange(seen, seen.wrapping_add(1), SeqCst, SeqCst).is_ok() {
             // SAFETY: wakes threads that wait for this word.
             unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAKE, i32::MAX, 0_usize, 0_usize, 0) };
         }
     }
 
-    /// How often those who waited were woken.
+    /// How often waiting threads were woken.
     #[cfg(test)]
     pub(crate) fn wakes(&self) -> u32 {
         self.0.load(SeqCst) >> 1
@@ -78,7 +79,7 @@ impl EventCount {
 const WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 
-/// Registers the process for the barrier. On a kernel without it, each announcement notices that.
+/// Registers the process for the barrier. On a kernel without this barrier, each announcement finds out that it failed.
 pub(crate) fn register() {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// Two threads take turns: each must see the other's change, and is woken at most once for each turn.
+    /// Two threads take turns. Each must see the other's change, and must be woken at most once for each turn.
     #[test]
     fn no_change_is_missed_and_nobody_is_woken_for_nothing() {
         const TURNS: u64 = 20_000;

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 /// The allocator of this process, called as any Rust program calls it.
 pub struct Global;
 
-// SAFETY: every call is handed on as it is.
+// SAFETY: every call is passed on unchanged.
 unsafe impl GlobalAlloc for Global {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,8 +1,9 @@
 //! Records the pages in which blocks have been. In: calls of a replay. Out: the same calls of another allocator, and a file with the
 //! addresses of the blocks and the resident pages.
 //!
-//! There is a bit for each page of the address space, and a summary bit for each page of bits that are not all 0. Both are in shared
-//! memory, of which only written pages exist and which does not count as the allocator's memory. Nothing here allocates.
+//! There is a bit for each page of the address space. A summary has a bit for each page of these bits, which is 1 if
+//! not all of them are 0. Both are in shared memory: only written pages exist, and it does not count as the allocator's
+//! memory. Nothing here allocates.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;
@@ -38,12 +39,12 @@ pub struct Notes {
 unsafe impl Sync for Notes {}
 
 impl<A> Noted<A> {
-    /// Makes it without pages. `None` if the kernel does not give the address space that the notes need.
+    /// An allocator without recorded pages. `None` if the kernel does not give the address space that the notes need.
     pub fn new(allocator: A) -> Option<Noted<A>> {
         Some(Noted { allocator, notes: Notes::new()? })
     }
 
-    /// The notes. A pool may add its pages.
+    /// The notes. A pool may add the pages of its blocks.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -63,7 +64,7 @@ impl<A> Noted<A> {
 }
 
 impl Notes {
-    /// Makes it without pages. `None` if the kernel does not give the address space.
+    /// Notes without pages. `None` if the kernel does not give the address space.
     pub fn new() -> Option<Notes> {
         Some(Notes { pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
     }
@@ -116,7 +117,7 @@ fn bits(word: u64) -> impl Iterator<Item = usize> {
 
 const PRESENT: u64 = 1 << 63;
 
-/// Calls `tell` with the resident ones of these pages, as ranges that do not touch.
+/// Calls `tell` with those of these pages that are resident, as ranges that do not touch.
 fn resident(pagemap: &File, pages: Range<u64>, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
     let mut words = [0; 4096];
     let mut open: Option<Range<u64>> = None;
@@ -137,7 +138,7 @@ fn resident(pagemap: &File, pages: Range<u64>, mut tell: impl FnMut(Range<u64>) 
     open.map_or(Ok(()), tell)
 }
 
-// SAFETY: every call is handed on as it is.
+// SAFETY: every call is passed on unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Noted<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.

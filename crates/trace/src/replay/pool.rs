@@ -1,8 +1,9 @@
 //! A pool for the blocks of one site. In: calls of a replay. Out: blocks in a separate range of addresses.
 //!
-//! A developer could write such a pool. A span of pages has blocks of one size class, and a list of free ones. Classes are 16 bytes apart
-//! up to 128, then four to a doubling. When the last block of a span is freed, the span gives its pages back at once; one small span of
-//! each class is kept. The pool has one lock, and any thread may free.
+//! It is a pool as a developer could write it. A span of pages has blocks of one size class, and a list of free ones.
+//! Size classes are 16 bytes apart up to 128 bytes; above, there are four for each doubling. When the last block of a
+//! span is freed, the span gives its pages back at once; one small span of each class is kept. The pool has one lock,
+//! and any thread may free.
 //!
 //! The records of spans are in shared memory, like the replay's own tables, so that only blocks count as memory.
 
@@ -19,11 +20,11 @@ use super::noted::Notes;
 use crate::mapped::{Anonymous, Zeroed};
 
 const PAGE: usize = 4096;
-/// Bytes of the range. They are addresses only, until they are written to.
+/// Bytes of the range of addresses. Pages exist only after they are written to.
 const REGION: usize = 1 << 36;
 /// The range begins at a multiple of this, which is the largest alignment of a block.
 const ALIGN: usize = 1 << 30;
-/// One span of each class, up to this size, is kept when it has no block any more.
+/// When a span of at most this size becomes empty, it keeps its pages, but only one span of each class.
 const KEPT: usize = 64 << 10;
 
 /// A page of the range. All fields but the class are used only for a span's first page.
@@ -33,9 +34,9 @@ struct Span {
     live: AtomicU32,
     /// The number of the first free block, plus 1.
     free: AtomicU32,
-    /// Blocks that were ever made.
+    /// The number of blocks that were ever taken from the span's end.
     made: AtomicU32,
-    /// 1 if the span had blocks before and kept its pages, so that its bytes need not be zeros.
+    /// 1 if the span had blocks before and kept its pages: then its bytes may not be zeros.
     used: AtomicU32,
     /// The pages, plus 1, of its neighbours in a list.
     next: AtomicU32,
@@ -45,15 +46,15 @@ struct Span {
 // SAFETY: integers.
 unsafe impl Zeroed for Span {}
 
-/// Lists of spans, by their first pages plus 1.
+/// Lists of spans. A span is named by its first page plus 1.
 struct Lists {
-    /// Pages that spans have had.
+    /// The number of pages that belong or belonged to spans.
     end: usize,
-    /// Spans with a place for a block, of each class.
+    /// For each class, the spans with a place for a block.
     room: [u32; CLASSES],
-    /// For each class, a span without a block that has kept its pages.
+    /// For each class, an empty span that has kept its pages.
     kept: [u32; CLASSES],
-    /// Spans without pages, of each size.
+    /// For each size, the spans that have given their pages back.
     gone: [u32; ORDERS],
 }
 
@@ -79,7 +80,7 @@ impl<'a> Pool<'a> {
         // SAFETY: a new mapping of no file.
         let mapping = unsafe { libc::mmap(null_mut(), REGION + ALIGN, access, flags, -1, 0) };
         let mapping = NonNull::new(mapping.cast::<u8>()).filter(|_| mapping != libc::MAP_FAILED)?;
-        // No huge pages, so that pages of 4 KiB are counted. This does nothing on a kernel without huge pages. SAFETY:
+        // No huge pages, because pages of 4 KiB are counted. This does nothing on a kernel without huge pages. SAFETY:
         // the new mapping.
         unsafe { libc::madvise(mapping.as_ptr().cast(), REGION + ALIGN, libc::MADV_NOHUGEPAGE) };
         let lists = Lists { end: 0, room: [0; CLASSES], kept: [0; CLASSES], gone: [0; ORDERS] };
@@ -96,7 +97,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Its addresses.
+    /// The addresses of the pool.
     pub fn region(&self) -> Range<u64> {
         self.start as u64..(self.start + REGION) as u64
     }
@@ -198,13 +199,13 @@ impl<'a> Pool<'a> {
         Some((at(number), is_new))
     }
 
-    /// A span without a block, which is put into the list of those with room.
+    /// Makes a span without a block, and puts it into the list of those with room.
     fn open(&self, lists: &mut Lists, class: usize) -> Option<usize> {
         let order = order_of(class);
         let kept = std::mem::take(&mut lists.kept[class]);
         let first = match (kept, lists.gone[order]) {
             (0, 0) => {
-                // A span begins at a multiple of its size: so its first page follows from any of its pages.
+                // A span begins at a multiple of its size. So its first page can be computed from any of its pages.
                 let first = lists.end.next_multiple_of(1 << order);
                 let end = first.checked_add(1 << order).filter(|end| *end <= REGION / PAGE)?;
                 lists.end = end;
@@ -216,7 +217,7 @@ impl<'a> Pool<'a> {
             }
             (kept, _) => kept as usize - 1,
         };
-        // If a span has several blocks, `span_of` also looks up its pages after the first one.
+        // In a span of several blocks, `span_of` also looks up pages other than the first.
         let pages = if blocks_in(class) > 1 { 1 << order } else { 1 };
         self.spans.items()[first..first + pages].iter().for_each(|span| span.class.store(class as u32 + 1, Relaxed));
         self.link(&mut lists.room[class], first);
@@ -270,8 +271,8 @@ impl Drop for Pool<'_> {
     }
 }
 
-/// The class for a layout. An alignment above 16 needs a class that is a power of two: in a span such blocks are at multiples
-/// of their size.
+/// The class for a layout. An alignment above 16 needs a class that is a power of two: the blocks of its spans are at
+/// multiples of their size.
 fn class(layout: Layout) -> Option<usize> {
     let size = match layout.align() {
         ..=16 => layout.size(),

@@ -38,7 +38,7 @@ fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> Prepared {
 #[derive(Default)]
 struct Watched(Mutex<(BTreeMap<usize, usize>, BTreeMap<usize, u64>)>);
 
-// SAFETY: the calls are handed on.
+// SAFETY: the calls are passed on unchanged.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -56,8 +56,8 @@ unsafe impl GlobalAlloc for Watched {
     }
 }
 
-/// Random programs with blocks that cross between threads: every allocation is made once, with its size; the live
-/// blocks at the end are those of the program; no thread blocks.
+/// Random programs with blocks that one thread makes and another one frees. Every allocation is made once, with its
+/// size. The live blocks at the end are those of the program. No thread waits for ever.
 #[test]
 fn fuzz_every_life_is_the_same_in_a_replay() {
     let steps = vec((0_usize..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
@@ -74,8 +74,8 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
                 threads[at] = threads.iter().max().unwrap() + 1;
                 continue;
             }
-            // Avoids the case that the format cannot place exactly: an address that another thread had since this
-            // thread.
+            // Avoids the case that the format cannot place exactly: this thread had the address recently, and another
+            // thread has had it since.
             let is_stale = |sample: &TraceBuilder, address, last| last != thread && sample.is_recent(thread, address);
             if frees && !live.is_empty() {
                 let at = which % live.len();
@@ -115,11 +115,11 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
     });
 }
 
-/// The system's allocator, and which threads asked for blocks of 16 and of 32 bytes.
+/// The system's allocator, and the threads that requested blocks of 16 and of 32 bytes.
 #[derive(Default)]
 struct Threads(Mutex<[Vec<std::thread::ThreadId>; 2]>);
 
-// SAFETY: the calls are handed on.
+// SAFETY: the calls are passed on unchanged.
 unsafe impl GlobalAlloc for Threads {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.0.lock().unwrap()[usize::from(layout.size() == 32)].push(std::thread::current().id());
@@ -181,12 +181,12 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
         sample.event(task, ticks + 10, Event::End);
     }
     let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
-    // With the ends of the threads.
+    // The operations include the ends of the threads.
     assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
 }
 
-/// A waiting thread sleeps until its condition is true. Each of these threads has a hundred turns, and waits for the end. An
-/// epoch may end within a turn.
+/// A waiting thread sleeps until its condition is true. Each of these threads has a hundred turns, and then waits for
+/// the end. An epoch may end within a turn.
 #[test]
 fn a_thread_that_waits_is_woken_once_for_each_turn() {
     const THREADS: u32 = 8;
@@ -194,7 +194,7 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
     let mut sample = TraceBuilder::new(4096);
     let (mut ticks, mut next) = (0, 0x10000);
     for turn in 0..THREADS * TURNS {
-        // An epoch of its own.
+        // These operations fill an epoch.
         for _ in 0..256 {
             ticks += 20;
             next += 128;
@@ -203,12 +203,13 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
     }
     let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     assert_eq!(done.operations, u64::from(THREADS * TURNS * 256));
-    // After a stop the threads of the next epochs are woken too.
+    // After a stop, the threads of the next epochs are woken as well.
     let most = THREADS * (2 * TURNS + 1) + 2 * 4;
     assert!(done.waits <= u64::from(most), "{} waits, at most {most} have a reason", done.waits);
 }
 
-/// A damaged trace may have events of the first thread after its end. They wait for threads that begin in between.
+/// In a damaged trace the first thread may have events after its end. These events wait for threads that begin in
+/// between.
 #[test]
 fn a_first_thread_that_comes_twice_stops_nobody() {
     let mut sample = TraceBuilder::new(4096);
@@ -223,7 +224,7 @@ fn a_first_thread_that_comes_twice_stops_nobody() {
     assert_eq!(done.operations, 3003);
 }
 
-/// A trace without an operation has nothing to wait for.
+/// A replay of a trace without operations ends at once.
 #[test]
 fn a_trace_without_an_operation_ends() {
     let mut sample = TraceBuilder::new(4096);
@@ -256,14 +257,14 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     let done = run(&prepared, &System, options, &mut |stop| moments.push((stop.moment, stop.live))).unwrap();
     let [(Moment::Peak, peak), (Moment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
     assert!((780_000..=800_000).contains(&peak), "{peak}");
-    // The wait lies between two stamps: 16 events more or less.
+    // The wait is between two stamps, so its begin is known to 16 events.
     assert!((190_000..=220_000).contains(&idle), "{idle}");
     assert!(begun.elapsed().as_millis() >= 100, "pace 1 keeps the wait");
     assert_eq!((done.operations, done.verified), (4000, 2000));
 }
 
-/// A requested mark replaces the trace's own. Marks of the trace that are then on the wrong side of it do not count, and
-/// memory is measured up to it.
+/// A requested mark replaces the trace's own mark. Marks of the trace that are then on the wrong side of it do not
+/// count. Memory is measured up to the requested mark.
 #[test]
 fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
     const MS: u64 = 1_000_000;
@@ -293,7 +294,7 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let near = moments.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(wanted) <= 2);
         assert!(moments.len() == 2 && near, "{asked:?}: {moments:?}, wanted {wanted:?}");
         assert!(done.most_anon > 10 << 20, "{asked:?}: {done:?}");
-        // Includes the time before ready and after the load.
+        // The peak of the heap includes the time before ready and after the load.
         assert!(done.heap_peak >= done.most_anon.max((wanted[1] - 2) << 20), "{asked:?}: {done:?}");
     }
 }
@@ -310,7 +311,7 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     for at in 0..100_u64 {
         sample.event(0, 5000 + at * 10, Event::Free { address: address(at) });
     }
-    // Larger than what the allocator has left.
+    // This block is larger than the free room of the allocator.
     sample.event(0, 7000, Event::Resize { address: address(299) });
     sample.event(0, 7001, Event::New { how: How::Resized, address: address(400), size: 3 << 20 });
     let prepared = prepared(&sample.finish());
@@ -335,7 +336,7 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let is_used = |range: &Range<u64>| is_in(&placed.used, range.start) && is_in(&placed.used, range.end - 1);
     assert!(placed.resident.iter().all(is_used), "{placed:?}");
     let bytes: u64 = placed.used.iter().map(|range| range.end - range.start).sum();
-    // The most pages of a block, wherever the allocator puts it: other tests leave holes in the heap.
+    // The most pages that a block may have, wherever the allocator puts it: other tests leave holes in the heap.
     let most = |size: u64| (size / 4096 + 2) * 4096;
     let blocks: u64 = (0..300).map(|at| most(80 + at * 8)).sum::<u64>() + most(3 << 20);
     assert!(bytes <= blocks, "the tables of the replay count: {bytes} of {blocks}");
@@ -369,14 +370,14 @@ impl Sink for MarkSizes<'_> {
     }
 }
 
-/// Threads make, resize and free blocks of each other. Exactly the blocks of the marked events are in the pool, whatever happened to them
-/// before.
+/// Threads make, resize and free blocks of each other. Exactly the blocks of the marked events are in the pool,
+/// whatever happened to them before.
 #[test]
 fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them() {
     let steps = vec((0_u32..4, 0_u8..4, any::<usize>(), any::<bool>()), 1..2000);
     allocanary_testing::fuzz::holds(40, 1, steps, |steps| {
         let mut sample = TraceBuilder::new(1024);
-        // Each block has an address and a size of its own.
+        // No two blocks have the same address and size.
         let mut live: Vec<u64> = Vec::new();
         let mut marked: BTreeMap<u64, bool> = BTreeMap::new();
         for (event, (thread, what, which, is_marked)) in steps.into_iter().enumerate() {
@@ -422,7 +423,7 @@ fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them(
             assert_eq!(region.contains(&block.address), marked[&block.size], "{block:?}");
             assert!(placed.used.iter().any(|used| used.contains(&(block.address + block.size - 1))), "{block:?}");
         }
-        // The same form without a pool is like any other.
+        // Without a pool, the same form is replayed like any other.
         run(&prepared, &System, ReplayOptions::default(), &mut |stop| {
             assert!(stop.blocks().all(|block| !region.contains(&block.address)));
         })

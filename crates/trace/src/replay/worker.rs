@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Op, kind};
 use crate::mapped::{LaneRecord, Zeroed};
 
-/// A slot of the table: a block, or none.
+/// A slot of the table: a block or no block.
 pub(crate) struct Entry {
     block: AtomicPtr<u8>,
     /// The size is in bits 17 and up. Bit 16 says whether we wrote the first byte. The tag is below: twice the
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 unsafe impl Zeroed for Entry {}
 
 impl Entry {
-    /// The address and the size of its block, if it has one.
+    /// The address and the size of the slot's block, if it has one.
     pub(crate) fn live(&self) -> Option<(u64, u64)> {
         let state = self.state.load(Acquire);
         (state & 1 == 1).then(|| (self.block.load(Relaxed).addr() as u64, state >> 17))
@@ -92,8 +92,9 @@ impl Lane {
 /// How often a thread checks its condition before it sleeps: the wait is often shorter than a sleep.
 const LOOKS: u32 = 64;
 
-/// Waits until `look` returns a value. `place` is the event count that is notified for it. An error of `look` is the longest
-/// time to wait. During the wait the first thread does its other work (`besides`). `None` if the replay has failed.
+/// Waits until `look` returns a value. `place` is the event count that is notified of the change. If `look` fails, its
+/// error is the longest time to wait. During the wait the first thread does its other work (`besides`). `None` if the
+/// replay has failed.
 fn wait_for<A, T>(
     shared: &Shared<A>,
     place: usize,
@@ -149,7 +150,7 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
     std::ptr::null_mut()
 }
 
-/// Bytes of a block that count towards the next reading of memory.
+/// A block of at least this many bytes counts towards the next reading of memory.
 const LARGE: u64 = 16 << 10;
 
 /// The other work of the first lane; returns true if there was something to do.
@@ -236,7 +237,7 @@ fn execute<A: GlobalAlloc + Sync>(
     let Some(old_layout) = layout(old, log2) else { return shared.fail(1) };
     if kind == kind::FREE {
         let tag = ((generation + 1) * 2) & 0xFFFF;
-        // SAFETY: the layout is the block's, whose tag no other thread waits for.
+        // SAFETY: this is the block's layout, and no other thread waits for its tag.
         unsafe { free(shared, block, old_layout) };
         entry.state.store(u64::from(tag), Release);
         shared.events[of_slot(op.slot)].notify();
@@ -300,8 +301,8 @@ unsafe fn moved<A: GlobalAlloc>(
     }
 }
 
-/// Writes to a new block as the program would, and puts it in the table. `old` bytes of it were written before. Returns
-/// false if there is no block.
+/// Writes to a new block as the program would, and puts it in the table. The first `old` bytes of it were written
+/// before. Returns false if there is no block.
 #[inline(always)]
 fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usize, is_ours: bool, tag: u32) -> bool {
     if block.is_null() {
@@ -354,7 +355,8 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, full: bool) {
     }
 }
 
-/// Begins an epoch, when the other threads have finished the epochs that must be complete, and when its time has come.
+/// Begins an epoch. Waits until the other threads have finished the epochs that must be complete, and until the epoch's
+/// time has come.
 #[inline(never)]
 fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut Besides) -> bool {
     if let Some(before) = epoch.replace(op.slot) {
@@ -365,7 +367,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     if wait_for(shared, place, besides, look).is_none() {
         return false;
     }
-    // Even if nothing waits: memory is read, and threads are started.
+    // This is done even without a wait: it reads memory, and starts threads.
     if let Some(besides) = besides {
         besides();
     }

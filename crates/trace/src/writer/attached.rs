@@ -1,9 +1,10 @@
-//! A recorder that was put into a process that runs, and that is taken out again. In: what somebody outside asks for. Out: a trace from now
-//! on, without the blocks from before.
+//! A recorder that is put into a running process and taken out again. In: the request of the command `record --attach`.
+//! Out: a trace from now on, without the blocks from before.
 //!
-//! Each recording has a state of the process of its own, which is never unmapped: another thread may be inside of a call when the recorder
-//! is taken out, and goes on with it. Such a call writes to private memory, which has the place of the file then. A thread notices in its
-//! next call that another recording has begun, because its last stamp is too old for the short way, and begins its state again.
+//! Each recording has its own state of the process, which is never unmapped: another thread may be inside a call when
+//! the recorder is taken out, and continues with this state. Such a call writes to private memory, which has then
+//! replaced the file. When the next recording has begun, a thread's last stamp is too old for the short path. So its
+//! next call takes the long path, finds the new recording, and begins the thread's state again.
 
 use super::process::begin;
 use super::{calls, config, forks, real, stacks};
@@ -11,7 +12,7 @@ use crate::format::STAMP_TICKS;
 use crate::writer::tls::ticks;
 use crate::writer::undisturbed::undisturbed;
 
-/// What somebody outside asks for.
+/// What the command requests.
 pub struct Asked<'a> {
     /// The folder of the trace: an absolute path.
     pub folder: &'a [u8],
@@ -23,28 +24,29 @@ pub struct Asked<'a> {
     pub stacks: u32,
 }
 
-/// The library was opened: it records nothing until somebody outside asks. Looks up what stacks need.
+/// Called when the library is opened. It looks up what stacks need, and records nothing until the command requests it.
 pub fn opened() {
     config::wait();
     stacks::look_up();
 }
 
-/// Begins a trace. `real` are the addresses of the allocator's malloc, calloc, realloc, free and posix_memalign. The error is the system's
-/// number: then nothing has begun. EALREADY: it records.
+/// Begins a trace. `real` are the addresses of the allocator's malloc, calloc, realloc, free and posix_memalign. If it
+/// fails, nothing has begun, and the error is the system's number: EALREADY if a recording runs.
 ///
 /// # Safety
 ///
-/// One thread at a time, which is inside of no call of the recorder. The functions are those that the caller of a recorded function meant.
+/// Only one thread at a time may call this, and it must be outside all calls of the recorder. `real` must be the
+/// functions that the program's calls would reach without the recorder.
 pub unsafe fn attach(asked: &Asked, real: [usize; 5]) -> Result<(), i32> {
     if !config::is_waiting() {
         return Err(libc::EALREADY);
     }
     real::set(real);
-    // SAFETY: nothing is recorded, and the caller is the only one.
+    // SAFETY: nothing is recorded, and by the caller's promise no other thread is here.
     let config =
         unsafe { config::set(asked.folder, asked.limit, asked.rate, asked.stacks) }.ok_or(libc::ENAMETOOLONG)?;
     forks::watch_own_forks();
-    // Whoever was recorded before has a stamp that is too old by then.
+    // Waits until the last stamps of an earlier recording are too old for the short path.
     let begun = ticks();
     while ticks().wrapping_sub(begun) < 2 * STAMP_TICKS {
         std::hint::spin_loop();
@@ -54,7 +56,7 @@ pub unsafe fn attach(asked: &Asked, real: [usize; 5]) -> Result<(), i32> {
     Ok(())
 }
 
-/// Ends the trace. Calls that come later are passed on. Returns whether there was one.
+/// Ends the trace. Later calls are passed on to the allocator. Returns whether there was a trace.
 ///
 /// # Safety
 ///

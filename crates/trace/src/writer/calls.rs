@@ -13,7 +13,7 @@ use super::undisturbed::undisturbed;
 use crate::coder::{Event, How};
 use crate::format::STAMP_TICKS;
 
-/// Whether a block is among those that are recorded: one in `rate`.
+/// Whether this block is recorded: one block in `rate` is.
 ///
 /// # Safety
 ///
@@ -26,7 +26,7 @@ unsafe fn is_recorded(this: *mut Thread, address: u64) -> bool {
     rate <= 1 || hash >> 32 & 0xFFFF_FFFF < (1 << 32) / rate
 }
 
-/// Returns the claimed place if the block is among those that are recorded; otherwise releases it.
+/// Returns the claimed place if the block is recorded; otherwise releases the place.
 #[inline(always)]
 fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, whose place is claimed.
@@ -39,8 +39,8 @@ fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     Some((this, at))
 }
 
-/// Whether a block is not recorded; the thread's claim is then released. If only one block in many is recorded, most calls end
-/// here.
+/// Whether a block is not recorded; if so, the thread's claim is released. If only one block in many is recorded, most
+/// calls end here.
 fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     // SAFETY: the thread's own state, which the caller has claimed if it exists.
     unsafe {
@@ -55,8 +55,8 @@ fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     }
 }
 
-/// Whether a thread without a state makes or frees a block of the look-up. This may be the thread that looks up the allocator, and
-/// it must not begin a trace during this.
+/// Whether a thread without a state makes or frees a block of the look-up. This thread may be the one that looks up the
+/// allocator's functions. It must not begin a trace while it does so.
 fn is_of_look_up(this: *mut Thread, block: *mut u8) -> bool {
     this.is_null() && real::is_early(block.cast())
 }
@@ -125,7 +125,7 @@ fn allocated_with_stack(this: *mut Thread, at: *mut u8, block: *mut u8, size: us
 #[cold]
 #[inline(never)]
 fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
-    // SAFETY: the thread's own state, whose place is claimed where there is one.
+    // SAFETY: the thread's own state. If there is a state, its place is claimed.
     if this > QUIET && unsafe { Thread::has_stacks(this) && at < (*this).short && !Thread::is_stale(this) } {
         return allocated_with_stack(this, at, block, size);
     }
@@ -228,9 +228,9 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
     }
 }
 
-/// Records a free by a thread that has ended: the C library and later destructors of the thread may free. In the trace all such
-/// frees of a process are those of one additional thread. A thread does not wait for another one here: it tries a few times while
-/// another one writes; then the free is lost and counted.
+/// Records a free by a thread that has ended: the C library and later destructors of the thread may still free blocks.
+/// In the trace, all such frees of a process belong to one additional thread. No thread waits here: if another thread
+/// is writing, it tries a few times. Then the free is lost and counted.
 fn freed_late(address: u64) {
     const TRIES: u32 = 1000;
     let Some(process) = begin::ready() else { return };

@@ -16,9 +16,9 @@ pub(super) fn ticks_and_nanos() -> (u64, u64) {
     closest(ticks, || clock(libc::CLOCK_MONOTONIC))
 }
 
-/// On a busy machine a thread may lose its processor between the readings of the two clocks. The events of a trace were
-/// then some ten milliseconds later than the marks of its run. So several attempts are made, and the one in which the
-/// least time passed counts.
+/// On a busy machine a thread may lose its processor between the readings of the two clocks. The times of a trace's
+/// events were then some ten milliseconds later than the marks of its run. So several attempts are made. The attempt in
+/// which the least time passed is used.
 fn closest(mut ticks: impl FnMut() -> u64, mut nanos: impl FnMut() -> u64) -> (u64, u64) {
     const ATTEMPTS: usize = 8;
     let mut best = (u64::MAX, (0, 0));

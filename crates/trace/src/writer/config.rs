@@ -23,7 +23,7 @@ pub(super) struct Config {
     pub(super) window: u64,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub(super) stacks: u32,
-    /// The recorder was put into a process that runs already: blocks from before are not in the trace.
+    /// Whether the recorder was put into a running process: blocks from before are not in the trace.
     pub(super) is_attached: bool,
 }
 
@@ -42,11 +42,10 @@ impl Config {
 const UNREAD: u32 = 0;
 const RECORD: u32 = 1;
 const OFF: u32 = 2;
-/// The recorder is in a process that has not asked for it, and records nothing until somebody outside asks.
+/// The recorder is in a running process, and records nothing until the command requests it.
 const WAITS: u32 = 3;
 
-/// There is no state for "is being read": after a fork in this state the child would wait for a thread that does not
-/// exist there.
+/// There is no state "being read". After a fork in this state, the child would wait for a thread that it does not have.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
 static mut CONFIG: Config = Config {
@@ -61,14 +60,14 @@ static mut CONFIG: Config = Config {
     is_attached: false,
 };
 
-/// The process that somebody outside has asked to record; 0 for none. Its forks are not recorded.
+/// The process that the command has requested to record; 0 for none. Its forks are not recorded.
 static ATTACHED: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
 }
 
-/// Whether nothing is recorded, for good.
+/// Whether nothing is recorded for the rest of the process's life.
 pub(super) fn is_off() -> bool {
     STATE.load(SeqCst) == OFF
 }
@@ -78,17 +77,17 @@ pub(super) fn turn_off() {
     STATE.store(OFF, SeqCst);
 }
 
-/// Whether the recorder was opened in a process that runs: then it may begin and end several times.
+/// Whether the recorder was put into a running process: then recordings may begin and end several times.
 pub(super) fn is_opened() -> bool {
     ATTACHED.load(SeqCst) != 0
 }
 
-/// Whether nothing is recorded until somebody outside asks.
+/// Whether nothing is recorded until the command requests it.
 pub(super) fn is_waiting() -> bool {
     STATE.load(SeqCst) == WAITS
 }
 
-/// Records nothing until somebody outside asks.
+/// Stops recording until the command requests it.
 pub(super) fn wait() {
     STATE.store(WAITS, SeqCst);
 }
@@ -98,11 +97,11 @@ pub(super) fn record() {
     STATE.store(RECORD, SeqCst);
 }
 
-/// What somebody outside has asked for.
+/// Stores what the command has requested.
 ///
 /// # Safety
 ///
-/// One thread at a time, while nothing is recorded.
+/// Only one thread at a time may call this, while nothing is recorded.
 pub(super) unsafe fn set(folder: &[u8], limit: u64, rate: u32, stacks: u32) -> Option<&'static Config> {
     // SAFETY: the caller's promise.
     let config = unsafe { (&raw mut CONFIG).as_mut() }?;
@@ -131,7 +130,7 @@ pub(super) fn is_asked() -> bool {
     }
     match STATE.load(SeqCst) {
         UNREAD => {
-            // SAFETY: the text is used up here.
+            // SAFETY: the text is not used after this line.
             let asked = unsafe { sys::variable(c"ALLOCANARY_RECORD") }.is_some_and(|folder| !folder.is_empty());
             if !asked {
                 turn_off();

@@ -1,14 +1,15 @@
 //! Handles a fork by a signal handler that has interrupted the recorder. In: the C library's calls around a fork. Out: a
 //! child that continues the interrupted call.
 //!
-//! The child has neither the trace's mapping nor the thread's state, which a fork wipes. But the interrupted call has a place in the
-//! mapping and a pointer to the state. So in the child the chunk of that call becomes private memory, to which the call writes bytes that
-//! are never read. The call keeps the wiped state, and the thread begins a new one. A call that records stacks may be at the tables
-//! anywhere in the file: then the whole file becomes private memory. Parts that make system calls cannot be interrupted by a handler
-//! ([`undisturbed`](super::undisturbed::undisturbed)): only the writing of events can.
+//! The child has neither the trace's mapping nor the thread's state, which a fork wipes. But the interrupted call has a
+//! place in the mapping and a pointer to the state. So in the child the chunk of that call becomes private memory. The
+//! call writes bytes to it that are never read. The call keeps the wiped state, and the thread begins a new one. A call
+//! that records stacks may be writing to tables anywhere in the file: then the whole file becomes private memory. A
+//! signal handler can interrupt only the writing of events. It cannot interrupt the parts that make system calls
+//! ([`undisturbed`](super::undisturbed::undisturbed)).
 //!
-//! Not covered: a handler that forks by `_Fork` or by the bare system call, which call no fork handlers, and that
-//! returns in the child.
+//! Not covered: a handler that forks by `_Fork` or by the bare system call, neither of which calls fork handlers, and
+//! then returns in the child.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -18,19 +19,19 @@ use super::process::{self, KEY};
 use super::thread::{QUIET, Thread};
 use super::tls;
 
-/// The length of the whole file, set before a fork for its child.
+/// The length of the whole file. The parent stores it before a fork, for the child.
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers for this process's forks, if a recording is requested. Runs once, before `main`: the C library takes a lock, and
 /// registers the first 48 handlers without an allocation.
 pub fn watch_forks() {
     if config::is_asked() {
-        // SAFETY: registers two functions, which are there for as long as the process.
+        // SAFETY: registers two functions, which exist as long as the process.
         unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
     }
 }
 
-/// The same for a recorder that was put into a running process, once.
+/// Does the same for a recorder that was put into a running process. Later calls do nothing.
 pub(super) fn watch_own_forks() {
     static WATCHES: AtomicUsize = AtomicUsize::new(0);
     if WATCHES.swap(1, SeqCst) == 0 {
@@ -39,8 +40,9 @@ pub(super) fn watch_own_forks() {
     }
 }
 
-/// In the parent, on the thread that forks: stores the pages of an interrupted call's chunk. The value is their address, with
-/// their number and 1 in the lowest bits, or all ones there for the whole file. Without an interrupted call it is 0.
+/// In the parent, on the thread that forks: stores the pages of an interrupted call's chunk. The value is their
+/// address. Its lowest bits are the number of pages plus 1, or all ones for the whole file. Without an interrupted call
+/// the value is 0.
 unsafe extern "C" fn before() {
     let this = tls::get::<Thread>();
     // SAFETY: the thread's own state.
@@ -69,8 +71,9 @@ unsafe extern "C" fn in_child() {
     let length = if pages == page() - 1 { WHOLE.load(SeqCst) } else { (pages - 1) * page() };
     let place: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(start);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: a range that the fork has left without a mapping, and never one that is used. A kernel before 4.17 may choose
-    // another one, which goes again. The key is ours: its destructor must not get the old state.
+    // SAFETY: maps only a range that the fork has left without a mapping, never one that is in use. A kernel before
+    // 4.17 may choose another range, which is unmapped again. The key is ours: its destructor must not get the old
+    // state.
     unsafe {
         if length > 0 {
             let made = libc::mmap(place, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

@@ -16,10 +16,10 @@ pub(super) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
+/// Makes the pages of a range of the mapped file. A full disk is then an error here, and not a signal later.
 pub(super) fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
-    // SAFETY: a range of our own mapping. A kernel before 5.14 returns EINVAL: then each page is made at its first
-    // write.
+    // SAFETY: a range of our own mapping. A kernel before 5.14 returns EINVAL: then each page is made when it is first
+    // written to.
     unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
 }

@@ -3,12 +3,12 @@
 use super::process::Process;
 use crate::stacks::StackId;
 
-/// Nothing.
+/// Without stacks a thread has no state for them.
 pub(super) struct Kept;
 
 pub(super) fn look_up() {}
 
-/// Nothing to look up.
+/// Does nothing: without stacks no function is looked up.
 pub fn look_up_in_program() {}
 
 pub(super) fn are_possible() -> bool {
@@ -29,5 +29,5 @@ pub(super) unsafe fn stack_of_here(_: *mut Kept, _: u64) -> (StackId, bool) {
 
 pub(super) unsafe fn begin_chunk(_: *mut Kept) {}
 
-/// A library was closed: there is nothing to forget.
+/// Does nothing: without stacks a closed library changes nothing.
 pub fn library_closed() {}

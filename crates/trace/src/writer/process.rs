@@ -34,7 +34,7 @@ const KEPT: usize = 64;
 #[repr(C)]
 struct StatusText(UnsafeCell<[u8; 4096]>);
 
-// SAFETY: reached by the thread that has set `sampling`, one at a time.
+// SAFETY: only the thread that has set `sampling` uses it.
 unsafe impl Sync for StatusText {}
 
 /// The state of the process, which a fork wipes.
@@ -46,7 +46,7 @@ pub(super) struct Process {
     stopped: AtomicU32,
     /// 1 while a thread reads RssAnon.
     sampling: AtomicU32,
-    /// The text of the reading. It is not on the stack, which may be a coroutine's with 8 KiB.
+    /// The text of a reading. It is not on the stack, because a coroutine's stack may have only 8 KiB.
     text: StatusText,
     pub(super) rate: AtomicU32,
     /// The stack of one allocation in this many is recorded; 0 for none.
@@ -74,11 +74,11 @@ pub(super) struct Process {
     late_busy: AtomicU32,
     /// States of ended threads.
     kept: [AtomicPtr<c_void>; KEPT],
-    /// Ends of chunks of ended threads: offset << 20 | length.
+    /// Ends of chunks of ended threads. Each number is offset << 20 | length.
     rests: [AtomicU64; KEPT],
 }
 
-/// The page. After a fork the child still has the page, but not its content.
+/// The page with the state. After a fork the child has the page, but its content is wiped.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 /// The key whose destructor ends a thread; 0 none, else the key and 1.
 pub(super) static KEY: AtomicU32 = AtomicU32::new(0);
@@ -92,13 +92,13 @@ pub(super) fn is_multi() -> bool {
     MULTI.load(Relaxed) != 0
 }
 
-/// The process's state, to compare it; null if there is none.
+/// The process's state, only for comparisons; null if there is none.
 #[inline(always)]
 pub(super) fn current() -> *const Process {
     PROCESS.load(SeqCst)
 }
 
-/// The process's state if it records. Does not begin a recording.
+/// The process's state, if it records. Does not begin a recording.
 pub(super) fn present() -> Option<&'static Process> {
     // SAFETY: the page is never unmapped, and zeros are a valid state.
     let process = unsafe { PROCESS.load(SeqCst).as_ref() };
@@ -219,18 +219,18 @@ impl Process {
         place.addr().wrapping_sub(self.base.load(Relaxed).addr()) as u64
     }
 
-    /// Memory for a thread's state: `bytes` zero bytes; `bytes` must be the same in each call. Null if there is no
+    /// Memory for a thread's state: `bytes` zero bytes. `bytes` must be the same in each call. Null if there is no
     /// memory.
     pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
-        // A kept state has no pages, and is not counted.
+        // The memory that an ended thread left has no pages. It was not counted.
         self.own_bytes.fetch_add(bytes as u64, Relaxed);
         kept.unwrap_or_else(|| map_wiped(bytes).cast())
     }
 
-    /// Takes the memory of an ended thread back.
+    /// Takes back the memory of an ended thread.
     pub(super) fn keep_thread(&self, thread: *mut c_void, bytes: usize) {
-        // SAFETY: the thread uses its state no more. The pages become zeros.
+        // SAFETY: the thread does not use its state any more. The pages become zeros.
         unsafe { libc::madvise(thread, bytes, libc::MADV_DONTNEED) };
         let is_kept = |kept: &&AtomicPtr<c_void>| kept.compare_exchange(null_mut(), thread, SeqCst, SeqCst).is_ok();
         self.own_bytes.fetch_sub(bytes as u64, Relaxed);
@@ -276,16 +276,16 @@ impl Process {
         let _ = self.word(at::STATE).compare_exchange(0, 1, SeqCst, SeqCst);
     }
 
-    /// Marks the trace as complete, and leaves its file. Other threads may be inside of a call that writes: they go on in private memory
-    /// that has the file's place from now on, and that is never unmapped.
+    /// Marks the trace as complete, and leaves its file. Other threads may be inside a call that writes. They continue
+    /// in private memory, which replaces the mapped file at the same addresses and is never unmapped.
     fn leave(&self) {
         self.stopped.store(1, SeqCst);
         self.exit();
         self.word(at::ATTACHED).store(DETACHED, SeqCst);
         let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: the mapping of the file, which nobody reads. Where there is no memory for that, the file stays mapped: nothing is lost but its
-        // place on the disk.
+        // SAFETY: replaces the mapping of the file, from which nothing is read any more. If there is no memory for
+        // this, the file stays mapped. The only cost is its room on the disk.
         unsafe { libc::mmap(base.cast(), limit, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     }
 }

@@ -1,17 +1,18 @@
 //! The functions that a recording preload replaces. In: the dynamic linker. Out: calls of the next allocator's
 //! functions.
 //!
-//! `malloc_usable_size` is not among them, because it changes no block: the preload leaves it to the next allocator. That
-//! allocator does not know the few early blocks (below), which only the dynamic linker's own code has.
+//! `malloc_usable_size` is not among them, because it changes no block: the preload leaves it to the next allocator.
+//! That allocator does not know the few early blocks (see below). Only the dynamic linker's own code has these blocks.
 //!
-//! Looking them up may itself allocate. Such early blocks come from a small static buffer here, and are never reused.
+//! The look-up of these functions may itself allocate. Such early blocks come from a small static buffer here, and are
+//! never reused.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Declares the functions: for each a pointer, and a function that calls it. At first the pointer is to `first_...`, which looks all
-/// of them up.
+/// Declares the functions: for each a pointer, and a function that calls it. At first the pointer is to `first_...`,
+/// which looks up all of them.
 macro_rules! real {
     ($($(#[$doc:meta])* $name:ident, $pointer:ident, $first:ident, $early:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -38,8 +39,8 @@ macro_rules! real {
             }
         )*
 
-        /// All are found before one is used, because one may call another. Functions that take blocks come before those
-        /// that make them.
+        /// All functions are found before one is used, because one may call another. Functions that take blocks come
+        /// before those that make blocks.
         fn find_all() {
             super::stacks::look_up();
             let found = [$((&$pointer, find(const { name(concat!(stringify!($name), "\0")) })),)*];
@@ -88,7 +89,7 @@ const fn name(text: &str) -> &CStr {
 /// 0 not looked up, 1 being looked up, 2 found.
 static STATE: AtomicU32 = AtomicU32::new(0);
 
-/// Looks all of them up. Returns false while another call, of this thread or another one, does so.
+/// Looks up all functions. Returns false while another call, of this thread or another one, looks them up.
 #[cold]
 pub(super) fn look_up() -> bool {
     if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
@@ -98,7 +99,7 @@ pub(super) fn look_up() -> bool {
     STATE.load(SeqCst) == 2
 }
 
-/// The functions of a process that runs: malloc, calloc, realloc, free and posix_memalign.
+/// Sets the functions for a running process: malloc, calloc, realloc, free and posix_memalign.
 pub(super) fn set([malloc, calloc, realloc, free, posix_memalign]: [usize; 5]) {
     let all =
         [(&FREE, free), (&REALLOC, realloc), (&MALLOC, malloc), (&CALLOC, calloc), (&POSIX_MEMALIGN, posix_memalign)];
@@ -135,17 +136,17 @@ pub fn is_early(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(EARLY.0.get().addr()) < EARLY_BYTES
 }
 
-/// Such a block.
+/// A block as the look-up makes it.
 #[cfg(test)]
 pub(super) fn early_block() -> *mut u8 {
     EARLY.0.get().cast::<u8>().wrapping_add(64)
 }
 
-/// Copies such a block to a new one of `size` bytes.
+/// Copies a block of the look-up to a new block of `size` bytes.
 ///
 /// # Safety
 ///
-/// `block` is such a block, and `new` has `size` bytes.
+/// `block` is a block of the look-up, and `new` has `size` bytes.
 pub unsafe fn copy_early(block: *mut c_void, new: *mut c_void, size: usize) {
     // SAFETY: before each early block are 16 bytes that begin with its size; the caller promises that `new` has `size`
     // bytes.
@@ -175,13 +176,13 @@ unsafe extern "C" fn early_malloc(size: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn early_calloc(count: usize, size: usize) -> *mut c_void {
-    // The place is zero, and no part of it is used twice.
+    // The buffer is all zeros, and no part of it is used twice.
     // SAFETY: no promise is needed.
     count.checked_mul(size).map_or(std::ptr::null_mut(), |size| unsafe { early_malloc(size) })
 }
 
 unsafe extern "C" fn early_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: at this time every block is an early one.
+    // SAFETY: at this time every block is an early block.
     unsafe {
         let new = early_malloc(size);
         if !new.is_null() {

@@ -1,7 +1,8 @@
 //! The stacks of allocations. In: the calling thread's stack. Out: its number, and its nodes and modules in the mapped file.
 //!
-//! The tables are on pages that a fork wipes: a child finds no tables and begins its own. If a signal handler interrupts an event and
-//! forks, the event continues in the child with empty tables. There it finds no file, has no stack, and counts nothing.
+//! The tables are on pages that a fork wipes: a child finds no tables and begins its own. If a signal handler
+//! interrupts an event and forks, the event continues in the child with empty tables. There, the event finds no file,
+//! gets no stack, and counts nothing.
 
 mod modules;
 mod nodes;
@@ -48,18 +49,18 @@ struct Tables {
 /// Whether stacks can be walked, once that was looked up.
 static POSSIBLE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the recorder is in a library of its own, which a preload is.
+/// Whether the recorder is in its own library, as in a preload.
 static IS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
-/// Looks up the functions that walks need, which may allocate. Called when the allocator's functions are looked up,
-/// before them.
+/// Looks up the functions that walks need. This may allocate. It is called before the allocator's functions are looked
+/// up.
 pub(super) fn look_up() {
     IS_LIBRARY.store(true, SeqCst);
     POSSIBLE.store(walk::look_up(), SeqCst);
 }
 
-/// The same for a program that records itself, before its `main`. The recorder's functions are part of the program: they stay in the
-/// stacks, and a reader recognises them by name.
+/// Does the same for a program that records itself, before its `main`. The recorder's functions are part of the
+/// program. They stay in the stacks, and a reader recognises them by name.
 pub fn look_up_in_program() {
     if !config::is_asked() {
         return;
@@ -76,7 +77,7 @@ pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
     let tables: *mut Tables = map_wiped(size_of::<Tables>().next_multiple_of(4096)).cast();
     // SAFETY: zeros are a valid state, and the mapping stays.
     let Some(made) = (unsafe { tables.as_ref() }) else { return false };
-    // SAFETY: this library's own, which runs.
+    // SAFETY: an address of this library's own code, which is running.
     if let Some(own) = unsafe { Object::of(begin as *const () as u64) }.filter(|_| IS_LIBRARY.load(SeqCst)) {
         made.own[0].store(own.start, Relaxed);
         made.own[1].store(own.end, Relaxed);
@@ -87,7 +88,7 @@ pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
 }
 
 fn tables(process: &Process) -> Option<&Tables> {
-    // SAFETY: what `begin` has stored, which is never unmapped.
+    // SAFETY: the pointer that `begin` has stored. This memory is never unmapped.
     unsafe { process.tables.load(SeqCst).cast::<Tables>().as_ref() }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn own_bytes(process: &Process) -> u64 {
 ///
 /// # Safety
 ///
-/// The calling thread's own state, with room for what stacks need.
+/// `kept` is the calling thread's own state, with room for what stacks need.
 pub(super) unsafe fn begin_chunk(kept: *mut Kept) {
     // SAFETY: the caller's promise; all zeros is the first state.
     unsafe { (&raw mut (*kept).predictor).write_bytes(0, 1) };
@@ -128,8 +129,8 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
         Some(Site { tables, room: Room { process, base: &tables.base }, is_full: Cell::new(false) })
     });
     let walked = site.map(|site| {
-        // SAFETY: the caller promises that this is the thread's own walker; the walk begins here. A call that interrupts this one
-        // finds the thread's cursor taken, and does not use the walker.
+        // SAFETY: the caller promises that this is the thread's own walker; the walk begins here. If another call
+        // interrupts this one, it finds the thread's cursor taken, and does not use the walker.
         let walked = unsafe { (*kept).walker.walk(here(), &site) };
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };

@@ -32,7 +32,7 @@ fn block(address: usize) -> *mut u8 {
 #[ignore = "the program of the next test"]
 fn allocates_and_forks() {
     let is_quiet = || tls::get() == super::thread::QUIET;
-    // Either the parent's file cannot be opened, or the parent's can be opened and the child's cannot.
+    // There are two cases: the parent's file cannot be opened, or the parent's can be opened and the child's cannot.
     for _ in 0..2 {
         allocated(block(0x1000), 100);
     }
@@ -41,7 +41,7 @@ fn allocates_and_forks() {
         Ok(folder) => {
             assert!(!config::is_off() && !is_quiet());
             std::fs::rename(std::env::var("ALLOCANARY_RECORD").unwrap(), folder).unwrap();
-            // SAFETY: the child calls what is allowed there.
+            // SAFETY: the child calls only functions that are allowed after a fork.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 allocated(block(0x2000), 100);
@@ -119,7 +119,7 @@ fn a_fork_while_the_environment_is_read_records_too() {
 #[test]
 #[ignore = "the program of the next test"]
 fn frees_blocks_of_the_look_up() {
-    // The program's libraries keep such early blocks, and may free them at any time, even when a stamp is due or a
+    // The program's libraries keep such early blocks. They may free them at any time, even when a stamp is due or a
     // chunk is full.
     assert_eq!(allocated(real::early_block(), 100), real::early_block());
     assert!(freed(real::early_block()).is_null() && tls::get::<u8>().is_null(), "no trace begins with one");
@@ -188,14 +188,15 @@ fn short_threads_share_the_chunks_of_a_window() {
         file.write_all_at(&from.to_le_bytes(), at::HORIZON as u64).unwrap();
         let within = begins.iter().filter(|begin| **begin >= from).count();
         let found = Trace::open(&path).unwrap().thread_count();
-        // Plus the first thread, which lives as long as the program, and the thread that ended at the begin of the
-        // window.
+        // One more is the first thread, which lives as long as the program. The other is the thread that ended at the
+        // begin of the window.
         assert_eq!(found, within + 2, "{SHORT} threads");
         std::fs::remove_file(path).unwrap();
     }
 }
 
-/// Frees the block of the value when it is called for the fourth time, which is the last one: after the recorder's own destructor.
+/// When it is called for the fourth and last time, frees the block of the value. This is after the recorder's own
+/// destructor.
 unsafe extern "C" fn free_at_last(value: *mut libc::c_void) {
     match value.addr() & 15 {
         3 => drop(freed(value.map_addr(|address| address & !15).cast())),

@@ -14,20 +14,20 @@ use crate::coder::{Coder, Event, How, NEAR_TICKS, is_short};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use crate::predictor::is_chosen;
 
-/// The length of a thread's first chunk, and how often the next one doubles.
+/// The length of a thread's first chunk, and how many times the length of its chunks is doubled.
 const FIRST_CHUNK: usize = 4096;
 const DOUBLINGS: u32 = 3;
 
-/// A thread's state, on pages that a fork wipes: all zeros means that a chunk must be taken first.
+/// A thread's state, on pages that a fork wipes. If all of it is zeros, the thread must first take a chunk.
 #[repr(C)]
 pub(super) struct Thread {
-    /// The place of the next event. A call that writes adds [`BUSY`]: allocations by a signal handler during the call are not
-    /// recorded.
+    /// The place of the next event. A call that writes adds [`BUSY`]. If a signal handler allocates during such a call,
+    /// the allocation is not recorded.
     cursor: *mut u8,
     /// An event that begins before this place takes the short path. Null if a stamp is due, if only some blocks are recorded,
     /// or if there is no chunk.
     pub(super) short: *mut u8,
-    /// The same for a new block of malloc; also null if stacks are recorded.
+    /// The same for a new block of malloc. Also null if stacks are recorded.
     pub(super) short_new: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
@@ -56,29 +56,29 @@ pub(super) struct Thread {
 
 /// Marks a thread that has ended: its later frees are recorded as those of another thread.
 pub(super) const ENDED: *mut Thread = std::ptr::without_provenance_mut(1);
-/// Marks a thread that must not record: it is just beginning its state, or nothing is recorded.
+/// Marks a thread that must not record, because it is beginning its state or because nothing is recorded.
 pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(2);
 
-/// A bit above all addresses. Each signal handler that interrupts a claim adds it once more until it returns.
+/// A bit above all addresses. Each signal handler that interrupts a claim adds it once more, until the handler returns.
 const BUSY: usize = 1 << 58;
 
 impl Thread {
     /// The bytes of one state, in whole pages.
     pub(super) fn bytes(process: &Process) -> usize {
         let without = std::mem::offset_of!(Thread, kept).next_multiple_of(4096);
-        // A recorder that begins again may record stacks then.
+        // A recorder in a running process may record stacks in a later recording.
         let may_have = process.one_in.load(SeqCst) > 0 || config::is_opened();
         if may_have { size_of::<Thread>().next_multiple_of(4096) } else { without }
     }
 
-    /// Whether it was begun for a recording that has ended.
+    /// Whether the state was begun for a recording that has ended.
     pub(super) unsafe fn is_of_ended(this: *mut Thread) -> bool {
         // SAFETY: the caller's state, on its own thread.
         let process = unsafe { (*this).process };
         !process.is_null() && process != process::current()
     }
 
-    /// Begins the state again, for a recording that has begun since. The result is as that of [`claim_slowly`].
+    /// Begins the state again for the present recording. The result is the same as that of [`claim_slowly`].
     unsafe fn renew(this: *mut Thread) -> Option<Claimed> {
         // SAFETY: the caller's state, on its own thread, of which it has the cursor. All zeros is the first state.
         unsafe {
@@ -102,9 +102,9 @@ impl Thread {
         unsafe { ((*this).short, (*this).short_new) = (null_mut(), null_mut()) };
     }
 
-    /// Begins an event: this call takes the cursor. Returns the cursor's value before; it is [`BUSY`] or more if another call
-    /// has the cursor. One instruction reads and writes, so that no signal handler can come between. It needs no lock prefix,
-    /// because other threads have their own cursors.
+    /// Begins an event: this call takes the cursor. Returns the cursor's previous value. It is [`BUSY`] or more if
+    /// another call has the cursor. One instruction reads and writes, so no signal handler can run in between. It needs
+    /// no lock prefix, because other threads have their own cursors.
     #[inline(always)]
     pub(super) unsafe fn claim(this: *mut Thread) -> *mut u8 {
         #[cfg(target_arch = "x86_64")]
@@ -126,7 +126,8 @@ impl Thread {
         }
     }
 
-    /// If a call that a signal has interrupted has the cursor: the address and the length of its chunk, which may be null.
+    /// Whether a call that a signal has interrupted has the cursor. If so, returns the address and the length of its
+    /// chunk; the address may be null.
     pub(super) unsafe fn interrupted(this: *mut Thread) -> Option<(usize, usize)> {
         // SAFETY: the caller's state, on its own thread.
         unsafe {
@@ -142,7 +143,7 @@ impl Thread {
         unsafe { at < (*this).end && (*this).left > 0 }
     }
 
-    /// Ends a call that has the cursor: the next event goes there.
+    /// Ends a call that has the cursor. `cursor` is the place of the next event.
     #[inline(always)]
     pub(super) unsafe fn release(this: *mut Thread, cursor: *mut u8) {
         compiler_fence(SeqCst);
@@ -150,7 +151,7 @@ impl Thread {
         unsafe { (&raw mut (*this).cursor).write_volatile(cursor) };
     }
 
-    /// Ends an event, and counts it. The next event begins with a stamp if it is time.
+    /// Ends an event, and counts it. If a stamp is due, the next event begins with it.
     #[inline(always)]
     pub(super) unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
         // SAFETY: as above.
@@ -164,22 +165,23 @@ impl Thread {
         }
     }
 
-    /// Ticks since the last stamp. The counters of two cores may differ a little: time never goes back.
+    /// Ticks since the last stamp. The counters of two cores may differ a little: the result is never below 0.
     #[inline(always)]
     pub(super) unsafe fn ticks(this: *mut Thread) -> u64 {
         // SAFETY: as above.
         ticks().saturating_sub(unsafe { (*this).stamp })
     }
 
-    /// Whether the last stamp is too long ago for an event without a stamp. Sixteen events of a thread that waits between them may
-    /// take minutes. When all of them had one stamp, a block that was freed at the end counted as freed at the begin.
+    /// Whether the last stamp is too old for an event without a stamp. A thread that waits between events may take
+    /// minutes for sixteen of them. When all sixteen had one stamp, a block that was freed at their end counted as
+    /// freed at their begin.
     #[inline(always)]
     pub(super) unsafe fn is_stale(this: *mut Thread) -> bool {
         // SAFETY: as above.
         unsafe { Thread::ticks(this) >= STAMP_TICKS }
     }
 
-    /// Notes that a stamp with these ticks is written, and returns the ticks.
+    /// Stores that a stamp with these ticks is written, and returns the ticks.
     #[inline(always)]
     pub(super) unsafe fn stamped(this: *mut Thread, passed: u64) -> u64 {
         // SAFETY: as above.
@@ -190,7 +192,7 @@ impl Thread {
         passed
     }
 
-    /// Ticks since the last stamp, which is now.
+    /// Makes the present time the last stamp, and returns the ticks since the previous one.
     pub(super) unsafe fn passed(this: *mut Thread) -> u64 {
         // SAFETY: as above.
         unsafe {
@@ -199,7 +201,7 @@ impl Thread {
         }
     }
 
-    /// The same if it takes at most three bytes.
+    /// Does the same if the number of ticks takes at most three bytes.
     #[inline(always)]
     pub(super) unsafe fn near_passed(this: *mut Thread) -> Option<u64> {
         // SAFETY: as above.
@@ -283,14 +285,14 @@ impl Thread {
                 if process.has_window() {
                     process.close_chunk((*this).chunk, ticks());
                 }
-                // The pages stay in the file; only this process's mapping of them is dropped.
+                // The pages stay in the file. Only this process's mapping of them is dropped.
                 libc::madvise(
                     (*this).chunk.map_addr(|at| at & !4095).cast(),
                     (*this).length & !4095,
                     libc::MADV_DONTNEED,
                 );
             }
-            // This thread no longer has the chunk, even if there is no other chunk for it now.
+            // The thread has given up this chunk, even if there is no other chunk for it now.
             ((*this).chunk, (*this).end) = (null_mut(), null_mut());
             Thread::close_short_way(this);
             let wanted = match process.has_window() {
@@ -307,7 +309,7 @@ impl Thread {
                 return null_mut();
             };
             if process.has_window() {
-                // Each chunk is read by itself.
+                // A reader reads each chunk of a window by itself, so the writer's state begins again.
                 (&raw mut (*this).coder).write_bytes(0, 1);
                 if Thread::has_stacks(this) {
                     stacks::begin_chunk(&raw mut (*this).kept);
@@ -376,7 +378,8 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
     }
 }
 
-/// The place of an event in a state that belongs to no thread; the caller has it until the release. `None` if there is no chunk.
+/// The place of an event in a state that belongs to no thread. The caller has it until it releases it. `None` if there
+/// is no chunk.
 pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Claimed> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -385,7 +388,7 @@ pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Cl
     }
 }
 
-/// A claimed place, behind a stamp if one is due.
+/// The claimed place. If a stamp is due, it is written first, and the place is after it.
 unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     // SAFETY: as above.
     unsafe {
@@ -400,8 +403,8 @@ unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     }
 }
 
-/// This thread's state. It is begun here, unless a signal handler has done so during this call. `None` if the thread must not
-/// record.
+/// This thread's state. It is begun here, unless a signal handler has begun it during this call. `None` if the thread
+/// must not record.
 fn begin_thread() -> Option<*mut Thread> {
     let this = tls::get::<Thread>();
     if !this.is_null() {
@@ -411,7 +414,7 @@ fn begin_thread() -> Option<*mut Thread> {
     let made: *mut Thread =
         begin::ready().map_or(null_mut(), |process| process.make_thread(Thread::bytes(process))).cast();
     if made.is_null() {
-        // Off for good, or only while another thread begins the file.
+        // Recording is off for good, or another thread is beginning the file.
         tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
         return None;
     }
@@ -436,7 +439,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
         }
         if at >= (*this).end {
             if this != tls::get::<Thread>() {
-                // In the child of a fork, which has left this state. The interrupted call is not recorded.
+                // This is the child of a fork, and it has a new state. The interrupted call is not recorded.
                 Thread::release(this, at);
                 return None;
             }
@@ -446,7 +449,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
                 Thread::close_short_way(this);
                 Thread::release(this, if (*this).chunk.is_null() { null_mut() } else { at });
                 if process.is_none() && config::is_off() {
-                    // A child of a fork that cannot make its own file.
+                    // This is the child of a fork, and it cannot make its own file.
                     tls::set(QUIET);
                 }
                 return None;
@@ -521,7 +524,7 @@ unsafe fn end(this: *mut Thread) {
         let Some(process) = begin::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {
-            // A signal handler left an event by a long jump: it is not known how much of the event was written.
+            // A signal handler left an event by a long jump. It is not known how much of the event was written.
             if process.has_window() && !(*this).chunk.is_null() {
                 process.close_chunk((*this).chunk, ticks());
             }

@@ -29,7 +29,7 @@ pub(super) fn ticks() -> u64 {
         let counter: u64;
         // SAFETY: Linux lets programs read the virtual counter.
         unsafe { core::arch::asm!("mrs {0}, cntvct_el0", out(reg) counter, options(nostack, nomem)) };
-        // It runs at some 25 MHz to 1 GHz: a finer unit keeps ticks apart.
+        // This counter runs at some 25 MHz to 1 GHz. The shift makes a tick one step of the counter.
         counter << crate::format::TICK_SHIFT
     };
     counter >> crate::format::TICK_SHIFT

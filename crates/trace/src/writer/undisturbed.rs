@@ -7,12 +7,12 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Signals that an instruction causes. If they are blocked, the kernel ends the process.
+/// Signals that an instruction of the thread causes. If one occurs while it is blocked, the kernel ends the process.
 const OF_INSTRUCTIONS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Does work that makes system calls, without effects for the program. The error number is restored. The thread is not
-/// cancelled during the work, because it has the cursor. Signals wait, because their handlers may fork.
+/// Does work that makes system calls, without effects on the program. The error number is restored. The thread cannot
+/// be cancelled during the work, because it has the cursor. Signals are delayed, because their handlers may fork.
 pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
     // SAFETY: the thread's own state and error number; sets of signals on the stack, which all-zero bytes are.

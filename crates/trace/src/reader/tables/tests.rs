@@ -63,7 +63,7 @@ fn tables_are_read_as_they_were_written() {
     let trace = open(folder.path(), &built.finish()).unwrap();
     assert_eq!(trace.damage(), None);
     assert_eq!(trace.stacks().unwrap(), stacks);
-    // What touches is one range.
+    // Ranges that touch become one range.
     let idle = Resident { mark: 2, ranges: vec![0x1000..0x4000, 0x4800..0x5000, 0x8000..0x9000] };
     assert_eq!(trace.residents().unwrap(), [idle, Resident { mark: 1, ranges: vec![0x5000..0x6000, 0x7000..0x8000] }]);
 }
@@ -126,7 +126,7 @@ fn fuzz_foretold_stacks_are_those_that_were_given() {
     });
 }
 
-/// Each chunk is read by itself: lost chunks before it change nothing.
+/// Each chunk is read by itself: the loss of chunks before it changes nothing.
 #[test]
 fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
     const STEP: u64 = 1000;
@@ -170,7 +170,7 @@ fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
             for (ticks, address, stack) in wanted {
                 let stack_found = found.get(address).copied();
                 assert!(stack_found.is_none_or(|found| found == *stack), "{address:x}: {stack_found:?} for {stack}");
-                // Every sixteenth event has a stamp: events after the first stamp in the window are in the window.
+                // Every sixteenth event has a stamp. Events after the first stamp in the window belong to the window.
                 let before = events[thread].partition_point(|event| event < ticks);
                 if before >= 17 && events[thread][before - 17] >= from {
                     assert_eq!(stack_found, Some(*stack), "{address:x} is in the window");

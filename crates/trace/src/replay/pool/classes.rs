@@ -1,6 +1,6 @@
 //! Sizes of blocks, and of their spans. In: a size. Out: a class, and the sizes of its blocks and spans.
 
-/// How many there are: the last is of 4 GiB.
+/// The number of classes. The blocks of the last one have 4 GiB.
 pub(super) const CLASSES: usize = 8 + 4 * (32 - 7);
 /// Sizes of spans: from one page on, each twice the one before.
 pub(super) const ORDERS: usize = 32 - 12 + 1;
@@ -31,7 +31,7 @@ pub(super) fn size_of_class(class: usize) -> usize {
     }
 }
 
-/// The size of its spans, as a power of two of pages: eight blocks or more, or one that is large.
+/// The size of the class's spans, as a power of two of pages. A span has eight blocks or more, or one large block.
 pub(super) fn order_of(class: usize) -> usize {
     let size = size_of_class(class);
     let bytes = if size <= SMALL { 8 * size } else { size };

@@ -25,7 +25,8 @@ impl Pool<'_> {
     }
 }
 
-/// Blocks do not overlap, keep what was written to them, have their alignment, and are zeros where that is asked for.
+/// Blocks do not overlap, keep the bytes that were written to them, have their alignment, and are zeros if zeros were
+/// requested.
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no shared mappings")]
 fn fuzz_blocks_are_one_s_own_until_they_are_freed() {
@@ -45,7 +46,7 @@ fn fuzz_blocks_are_one_s_own_until_they_are_freed() {
                 }
                 continue;
             }
-            // Many blocks of few sizes, and some large blocks with a span for each.
+            // Many blocks of few sizes, and some large blocks that have a span each.
             let size = if which % 4 > 0 { size % 100 + 1 } else { size * 5 + 1 };
             let align = if which % 3 == 0 { 1 << log2 } else { 16 };
             let block = pool.alloc(layout(size, align), zeroed);

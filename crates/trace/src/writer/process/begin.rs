@@ -33,7 +33,7 @@ pub(in crate::writer) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static
     undisturbed(|| begin_file(read))
 }
 
-/// Begins a file for this process, which has run without one. The error is the system's number.
+/// Begins a file for a process that has run without one. The error is the system's number.
 pub(in crate::writer) fn attach(config: &'static Config) -> Result<(), i32> {
     undisturbed(|| {
         let page: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
@@ -46,7 +46,8 @@ pub(in crate::writer) fn attach(config: &'static Config) -> Result<(), i32> {
     })
 }
 
-/// The process has no file from now on. A call that another thread has begun goes on with the old state, which stays.
+/// From now on the process has no file. A call that another thread has begun continues with the old state, which is not
+/// freed.
 pub(in crate::writer) fn detach() -> Option<&'static Process> {
     // SAFETY: as above.
     let process = unsafe { PROCESS.swap(null_mut(), SeqCst).as_ref() };

@@ -17,8 +17,8 @@ use crate::writer::stacks;
 /// The shortest file that is useful, in bytes.
 const LEAST: u64 = 64 << 10;
 
-/// Buffers for the begin of a file. They are not on the stack, which may be a coroutine's with 8 KiB. All zeros is the
-/// first state.
+/// Buffers for the begin of a file. They are not on the stack, because a coroutine's stack may have only 8 KiB. All
+/// zeros is the first state.
 pub(super) struct Scratch {
     program: [u8; 512],
     path: Text<4096>,
@@ -39,7 +39,8 @@ impl Scratch {
 
 /// Creates and maps the file, and writes its header. The error is the system's number.
 pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratch) -> Result<(), i32> {
-    // At most the longest file that this process may make. The recording stops there, as at the maximum size.
+    // At most as long as the longest file that this process may make. The recording stops there, as at the maximum
+    // size.
     let most = config.limit.min(longest_file()) & !4095;
     if most < LEAST {
         return Err(libc::EFBIG);
@@ -120,8 +121,8 @@ fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     }
     // SAFETY: our own mapping of that length.
     unsafe { libc::madvise(base, limit as usize, libc::MADV_DONTFORK) };
-    // Without this the first write to a page would also read in, and fill with zeros, the disk's whole read-ahead: with 8 MiB this took 2
-    // to 15 ms in each process. SAFETY: as above.
+    // Without this, the first write to a page would also read the disk's whole read-ahead and fill it with zeros. With
+    // 8 MiB this took 2 to 15 ms in each process. SAFETY: as above.
     unsafe { libc::madvise(base, limit as usize, libc::MADV_RANDOM) };
     if !populate(base.cast(), HEADER) {
         return Err(errno());
@@ -207,7 +208,7 @@ fn write_header(
         put(at::RING, &(RING as u32).to_le_bytes());
     }
     put(at::ATTACHED, &u32::from(config.is_attached).to_le_bytes());
-    // SAFETY: the text is used up here.
+    // SAFETY: the text is not used after this function.
     let python = unsafe { allocanary_kernel::sys::variable(c"PYTHONMALLOC") };
     let is_malloc = python.is_some_and(|python| python == b"malloc" || python == b"malloc_debug");
     put(at::PYTHON_MALLOC, &u32::from(is_malloc).to_le_bytes());
@@ -232,7 +233,7 @@ pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
         libc::ENOTDIR => b"a part of it is no folder",
         libc::EACCES | libc::EPERM => b"permission denied",
         libc::EROFS => b"the file system is read-only",
-        // EFAULT: of a mapped file.
+        // EFAULT: the kernel could not make a page of a mapped file.
         libc::ENOSPC | libc::EDQUOT | libc::EFAULT => b"there is no space",
         libc::EMFILE | libc::ENFILE => b"too many open files",
         libc::ENOMEM => b"there is no memory",
@@ -251,7 +252,7 @@ pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
     line.add_number(unsafe { libc::getpid() } as u64);
     line.add(b" is recorded. ");
     line.add(if error == libc::EFBIG { b"Raise the limit\n" } else { b"Make the folder, or name another\n" });
-    // SAFETY: the bytes are as many as we say.
+    // SAFETY: the buffer has this many bytes.
     without_write_signals(|| unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) });
 }
 
@@ -271,7 +272,7 @@ impl<const N: usize> Text<N> {
         self.length = 0;
     }
 
-    /// Adds what fits; the last byte stays 0.
+    /// Adds as much of the text as fits. The last byte stays 0.
     fn add(&mut self, text: &[u8]) {
         let room = (N - 1 - self.length).min(text.len());
         self.bytes[self.length..self.length + room].copy_from_slice(&text[..room]);

@@ -42,9 +42,9 @@ impl Process {
 
 /// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
 ///
-/// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value also
-/// contains files, shared memory and the writer's `own` memory. The largest sum of these at a reading is `most_apart`,
-/// which is subtracted.
+/// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value
+/// also contains files, shared memory and the writer's `own` memory. `most_apart` is the largest sum of these three at
+/// a reading. It is subtracted.
 fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
     let line = |key: &[u8]| allocanary_kernel::sys::line_number(status, key).unwrap_or(0);
     let anonymous = line(b"RssAnon:");

@@ -16,9 +16,9 @@ pub(in crate::writer) const RING: usize = 32 << 10;
 const CLOSED: usize = 24;
 
 impl Process {
-    /// Hands out a chunk of the window. This is the place that was closed first, if that was longer ago than the window.
-    /// Otherwise it is a new place, or, at the maximum size, the place that was closed first. `None` if threads write to
-    /// all places; there may be one later.
+    /// Hands out a chunk of the window: the place that was closed first, if it was closed longer ago than the window;
+    /// otherwise a new place; at the maximum size, the place that was closed first. `None` if threads write to all
+    /// places. A later call may find one.
     pub(in crate::writer) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
         if self.is_stopped() {
             return None;
@@ -26,7 +26,7 @@ impl Process {
         let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
         let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
         let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
-        // Repeats only if another thread was faster.
+        // Another thread may take the place first. Then the next one is tried.
         loop {
             let offset = used.load(SeqCst);
             let may_grow = offset + RING as u64 <= limit;
@@ -81,7 +81,7 @@ impl Process {
         !self.is_stopped() && self.table_places.load(SeqCst) < self.most_table_places()
     }
 
-    /// Takes back a place of tables in which nothing was written.
+    /// Takes back a place that was handed out for tables and is not needed.
     #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn give_back(&self, start: *mut u8, now: u64) {
         self.close_chunk(start, now);
@@ -108,8 +108,8 @@ impl Process {
         (offset, start, RING)
     }
 
-    /// The place that was closed first: the time, its number, and where it was found. A place with a rest (room after the chunk of an
-    /// ended thread) is in the table of rests; every other closed place is in the queue.
+    /// The place that was closed first: the time, its number, and where it was found. Some places have a rest: room
+    /// after the chunk of an ended thread. These are in the table of rests. All other closed places are in the queue.
     fn oldest(&self) -> Option<(u64, u64, Found)> {
         let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
         let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));
@@ -147,7 +147,7 @@ impl Process {
 enum Found {
     /// In the queue, with this ticket.
     Queued(u64),
-    /// In this slot of the rests, as this rest.
+    /// In this slot of the rests. The second number is the rest.
     Rest(usize, u64),
 }
 

@@ -26,7 +26,7 @@ struct Known {
     hash: AtomicU64,
     /// How often rules had been forgotten when it was last seen.
     forgotten: AtomicU64,
-    /// Its number in the order in which files were mapped. Of two files that had an address, the one with the higher
+    /// Its number in the order in which files were mapped. If two files have had one address, the file with the higher
     /// number has it now.
     mapped: AtomicU64,
 }
@@ -37,20 +37,20 @@ pub(super) struct Modules {
     /// 1 while a thread writes a record.
     busy: AtomicU32,
     count: AtomicUsize,
-    /// The last number of `mapped`.
+    /// The highest number of `mapped`.
     last: AtomicU64,
-    /// 1 once a file is at the addresses of an earlier one.
+    /// 1 as soon as a file has addresses that an earlier file had.
     is_reused: AtomicU32,
     /// The present chunk, and its used bytes.
     chunk: AtomicPtr<u8>,
     used: AtomicUsize,
-    /// A buffer for a path. It is not on the stack, because a coroutine's may have a few KiB. The thread that has set
-    /// `busy` uses it.
+    /// A buffer for a path. It is not on the stack, because a coroutine's stack may have only a few KiB. The thread
+    /// that has set `busy` uses it.
     absolute: UnsafeCell<[u8; 512]>,
     known: [Known; MOST],
 }
 
-// SAFETY: all fields are atomic but the path, which only the thread that has set `busy` reads and writes.
+// SAFETY: all fields but the path are atomic. Only the thread that has set `busy` reads and writes the path.
 unsafe impl Sync for Modules {}
 
 impl Modules {
@@ -72,8 +72,9 @@ impl Modules {
         all.max_by_key(|(_, known)| known.mapped.load(Relaxed)).map_or(0, |(at, _)| at as u32 + 1)
     }
 
-    /// Records a file at its first frame. `forgotten` is how often libraries were closed before. Returns false while another thread records
-    /// a file, or if there is no room at the moment: then this file is recorded at its next frame.
+    /// Records a file at its first frame. `forgotten` is how often libraries were closed before. Returns false if
+    /// another thread is recording a file, or if there is no room at the moment. This file is then recorded at its next
+    /// frame.
     pub(super) fn find_or_add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
             (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
@@ -90,7 +91,7 @@ impl Modules {
         is_done
     }
 
-    /// Returns false if it must be tried again: there may be room later.
+    /// Adds the record of a file. Returns false if there is no room now but may be later: the caller must try again.
     fn add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let Some(base) = room.base() else { return true };
         let path = match object.path() {
@@ -108,7 +109,8 @@ impl Modules {
         hash.add(path);
         hash.add(object.build_id());
         let mapped = self.last.fetch_add(1, Relaxed) + 1;
-        // The same file at the same address. It was closed and opened again, or it stayed while another one was closed.
+        // The same file is at the same address. It was closed and opened again, or it stayed while another one was
+        // closed.
         if let Some(known) = self.known().iter().find(|known| known.hash.load(Relaxed) == hash.value()) {
             known.mapped.store(mapped, Relaxed);
             known.forgotten.store(forgotten, Relaxed);

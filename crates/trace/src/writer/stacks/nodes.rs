@@ -1,8 +1,8 @@
 //! The nodes of all stacks, without a lock. In: a parent and a return address. Out: their number, and the node in the mapped file.
 //!
-//! Numbers are given in the order of first use. An index of several tables finds them. In each table a node can be in one of eight places,
-//! which are one line of the processor's cache. If all eight are taken, the node is in the next table, which has four times as many
-//! places. A place that is taken is never freed.
+//! Numbers are given in the order of first use. An index of several tables finds them. In each table a node can be in
+//! one of eight places, which are one line of the processor's cache. If all eight are taken, the node is in the next
+//! table, which has four times as many places. A place that was taken stays taken.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
@@ -22,7 +22,8 @@ const OF_CHUNK: usize = (CHUNK - CHUNK_HEADER) / NODE;
 const CHUNKS: usize = MOST_NODES / OF_CHUNK + 1;
 const _: () = assert!(RING.is_multiple_of(CHUNK));
 
-/// Places of the first table of the index as a power of two, tables, and places of one line.
+/// The first table of the index has two to the power of this places. The next constants: tables, and places of one
+/// line.
 const FIRST_BITS: u32 = 13;
 const LEVELS: usize = 6;
 const LINE: usize = 8;
@@ -74,7 +75,7 @@ impl Nodes {
                     };
                     match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
                         Ok(_) => return Some(added),
-                        // Another thread was faster, perhaps with the same node. Then our number stays unused.
+                        // Another thread was faster, perhaps with the same node. In this case our number stays unused.
                         Err(now) => entry = now,
                     }
                 }
@@ -102,7 +103,7 @@ impl Nodes {
         }
         match self.index[level].compare_exchange(null_mut(), made, AcqRel, Acquire) {
             Ok(_) => {
-                // This makes the whole table resident, and it is counted as the recorder's memory.
+                // This makes the whole table resident, so all of it is counted as the recorder's memory.
                 populate(made.cast(), bytes);
                 self.bytes.fetch_add(bytes as u64, Relaxed);
                 Some(made)
@@ -119,7 +120,7 @@ impl Nodes {
     fn place(&self, node: StackId) -> Option<*mut AtomicU64> {
         let at = node.checked_sub(1)? as usize;
         let chunk = self.chunks.get(at / OF_CHUNK)?.load(Acquire);
-        // SAFETY: the chunk has so many nodes, which are aligned.
+        // SAFETY: the chunk has this many nodes, which are aligned.
         (!chunk.is_null()).then(|| unsafe { chunk.add(CHUNK_HEADER + at % OF_CHUNK * NODE).cast() })
     }
 
@@ -141,13 +142,13 @@ impl Nodes {
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
         }
-        // First the room, then the number: a number without a place is lost.
+        // Make room first, then take a number: a number without a place would be lost.
         self.make_room(room, self.count.load(Relaxed) as usize)?;
         let at = self.count.fetch_add(1, Relaxed) as usize;
         let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;
         self.make_room(room, at)?;
         let place = self.place(node)?;
-        // SAFETY: the two words of the node. The address, which says that it is there, comes last.
+        // SAFETY: the two words of the node. The address is written last: it says that the node exists.
         unsafe {
             (*place.add(1)).store(u64::from(module) << 32 | u64::from(parent), Relaxed);
             (*place).store(pc, Release);
@@ -183,7 +184,7 @@ impl Nodes {
             }
         };
         for (at, chunk) in chunks.iter().enumerate().skip(1) {
-            // SAFETY: the place has so many chunks, whose headers are written.
+            // SAFETY: the place has this many chunks, whose headers are written.
             let _ = chunk.compare_exchange(null_mut(), unsafe { start.add(at * CHUNK) }, AcqRel, Acquire);
         }
         Some(())

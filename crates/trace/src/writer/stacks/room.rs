@@ -23,13 +23,13 @@ impl Room<'_> {
     /// it has no file.
     pub(super) fn count(&self, field: usize) {
         if let Some(base) = self.base() {
-            // SAFETY: an aligned field in the header of the mapped file. If a fork happens right here, the child has private memory in
-            // its place.
+            // SAFETY: an aligned field in the header of the mapped file. If a fork happens at this point, the child has
+            // private memory at the same address.
             unsafe { AtomicU64::from_ptr(base.add(field).cast()) }.fetch_add(1, Relaxed);
         }
     }
 
-    /// Whether there may be a part later although there is none now, because threads write to all others.
+    /// Whether there may be a part later: there is none now because threads write to all others.
     pub(super) fn may_come(&self) -> bool {
         self.base().is_some() && self.process.has_window() && self.process.may_have_table_place()
     }
@@ -49,12 +49,12 @@ impl Room<'_> {
         Some((offset, start))
     }
 
-    /// Takes back a part that is not needed, because another thread was faster. Its headers are already written.
+    /// Takes back a part that is not needed because another thread was faster. Its headers are already written.
     pub(super) fn give_back(&self, start: *mut u8) {
         if self.process.has_window() {
             self.process.give_back(start, ticks());
         } else {
-            // SAFETY: the header of a part that only this thread has. The range stays empty, and a reader skips zeros.
+            // SAFETY: the header of a part that only this thread has. The range stays empty: a reader skips zeros.
             unsafe { start.write_bytes(0, CHUNK_HEADER) };
         }
     }

@@ -28,7 +28,7 @@ impl Ring {
         Ring { process, file, limit }
     }
 
-    /// Chunks with events after everything that was lost: the chunks that a reader uses.
+    /// The number of chunks that a reader uses: those that have events after everything that was lost.
     fn kept(&self) -> usize {
         let horizon = self.process.long(at::HORIZON).load(SeqCst);
         let places = (HEADER..self.used()).step_by(RING);
@@ -124,7 +124,7 @@ fn a_chunk_may_come_later_where_all_are_in_use() {
     assert!(ring.process.ring_chunk(8).is_none() && !ring.process.is_stopped());
 }
 
-/// Threads that take and give back as fast as they can, whole places and rests: no two ever have the same chunk.
+/// Threads take and give back whole places and rests as fast as they can. No two ever have the same chunk.
 #[test]
 fn no_two_threads_have_one_chunk() {
     let ring = Ring::new(HEADER + 12 * RING, 1 << 40);
@@ -135,7 +135,7 @@ fn no_two_threads_have_one_chunk() {
             for step in 1..=20_000 {
                 let rest = if step % 3 == 0 { process.ring_rest() } else { None };
                 rests += usize::from(rest.is_some());
-                // There may be none while a thread is giving one back. There are more places than threads.
+                // There may be no place while a thread is giving one back. There are more places than threads.
                 let whole = || loop {
                     match process.ring_chunk(step) {
                         Some(chunk) => break chunk,
@@ -160,12 +160,12 @@ fn no_two_threads_have_one_chunk() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(taken, 160_000);
-    // Nothing is lost from the file: all of its chunks are there to be taken.
+    // All chunks of the file can still be taken: none is lost.
     let rest: BTreeSet<u64> = std::iter::from_fn(|| process.ring_chunk(1 << 30)).map(|chunk| chunk.0).collect();
     assert_eq!(rest.len(), 12, "{rest:?}");
 }
 
-/// Stacks of a window: the nodes that events name must stay in the file as long as it is written.
+/// The nodes that a window's events name must stay in the file until its end.
 #[test]
 fn a_place_of_tables_is_never_used_again() {
     // 9 places, of which tables may have 4.
@@ -175,7 +175,7 @@ fn a_place_of_tables_is_never_used_again() {
         if now % 50 == 0
             && let Some((offset, start)) = ring.process.table_place(now)
         {
-            // SAFETY: the place is ours alone, as the test wants to see.
+            // SAFETY: the place belongs to this thread alone; the test checks this.
             unsafe { start.write_bytes(tables.len() as u8 + 1, RING) };
             tables.push(offset as usize);
         }
@@ -200,7 +200,7 @@ fn tables_have_no_place_where_all_are_being_written() {
     let chunks: Vec<_> = (1..=4).filter_map(|now| ring.process.ring_chunk(now)).collect();
     assert_eq!(chunks.len(), 4);
     assert!(ring.process.table_place(5).is_none());
-    // Later there is one: it was not counted.
+    // Now there is a place: the attempt that failed did not count as one.
     ring.process.close_chunk(chunks[2].1, 6);
     assert_eq!(ring.process.table_place(7).map(|place| place.0), Some(chunks[2].0));
     ring.process.close_chunk(chunks[0].1, 8);

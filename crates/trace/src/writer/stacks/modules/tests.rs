@@ -34,13 +34,13 @@ fn a_file_that_has_no_room_for_the_moment_is_told_at_its_next_frame() {
 
 #[test]
 fn a_file_that_never_has_room_is_not_asked_for_again() {
-    // One place: tables have none of it.
+    // There is one place, and tables may have none.
     let (ring, modules) = (Ring::new(HEADER + RING, 1 << 40), empty());
     let base = AtomicPtr::new(ring.file);
     let room = Room { process: &ring.process, base: &base };
     let object = object();
     assert!(modules.find_or_add(&room, &object, 0) && modules.known().is_empty());
-    // In the child of a fork there is another file, or none.
+    // The child of a fork has another file, or none.
     let base = AtomicPtr::new(std::ptr::null_mut());
     let room = Room { process: &ring.process, base: &base };
     room.count(at::NO_ROOM);

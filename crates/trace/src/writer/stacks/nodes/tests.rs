@@ -55,9 +55,9 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         for (at, node) in given.iter().enumerate() {
             let pc = pc_of(thread as u64, at as u64);
             let again = nodes.find_or_add(&room(), 0, pc, &modules);
-            // Near the end of the share a thread may find no room although there is some. Another thread may have just added
-            // the same node. It may have taken the last place and be about to give it back, or it may not have published the
-            // place yet.
+            // Near the end of the share a thread may find no room although there is some. Another thread may have just
+            // added the same node; or it may have taken the last place, and is about to give it back or has not
+            // published it yet.
             assert!(again == *node || node.is_none(), "thread {thread}, node {at}: {node:?}, then {again:?}");
             if let Some(node) = node {
                 assert_eq!(found[*node as usize], (pc, 0), "thread {thread}, node {at}");
@@ -65,10 +65,10 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
         }
     }
     let kept: std::collections::BTreeSet<StackId> = given.into_iter().flatten().flatten().collect();
-    // Numbers are lost only if threads added the same node at the same time: at most five of twelve.
+    // A number is lost only when threads add the same node at the same time: at most five of twelve.
     assert!(kept.len() > 10_000 && kept.len() <= 20_440, "{}", kept.len());
     assert_eq!(ring.process.table_place(1), None, "the share is used up");
-    // A place that was taken and not needed is used for events.
+    // A place that was taken for tables and not needed is used for events.
     let rest = std::iter::from_fn(|| ring.process.ring_chunk(1 << 50)).count();
     assert_eq!(rest, 10);
 }
