@@ -1,4 +1,5 @@
-//! The flags of each verb, one file each, and what they share. In: what clap has parsed. Out: plain values.
+//! The flags of the verbs, one file for each verb, and flags that several verbs share. In: what clap has parsed. Out:
+//! plain values.
 
 mod build;
 mod compare;

@@ -1,6 +1,7 @@
 //! The verbs of the `allocanary` command. In: the command line. Out: what they print, and an exit code.
 //!
-//! A crate of its own, since the package `allocanary` is compiled as the cells and preloads need it: as one unit, which takes a minute.
+//! This is a separate crate because cells and preloads need the package `allocanary` compiled as one unit, which takes
+//! a minute.
 
 mod args;
 mod commands;
@@ -9,8 +10,8 @@ mod verbs;
 
 use std::process::ExitCode;
 
-/// Executes the command line, and reports an error in one line. `features` are those that the command was built with, separated by commas: the
-/// cells that it has cargo build get the same.
+/// Executes the command line, and reports an error in one line. `features` are the features of this build, separated by
+/// commas: cargo builds the command's cells with the same features.
 pub fn main(features: &'static str) -> ExitCode {
     commands::built_with(features);
     if let Some(code) = commands::serve_if_asked() {

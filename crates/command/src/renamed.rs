@@ -1,15 +1,15 @@
-//! Names of earlier versions that go on working. In: the words of a command line. Out: the words of this version, and a notice for each
-//! that was renamed.
+//! Old names that are still accepted. In: the words of a command line. Out: the words of this version, and a notice for
+//! each renamed word.
 
-/// A flag that has another name now.
+/// A flag that was renamed.
 struct Flag {
-    /// The verbs that had it; empty for all.
+    /// The verbs that had this flag; empty for all verbs.
     verbs: &'static [&'static str],
     old: &'static str,
     new: &'static str,
 }
 
-/// One name for one idea: a time limit, a program's file, metrics, candidates, the file that is written.
+/// One idea has one name: a time limit, a program's file, metrics, candidates, the file that is written.
 const FLAGS: &[Flag] = &[
     Flag { verbs: &[], old: "--deadline", new: "--timeout" },
     Flag { verbs: &[], old: "--columns", new: "--metrics" },
@@ -19,7 +19,7 @@ const FLAGS: &[Flag] = &[
     Flag { verbs: &["heap"], old: "--html", new: "--to" },
 ];
 
-/// Verbs that are part of another one now.
+/// Verbs that became a part of another verb.
 const VERBS: &[(&[&str], &[&str])] = &[
     (&["plan"], &["study", "--plan"]),
     (&["help", "plan"], &["help", "study"]),
@@ -28,18 +28,19 @@ const VERBS: &[(&[&str], &[&str])] = &[
     (&["trace", "report"], &["report", "--format", "html"]),
 ];
 
-/// Settings of workloads and preloads, in the words of flags.
+/// Renamed settings of workloads and preloads, as they appear in flags.
 const SETTINGS: &[(&str, &str)] = &[("idle_threads=", "thread_idle="), ("idle_every=", "thread_idle_every=")];
 
-/// A setting of preloads in the words of `preload`. Workloads have another one of the same name: their time of rest.
+/// A renamed setting of preloads, only as a word of `preload`. Workloads have a setting with the same old name: their
+/// idle time.
 const OF_PRELOADS: (&str, &str) = ("idle=", "thread_idle=");
 
-/// The words of this version, without the name of the program, and the notices.
+/// Returns the words of this version, without the name of the program, and the notices.
 pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     let mut notices = Vec::new();
     let begins = |old: &[&str]| words.len() >= old.len() && old.iter().zip(&words).all(|(old, word)| old == word);
     let mut words = match VERBS.iter().find(|(old, _)| begins(old)) {
-        // `trace` has a help of its own.
+        // `trace` has its own help.
         Some((old, new)) if old[0] != "trace" || !asks_for_help(&words) => {
             notices.push(notice(&format!("allocanary {}", old.join(" ")), &format!("allocanary {}", new.join(" "))));
             new.iter().map(ToString::to_string).chain(words[old.len()..].iter().cloned()).collect()
@@ -47,7 +48,7 @@ pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
         _ => words,
     };
     let verb = words.first().cloned().unwrap_or_default();
-    // What stands after `--` is a program's.
+    // The words after `--` belong to the user's program.
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for word in &mut words[..own] {
         while let Some((old, new, changed)) = settings_renamed(word, verb == "preload") {
@@ -63,7 +64,7 @@ pub fn renamed(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     (words, notices)
 }
 
-/// A word whose settings have old names: the old name, the new one, and the word with the new one.
+/// If a word has a setting with an old name: the old name, the new name, and the word with the new name.
 fn settings_renamed(word: &str, is_preload: bool) -> Option<(&'static str, &'static str, String)> {
     let begins = |at: usize| at == 0 || word[..at].ends_with([',', ':', '=', ' ']);
     let known = SETTINGS.iter().chain(Some(&OF_PRELOADS).filter(|_| is_preload));

@@ -35,9 +35,9 @@ enum Group {
     Look,
     Measure,
     Ship,
-    /// Listed by `--help` alone.
+    /// Only `--help` lists it.
     More,
-    /// Of earlier versions: it goes on working.
+    /// A verb of an earlier version. It still works.
     Old,
 }
 
@@ -65,15 +65,16 @@ struct Verb {
     about: &'static str,
     /// The flags that its first help shows. `--help` shows all.
     first: &'static [&'static str],
-    /// What its help ends with.
+    /// The end of its help: defaults and examples.
     examples: fn() -> String,
-    /// Adds its flags.
+    /// Adds its flags to a command.
     takes: fn(Command) -> Command,
     /// Carries it out.
     run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 
-/// An entry: name, group, sentence, the flags of its first help, the end of its help, its flags, and the function that takes them.
+/// An entry of the table. In this order: name, group, sentence, the flags of its first help, the end of its help, its
+/// flags, and the function that executes it.
 macro_rules! verb {
     ($name:literal, $group:ident, $about:literal, $first:expr, $examples:expr, $flags:ty, $run:expr) => {
         Verb {
@@ -283,7 +284,7 @@ static ALL: &[Verb] = &[
         CompletionsFlags,
         |flags| completions::run(flags, command())
     ),
-    // The shell is offered the verbs.
+    // A shell offers the names of the verbs here.
     Verb {
         takes: |command| ManFlags::augment_args(command).mut_arg("verb", |verb| verb.value_parser(offered())),
         ..verb!(
@@ -334,7 +335,7 @@ fn command() -> Command {
     let measures = |arg: clap::Arg| arg.help_heading("Without a process and a verb");
     let line = Line::command()
         .mut_args(|arg| if is_of_door(&arg) { arg } else { measures(arg) })
-        // The first help is one screen: its flags are a line.
+        // The first help fits on one screen: it shows all flags in one line.
         .mut_args(|arg| arg.hide_short_help(true))
         .disable_help_flag(true)
         .disable_version_flag(true)
@@ -355,7 +356,7 @@ fn command() -> Command {
     }))
 }
 
-/// The names of the verbs.
+/// The names of the verbs, as values that a shell offers.
 fn offered() -> Offered {
     Offered::of(ALL.iter().map(|verb| verb.name))
 }
@@ -365,8 +366,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|verb| verb.name)
 }
 
-/// Reads the command line and carries it out. The exit code is 0 for success, 1 if a cell or a gate failed, 130 if the user
-/// interrupted; an error is 2. On a mistake clap prints the error and ends the process.
+/// Reads the command line and executes it. The exit code is 0 for success, 1 if a cell or a gate failed, 2 for an
+/// error, and 130 if the user interrupted. If the command line is wrong, clap prints the error and ends the process.
 pub fn carry_out() -> Result<ExitCode> {
     let words = std::env::args_os().map(|word| word.into_string());
     let found = match words.collect::<std::result::Result<Vec<String>, _>>() {
@@ -377,12 +378,12 @@ pub fn carry_out() -> Result<ExitCode> {
             notices.iter().for_each(terminal::tell);
             command().try_get_matches_from(own.into_iter().chain(words))
         }
-        // A name that is no text is no flag of an earlier version.
+        // A word that is not valid text cannot be a flag of an earlier version.
         Err(_) => command().try_get_matches(),
     };
     let found = match found {
         Ok(found) => found,
-        // Printed here, because clap would ignore a failure to write them.
+        // Help is printed here and not by clap, which would ignore a failure to write it.
         Err(text) if matches!(text.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = text.render();
             let shown = if terminal::look().color { text.ansi().to_string() } else { text.to_string() };
@@ -409,7 +410,7 @@ pub fn carry_out() -> Result<ExitCode> {
     }
 }
 
-/// An error if a flag of a measurement stands beside a process: it would do nothing.
+/// Returns an error if a flag of a measurement is used with a process, because it would have no effect.
 fn refuse_measuring(found: &ArgMatches) -> Result<()> {
     let flags = HereFlags::augment_args(Command::new(""));
     let given = |flag: &&clap::Arg| found.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -421,13 +422,13 @@ fn refuse_measuring(found: &ArgMatches) -> Result<()> {
     }
 }
 
-/// Whether one of the features is on that choose this command's allocator, as `cargo run --features=system-alloc` does. A command from a package
-/// has none of them.
+/// Whether this build has one of the features that choose the command's own allocator, as `cargo run
+/// --features=system-alloc` does. A command from a package has none of them.
 fn built_with_an_allocator() -> bool {
     crate::commands::features().split(',').any(|feature| feature.ends_with("-alloc"))
 }
 
-/// A mistake with what to do, if a program stands where it is not looked for: `run python3 x.py`.
+/// Adds a hint to clap's error if a program was given without `--`, as in `run python3 x.py`.
 fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
     let Some(verb) = verb.filter(|verb| ["run", "upgrade", "record"].contains(verb)) else { return mistake };
     let found = match mistake.get(ContextKind::InvalidArg) {

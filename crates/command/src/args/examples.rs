@@ -1,6 +1,6 @@
 //! Defaults and examples, printed at the end of each help text. In: nothing. Out: texts of at most 80 columns.
 
-/// What there is to do, for a command that is started without any word.
+/// Printed when the command is started without any word: what the user can do.
 pub const OVERVIEW: &str = "\
 allocanary PROCESS                what its memory is, and what to do
 allocanary heap PROCESS           all parts of its memory; --contents: what is live
@@ -16,7 +16,7 @@ PROCESS is a process ID or a name. Nothing is sent anywhere.
 All verbs and flags: allocanary --help
 ";
 
-/// Of the command without a verb.
+/// Examples of the command without a verb.
 const EXAMPLES: &str = "\
 Examples:
   allocanary 4242                   a process: what it keeps, and what to do
@@ -57,7 +57,7 @@ pub fn with_glossary() -> String {
     format!("{EXAMPLES}\n\n{GLOSSARY}")
 }
 
-/// Of `glossary`: the words themselves, so that `allocanary help glossary` explains them too.
+/// For `glossary`: the words themselves, so that `allocanary help glossary` explains them too.
 pub fn glossary_with_examples() -> String {
     format!("{GLOSSARY}\n\n{GLOSSARY_EXAMPLES}")
 }
@@ -495,7 +495,7 @@ well: --workloads replay:trace=/path/to/service.trace,pace=1";
 mod tests {
     use super::*;
 
-    /// One table of words, in two places.
+    /// The glossary in the help and the table of words in the documentation are the same.
     #[test]
     fn the_glossary_is_that_of_the_documentation() {
         let page = include_str!("../../../../docs/answers.md");
@@ -505,7 +505,7 @@ mod tests {
             let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
             format!("  {word:<11} {}", meaning.replace('`', ""))
         });
-        // A line that goes on with the one before stands below its meaning.
+        // A continuation line is indented to the column of the meanings.
         let joined = GLOSSARY.replace(&format!("\n{:14}", ""), " ");
         let words = joined.lines().skip(1).map(|line| line.replace('`', ""));
         assert_eq!(

@@ -1,5 +1,5 @@
-//! `--http`: a service from one flag. In: a URL, and the load generators of this machine. Out: when the service is ready, its load, and
-//! the figures to read from that.
+//! `--http`: measures a service from one flag. In: a URL, and the load generators of this machine. Out: when the
+//! service is ready, its load, and the figures to read from the load's output.
 
 use std::env;
 use std::path::Path;
@@ -7,22 +7,22 @@ use std::path::Path;
 use allocanary_allocators::paste::quoted;
 use allocanary_cell::program::Program;
 
-/// How long the load lasts.
+/// The duration of the load.
 const LASTS: &str = "5s";
-/// Connections at a time.
+/// The number of connections at one time.
 const CONNECTIONS: u32 = 16;
 
-/// A load generator that others have made.
+/// An installed load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Generator {
     name: &'static str,
-    /// Its arguments before the URL: time and connections are filled in.
+    /// Its arguments before the URL. Time and connections are filled in.
     arguments: &'static str,
     /// Figures in its output, as `--metric` takes them.
     metrics: [(&'static str, &'static str); 2],
 }
 
-/// In the order in which one is chosen.
+/// The first of these that is installed is used.
 const GENERATORS: [Generator; 3] = [
     Generator {
         name: "oha",
@@ -51,7 +51,7 @@ pub struct Http {
     generator: Generator,
 }
 
-/// Reads the flag: a URL, and a load generator that is installed here.
+/// Reads the flag: a URL. Fails if no load generator is installed here.
 pub fn parse(url: &str) -> Result<Http, String> {
     with(url, |name| {
         let path = env::var_os("PATH").unwrap_or_default();
@@ -72,7 +72,7 @@ fn with(url: &str, is_here: impl Fn(&str) -> bool) -> Result<Http, String> {
 }
 
 impl Http {
-    /// A program with what the flag says, where nothing else says it.
+    /// The program, with this flag's values for all fields that the user has not set.
     pub fn over(&self, program: Program) -> Program {
         let own_load = program.load.is_some();
         let mut metric = program.metric;
@@ -87,10 +87,12 @@ impl Http {
         }
     }
 
-    /// The command of the load. An answer that is an error is as quick as a page, so it would be measured as one: it fails the cell.
+    /// The command of the load. An error response is as quick as a page, and would be measured as one. So it fails the
+    /// cell.
     ///
-    /// `wrk` tells errors in lines of words. `oha` and `hey` print `[200] 765 responses` for each status, and `[7] EOF` for each kind of
-    /// failure, with its number. `oha` ends requests at the deadline and counts them too: these are no failures.
+    /// `wrk` reports errors in words, a line each. `oha` and `hey` print a line for each status, such as `[200] 765
+    /// responses`, and a line for each kind of failure, such as `[7] EOF`, where 7 is the number of failures. `oha`
+    /// also counts the requests that it ends at the deadline: these are no failures.
     fn load(&self) -> String {
         let Generator { name, arguments, .. } = self.generator;
         let arguments = arguments.replace("{time}", LASTS).replace("{connections}", &CONNECTIONS.to_string());
@@ -136,10 +138,10 @@ mod tests {
         }
     }
 
-    /// The whole command line, by a shell: an error that the load prints fails the cell, and is what the user is told.
+    /// Runs the whole command line in a shell. An error that the load prints fails the cell, and the user sees it.
     #[test]
     fn a_load_with_errors_fails_and_says_which() {
-        // The generator is a function of the shell.
+        // A function of the shell stands for the generator.
         let run = |name: &str, output: &str| {
             let load = with("http://localhost:1/", |here| here == name).unwrap().over(Program::default()).load.unwrap();
             let load = format!("{name}() {{ printf '%s' \"$OUTPUT\"; }}; {load}");

@@ -48,7 +48,7 @@ impl TimeFlags {
     }
 }
 
-/// A flag that several verbs share, with the help that it has in one of them: `words` by the flag's name.
+/// Changes the help of a flag that several verbs share: `words` has the texts of one verb, by the flag's name.
 pub fn in_words(flag: Arg, words: &[(&str, &'static str)]) -> Arg {
     match words.iter().find(|(name, _)| flag.get_id() == *name) {
         Some((_, help)) => flag.help(*help),
@@ -56,7 +56,7 @@ pub fn in_words(flag: Arg, words: &[(&str, &'static str)]) -> Arg {
     }
 }
 
-/// The help of shared flags where workloads of ours are measured.
+/// The help of shared flags in verbs that measure our workloads.
 const OF_WORKLOADS: [(&str, &str); 2] = [
     ("repeats", "Repeats: fresh processes for each candidate, workload and size [default: 10]"),
     ("seed", "Random seed for run order and workloads [default: 1]"),

@@ -1,4 +1,4 @@
-//! The flags of what a verb prints. In: what the user typed. Out: plain values.
+//! Flags for the output of a verb. In: what the user typed. Out: plain values.
 
 use clap::Args;
 

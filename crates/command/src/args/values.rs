@@ -1,5 +1,5 @@
-//! The values that a shell offers for an argument. In: the lists of this build. Out: parsers of texts that also name
-//! values. Any other text is taken as well: the verbs report a wrong one, with the nearest right ones.
+//! Values that a shell offers for an argument. In: the lists of this build. Out: parsers that accept any text and know
+//! the values to offer. The verbs report a wrong text, with the nearest right values.
 
 use std::ffi::OsStr;
 
@@ -15,18 +15,18 @@ use clap::{Arg, Command};
 /// What `list` can print.
 pub const PARTS: [&str; 7] = ["allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"];
 
-/// Where an answer goes.
+/// The places of an answer (`--lines`).
 pub fn place() -> impl TypedValueParser<Value = Place> {
     let names = PLACES.map(Place::name);
     PossibleValuesParser::new(names).map(|name| Place::find(&name).expect("it is one of the names"))
 }
 
-/// Takes any text, and offers some.
+/// Accepts any text, and offers some values.
 #[derive(Clone)]
 pub struct Offered(Vec<&'static str>);
 
 impl Offered {
-    /// Offers these.
+    /// Offers these names.
     pub fn of(names: impl Iterator<Item = &'static str>) -> Offered {
         Offered(names.collect())
     }

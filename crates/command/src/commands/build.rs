@@ -1,5 +1,5 @@
-//! `allocanary build`: preloads of other allocators and versions, built once with the user's cargo. In: names. Out: what was built, and
-//! how to use it; without a name, what can be built.
+//! `allocanary build`: preloads of other allocators and versions. The user's cargo builds them once. In: names. Out:
+//! what was built, and how to use it; without a name, what can be built.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,14 +26,14 @@ pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
     if flags.names.is_empty() {
         return terminal::print(list(&cache.all(), cache.folder()).as_bytes());
     }
-    // All names first: a wrong one shall not be told after minutes.
+    // All names are checked first, so that a wrong name is not reported minutes later.
     let releases = flags.names.iter().map(|name| find(name)).collect::<std::result::Result<Vec<Release>, _>>();
     let releases = releases.map_err(problem)?;
     let source = Source { offline: flags.offline, vendored: flags.vendored.as_deref() };
     terminal::print(done(&make(&cache, &releases, source, flags.again)?).as_bytes())
 }
 
-/// Builds these releases. `again` builds those too that are there.
+/// Builds these releases. With `again`, also those that are already built.
 fn make(cache: &Cache, releases: &[Release], source: Source, again: bool) -> Result<Vec<Built>> {
     let mut all = Vec::new();
     for (at, release) in releases.iter().enumerate() {
@@ -57,11 +57,11 @@ fn make(cache: &Cache, releases: &[Release], source: Source, again: bool) -> Res
     Ok(all)
 }
 
-/// Builds those of these candidates that can be built and are not there.
+/// Builds those of these candidates that can be built and are not built yet.
 pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
     let names = candidates.iter().map(|candidate| candidate.split(':').next().unwrap_or_default());
     let missing = names.filter(|name| name.contains('@') && !is_there(name));
-    // A version that nobody can build is told with the names that are there.
+    // A version that cannot be built is reported elsewhere, with the names that exist.
     let releases: Vec<Release> = missing.filter_map(|name| find(name).ok()).collect();
     if releases.is_empty() {
         return Ok(());
@@ -87,7 +87,7 @@ fn size(bytes: u64) -> String {
     Unit::Bytes.show(bytes as f64)
 }
 
-/// What can be built, what has been, and how much room that takes.
+/// The list of what can be built and what is built, and how much room that takes.
 fn list(built: &[Built], folder: &Path) -> String {
     let mut out = format!("{:<18}{:<28}{:>9}\n", "allocator", "from the crate", "built");
     for release in releases() {
@@ -101,7 +101,7 @@ fn list(built: &[Built], folder: &Path) -> String {
     out + "to build one: allocanary build mimalloc@2.2.5\nto remove all: allocanary build --prune\n"
 }
 
-/// What was built, with its version and where its library is.
+/// The releases that were built, each with its version and the path of its library.
 fn done(all: &[Built]) -> String {
     let mut out = String::new();
     for built in all {

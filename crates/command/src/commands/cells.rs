@@ -1,4 +1,5 @@
-//! The cells of the command. In: folders, a group of studies. Out: a roster; what is missing is built if cargo started the command.
+//! The cells of the command. In: folders, a group of studies. Out: a roster. If cargo started the command, missing
+//! cells are built.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use allocanary_session::{Builder, Roster, Studies, check_folder, place};
 /// The features of this command's build. Its cells are built with the same ones.
 static FEATURES: OnceLock<&str> = OnceLock::new();
 
-/// Says the features of this command, once.
+/// Sets the features of this command. Called once.
 pub fn built_with(features: &'static str) {
     let _ = FEATURES.set(features);
 }
@@ -28,10 +29,10 @@ pub fn build_missing() -> Result<()> {
     Builder::find(&place::command()?, features()).map_or(Ok(()), |builder| builder.build())
 }
 
-/// Names of programs of ours begin so.
+/// The names of our own programs begin with this.
 const OWN: &str = "allocanary-";
 
-/// A program's name, or the path of the program of ours that it names, in `folders` or in the command's.
+/// A program's name. If it is one of our programs, its path in `folders` or in the command's folders.
 pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
     if !name.starts_with(OWN) || name.contains('/') {
         return Ok(name.to_string());
@@ -45,7 +46,7 @@ pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
             find()
         }
     };
-    // Or one of the user's in PATH.
+    // Otherwise it may be a program of the user in PATH.
     Ok(found.map_or(name.to_string(), |path| path.display().to_string()))
 }
 

@@ -20,7 +20,8 @@ use allocanary_report::comparison;
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let limits: Vec<(&str, f64)> = flags.gate.iter().map(|text| Gate::parse(text)).collect::<Result<_>>()?;
-    // Rows of a user's program may have metrics that only they know. Each side is read once: it may be a pipe.
+    // Rows of a user's program may have metrics that only these rows define. Each side is read only once, because it
+    // may be a pipe.
     let old = read(&flags.old, &Metrics::default())?;
     let new = read(&flags.new, old.metrics())?;
     let known = |name: &str| new.metrics().wanted(name);
@@ -52,7 +53,7 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The tables, what differs, and the answer last.
+/// The tables, then the differences, then the answer.
 fn tables(judgement: &Judgement, answers: &[Answer], look: &Look) -> String {
     let mut out = comparison::render(&judgement.compared, look);
     judgement.only_new.iter().for_each(|title| out.push_str(&format!("only in the new: {title}\n")));
@@ -65,7 +66,8 @@ fn tables(judgement: &Judgement, answers: &[Answer], look: &Look) -> String {
     out
 }
 
-/// Annotations; and the summary of the job, in the file that GitHub names, or else before them.
+/// GitHub's annotations, and the summary of the job. The summary goes to the file that GitHub names; without such a
+/// file it comes before the annotations.
 fn for_github(judgement: &Judgement, answers: &[Answer], passes: bool) -> Result<String> {
     let summary = comparison::markdown(judgement, answers, passes);
     let annotations = comparison::annotations(answers);
@@ -77,7 +79,7 @@ fn for_github(judgement: &Judgement, answers: &[Answer], passes: bool) -> Result
     Ok(annotations)
 }
 
-/// Why the gates do not hold, or may not.
+/// Prints why gates failed, or are undecided.
 fn tell_gates(judgement: &Judgement, undecided_passes: bool) {
     for (what, why) in &judgement.lost {
         terminal::tell(format_args!("lost: {what}: {why}"));

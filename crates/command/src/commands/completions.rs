@@ -11,11 +11,11 @@ use clap_complete::Shell;
 
 /// The verbs that take a running process.
 const OF_A_PROCESS: [&str; 3] = ["heap", "doctor", "give-back"];
-/// Prints the names of running processes, but for those that a shell could take for more than a name: anybody may choose the name of a
-/// process.
+/// Prints the names of running processes. Names with other characters are left out, because anybody may choose the name
+/// of a process, and a shell could interpret them.
 const NAMES: &str = "ps -eo comm= 2>/dev/null | grep -E '^[A-Za-z0-9._+:-]+\\$' | sort -u";
 
-/// Prints it.
+/// Prints the script.
 pub fn run(flags: &CompletionsFlags, mut command: Command) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut command, "allocanary", &mut script);
@@ -29,7 +29,7 @@ pub fn run(flags: &CompletionsFlags, mut command: Command) -> Result<ExitCode> {
     terminal::print(script.as_bytes())
 }
 
-/// Lines of bash that offer the names of running processes besides.
+/// Lines of bash that also offer the names of running processes.
 fn bash() -> String {
     let verbs = OF_A_PROCESS.join(" | ");
     format!(
@@ -52,7 +52,7 @@ fi
     )
 }
 
-/// The script of zsh with the names of running processes in place of files, where a process is wanted.
+/// The script of zsh. Where a process is wanted, it offers the names of running processes instead of files.
 fn zsh(script: &str) -> String {
     let with_names = |line: &str| {
         let is_process = line.contains(":process -- ") || line.contains(":what -- ");
@@ -70,7 +70,8 @@ fn zsh(script: &str) -> String {
     format!("{first}\n\n{names}{}", lines.map(with_names).collect::<String>())
 }
 
-/// Lines of fish for the names of running processes, and for the values of arguments without a flag: clap writes none of them.
+/// Lines of fish that offer the names of running processes, and the values of arguments without a flag. clap writes
+/// neither.
 fn fish(command: &Command) -> String {
     let first = format!("complete -c allocanary -n __fish_allocanary_needs_command -f -a \"({NAMES})\"\n");
     let of_verb = |verb: &str| {

@@ -23,7 +23,7 @@ use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
 use allocanary_kernel::terminal::Look;
 
-/// The time for a process's memory. A heap that is not read by then is told as one part.
+/// The time for reading a process's memory. If a heap cannot be read in this time, it is reported as one part.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Prints the diagnosis.
@@ -45,16 +45,16 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     }
 }
 
-/// The diagnosis of a process, made by a child: what the process holds must not harm this command.
+/// The diagnosis of a process. A child makes it, so that nothing in the process's memory can harm this command.
 fn within_limits(pid: u32, form: Form) -> Result<String> {
     let mut child = Reader::new(MEMORY);
-    // What may not be read is missing, and the rest is told.
+    // Parts that may not be read are missing. The others are reported.
     let reading = match child.take(pid, How::Running, DEADLINE) {
         Err(Trouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
         read => read.ok(),
     };
     reader::diagnosis(&mut child, pid, form, reading, DEADLINE).map_err(|why| {
-        // Most of them name it.
+        // Most errors name the process already.
         Error::Input(if why.starts_with("process ") { why } else { format!("doctor: process {pid}: {why}") })
     })
 }
@@ -95,7 +95,7 @@ fn of_remedies(form: Form, reading: Option<&Reading>, process: &Process) -> Stri
         let mut facts = facts("change");
         facts.insert("remedy".into(), serde_json::to_value(one).unwrap_or_default());
         match at {
-            // The conclusion is about the first one.
+            // The conclusion is about the first remedy, so both are one answer.
             0 => answers = vec![Answer { text: format!("{} {}", answers[0].text, one.details()), pasted, facts }],
             _ => answers.push(Answer { text: format!("{}. {}", one.title(), one.details()), pasted, facts }),
         }

@@ -21,12 +21,12 @@ use allocanary_kernel::terminal::harmless_lines;
 use allocanary_views::{door, heap as reports};
 use serde_json::json;
 
-/// The time for the process. A heap that is not read by then is told as one part.
+/// The time for reading the process. If a heap cannot be read in this time, it is reported as one part.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The form of the JSON. A reader refuses later ones.
+/// The version of the JSON. A reader refuses later versions.
 const SCHEMA: u32 = 1;
 
-/// Does what is asked for; `None` if neither a process nor a program is named.
+/// Executes the flags; `None` if they name neither a process nor a program.
 pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
     match (&flags.process, flags.command.as_slice()) {
         (Some(process), _) => Some(of_process(flags, process)),
@@ -35,7 +35,7 @@ pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
     }
 }
 
-/// The process that a text names. A text with `name:` before it is never a verb.
+/// The process that a text names. With `name:` before it, the text is never taken for a verb.
 fn find(text: &str) -> Result<u32> {
     match text.strip_prefix("name:") {
         Some(name) => named::find("", name),
@@ -73,7 +73,7 @@ fn page(file: &Path, reading: &Reading, remedies: &[Remedy]) -> Result<()> {
     Ok(())
 }
 
-/// One line. `remedies` are in the order of the screen.
+/// One line of JSON. `remedies` are in the order of the screen.
 fn json(reading: &Reading, remedies: &[Remedy]) -> String {
     let document = json!({
         "schema": SCHEMA,

@@ -12,7 +12,7 @@ use allocanary_kernel::private;
 use allocanary_node::client::{Trust, fetch_all};
 use allocanary_views::fleet;
 
-/// Prints it. The exit code is 1 if a node did not answer: its replicas are in no figure.
+/// Prints the report. The exit code is 1 if a node did not answer: its replicas are then missing from all figures.
 pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
     let (mut reports, mut missing) = (Vec::new(), Vec::new());
     for answer in read_all(&flags.nodes).map_err(Error::Input)? {

@@ -25,13 +25,13 @@ use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_views::remedies::list;
 
-/// The time for a reading. A heap that is not read by then has no forecast.
+/// The time for a reading. If a heap cannot be read in this time, it has no forecast.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The exit code if the process was left as it is.
+/// The exit code if the process was left unchanged.
 const REFUSED: u8 = 1;
 
-/// Does what is asked for.
+/// Executes the flags.
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     let pid = named::find("give-back", &flags.process)?;
     let every = flags.every.as_deref().map(|every| time("--every", every)).transpose()?;
@@ -48,7 +48,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     }
 }
 
-/// Reads the process, by a child: what it holds must not harm this command.
+/// Reads the process. A child does it, so that nothing in the process's memory can harm this command.
 fn take(pid: u32) -> std::result::Result<Reading, Trouble> {
     Reader::new(MEMORY).take(pid, How::Running, DEADLINE)
 }
@@ -64,7 +64,7 @@ fn trouble(error: Trouble) -> Error {
     Error::Input(format!("give-back: {error}"))
 }
 
-/// Forecast, question, calls, result.
+/// Gives back once: forecast, question, calls, result.
 fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<ExitCode> {
     let mut planned = plan(reading);
     planned.extend(by_function(reading, |remedy| has_function(reading.process.pid, remedy)));
@@ -99,7 +99,7 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
     tell(flags, &account)
 }
 
-/// The other things to do, as `allocanary PROCESS` has them.
+/// Prints the other remedies, as `allocanary PROCESS` prints them.
 fn others(reading: &Reading) -> Result<()> {
     let mut all = reader::remedies_of(&mut Reader::new(MEMORY), reading, DEADLINE);
     all.retain(|one| one.id != "give-back");
@@ -110,7 +110,7 @@ fn others(reading: &Reading) -> Result<()> {
     terminal::print(format!("\nWhat else there is to do\n{list}").as_bytes()).map(drop)
 }
 
-/// Why a heap in swap is not asked.
+/// Why nothing is called while memory of the heap is in swap; `None` if it may be called.
 fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
     let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
     let bytes = Unit::Bytes.show(swapped as f64);
@@ -120,7 +120,7 @@ fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
     })
 }
 
-/// The line of the log and the result.
+/// Writes the line of the log, and prints the result.
 fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
     if let Some(log) = &flags.log {
         append(log, &account.audit())?;
@@ -129,7 +129,7 @@ fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
     Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
 }
 
-/// Asks one heap: makes its own calls, or these. Without any, all is done but the calls.
+/// Makes the calls on one heap: `calls`, or the remedy's own. With an empty list it does everything but the calls.
 fn asked(
     reading: &Reading,
     one: &Planned,
@@ -157,7 +157,7 @@ fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limi
         account.calls.push(Called::made(one, &result));
     }
     let process = &reading.process;
-    // Also where a call was taken back or failed: what was given until then is given.
+    // This is done even if a call was taken back or failed, because some memory may have been given back before.
     if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
         account.after = take(process.pid).ok().map(|after| after.resident);
     }
@@ -171,7 +171,7 @@ fn print(flags: &GiveBackFlags, account: &Account, text: fn(&Account) -> String)
     terminal::print((line + "\n").as_bytes())
 }
 
-/// Asks. Without a terminal there is nobody to answer.
+/// Asks the user. Without a terminal nobody can answer.
 fn confirmed() -> Result<bool> {
     if !stdin().is_terminal() {
         let text = "give-back: a thread of the process would make these calls. Wanted --yes, because there is no terminal to ask on; \
@@ -184,14 +184,15 @@ fn confirmed() -> Result<bool> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Adds a line to a log, which only this user can read if it is new.
+/// Adds a line to a log. A new log can be read only by this user.
 fn append(file: &Path, line: &str) -> Result<()> {
     let open = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
     let written = open.and_then(|mut open| open.write_all(line.as_bytes()));
     written.map_err(|error| Error::file(file, "adding to the log", error))
 }
 
-/// Again and again, until the process ends. A refusal is told, and the next time is tried.
+/// Gives back again and again, until the process ends. A refusal is printed, and the command tries again at the next
+/// time.
 fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Result<ExitCode> {
     let condition = flags.condition.as_deref().map(Condition::parse).transpose().map_err(Error::Input)?;
     if !flags.yes {
@@ -211,7 +212,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Re
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
                 return Ok(ExitCode::SUCCESS);
             }
-            // A busy machine, for example: the next time may do.
+            // The machine may be busy, for example. The next time may succeed.
             Err(error) => {
                 terminal::tell(format_args!("give-back: {error}"));
                 std::thread::sleep(every);

@@ -7,7 +7,7 @@ use crate::args::GlossaryFlags;
 use crate::args::examples::GLOSSARY;
 use allocanary_error::Result;
 
-/// Prints them.
+/// Prints the words.
 pub fn run(_: &GlossaryFlags) -> Result<ExitCode> {
     terminal::print_plain(&format!("{GLOSSARY}\n"))
 }

@@ -1,5 +1,5 @@
-//! `allocanary heap`: takes the memory of running processes apart. In: a process, a name, or saved readings. Out: a text, JSON,
-//! files of readings, a page.
+//! `allocanary heap`: divides the memory of running processes into parts. In: a process, a name, or saved readings.
+//! Out: a text, JSON, files of readings, a page.
 
 mod contents;
 mod many;
@@ -24,10 +24,10 @@ use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_views::heap as reports;
 use saved::{Saved, load};
 
-/// The time for a process unless --timeout says another: a GiB takes less than a second.
+/// The time for a process without --timeout. A GiB takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Does what is asked for.
+/// Executes the flags.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
     if let Some(file) = flags.core.as_ref().filter(|_| flags.contents) {
@@ -66,7 +66,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     }
 }
 
-/// The error of a flag that a verb does not take.
+/// The error for a flag that a verb does not take.
 fn refused(verb: &str, flag: &str) -> Result<ExitCode> {
     Err(Error::Input(format!("heap {verb}: it has no {flag}")))
 }
@@ -75,7 +75,7 @@ fn trouble(error: Trouble) -> Error {
     Error::Input(format!("heap: {error}"))
 }
 
-/// Reads a process, stopped if that is asked for. The expected pause is told before.
+/// Reads a process. If the user wants it stopped, the expected pause is printed first.
 fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
     if !flags.freeze {
         return or_unread(pid, reader.take_with(pid, How::Running, shares(flags), time));
@@ -87,7 +87,7 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
     or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))
 }
 
-/// A process that costs too much has a reading in which only the kernel's counts are, and why.
+/// For a process that costs too much, returns a reading that has only the kernel's counts and the reason.
 pub fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::result::Result<Reading, Trouble> {
     let Err(Trouble::Costly { cost, .. }) = read else { return read };
     let hint = match cost {
@@ -98,12 +98,12 @@ pub fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::
     Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
 }
 
-/// A reader with the memory that is allowed.
+/// A reader with the memory limit of --memory.
 fn limited(flags: &HeapFlags) -> Result<Reader> {
     memory(flags).map(Reader::new)
 }
 
-/// The memory that reading may take.
+/// The memory that a reading may take.
 fn memory(flags: &HeapFlags) -> Result<u64> {
     let Some(text) = &flags.memory else { return Ok(MEMORY) };
     parse_bytes(text).filter(|bytes| *bytes >= LEAST).ok_or_else(|| {
@@ -112,7 +112,7 @@ fn memory(flags: &HeapFlags) -> Result<u64> {
     })
 }
 
-/// What is read of how many processes have a page.
+/// How the number of processes that have a page is read.
 fn shares(flags: &HeapFlags) -> Shares {
     match flags {
         HeapFlags { exact_shares: true, .. } => Shares::BySmaps,
@@ -212,7 +212,7 @@ fn difference(before: &Path, after: &Path) -> Result<ExitCode> {
     terminal::print(reports::difference(&found, &terminal::look()).as_bytes())
 }
 
-/// A reading every so often, until the process ends.
+/// Reads at this interval, until the process ends.
 fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
         Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
@@ -234,7 +234,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
         };
         if number == 0 {
             first = Some(reading.process.clone());
-            // A file that is there stays until there is a reading.
+            // An existing file is kept until there is a reading.
             saved = flags.save.as_deref().map(Saved::create).transpose()?;
         }
         undivided = is_undivided(&reading);
@@ -246,7 +246,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
             saved.add(&small)?;
         }
         if let Some(file) = &flags.to {
-            // Only the latest reading needs its map.
+            // Only the latest reading needs its map. Earlier ones lose theirs.
             history.push(reading);
             write_page(file, &history, &remedies(&small, None))?;
             history.pop();

@@ -1,11 +1,11 @@
-//! Rows that were moved or removed while they were written. In: where they are now. Out: the error that names the place;
-//! if the file was removed, all rows on standard error.
+//! Handles rows that were moved or removed while they were being written. In: where they are now. Out: an error that
+//! names the place. If the file was removed, all rows are printed to standard error.
 
 use super::terminal;
 use allocanary_error::Error;
 use allocanary_session::{Left, Target};
 
-/// The error that ends a study or a search. `resume` says how it continues with the rows at a path.
+/// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
 pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {
     let name = target.name();
     let Some(to) = &rows.moved_to else {
@@ -24,7 +24,7 @@ pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> S
     Error::Gone(format!("{name}: was moved while the {what} ran, so the {what} ended: its rows are in {to}; {resume}"))
 }
 
-/// How a study continues.
+/// Says how to continue a study.
 pub fn resume_study(begun: &str) -> String {
     format!("`allocanary study --resume --out {begun}` continues it")
 }

@@ -126,7 +126,7 @@ fn overview(parts: &[&Part], cells: &[Description], width: usize) -> Vec<String>
     lines
 }
 
-/// Names separated by commas, on at most `most` lines after `head`. Names for which there is no place are counted.
+/// Names separated by commas, on at most `most` lines after `head`. Names that do not fit are counted.
 fn filled(names: &[String], head: &str, width: usize, most: usize) -> Vec<String> {
     let indent = " ".repeat(head.chars().count());
     let mut lines = vec![head.to_string()];
@@ -137,7 +137,7 @@ fn filled(names: &[String], head: &str, width: usize, most: usize) -> Vec<String
         let line = lines.last_mut().expect("there is always a last line");
         let space = if line.ends_with(' ') { "" } else { " " };
         let more = format!("{space}and {} more", left + 1);
-        // The last line keeps a place for the count of those that do not fit.
+        // The last line needs room for the count of names that do not fit.
         let spare = if last && left > 0 { format!(" and {left} more").len() } else { 0 };
         if line.chars().count() + space.len() + name.chars().count() + comma.len() + spare <= width {
             line.push_str(&format!("{space}{name}{comma}"));

@@ -28,7 +28,7 @@ use allocanary_session::{
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The flag that Ctrl-C and SIGTERM set, from now on.
+/// The flag that Ctrl-C and SIGTERM set from this call on.
 pub fn watch_interrupts() -> &'static AtomicBool {
     // Setting the handler a second time fails, and is not needed.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
@@ -63,7 +63,8 @@ impl Measurement<'_> {
             return Err(left::told(&rows, &self.target, "study", left::resume_study));
         }
         let reported = self.report();
-        // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
+        // A full disk stops both the rows and the report. The error of the rows is returned first, because it says what
+        // is lost.
         let ended = ended?;
         reported?;
         tell_budgets(&ended);
@@ -89,7 +90,7 @@ impl Measurement<'_> {
         Ok(None)
     }
 
-    /// Runs the cells that have no row yet. `seen` gets each row that was written.
+    /// Runs the cells that have no row yet. Calls `seen` with each row that was written.
     fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
         let cells = self.roster.descriptions();
         let measurement = allocanary_session::Measurement {
@@ -165,7 +166,7 @@ fn tell_budgets(ended: &Ended) {
 /// Shows a measurement on the terminal.
 struct Shown<'a> {
     cells: &'a [Description],
-    /// From the start of the first study on.
+    /// The progress, once the first study has begun.
     progress: Option<Progress>,
     seen: &'a mut dyn FnMut(&Sample),
 }
@@ -198,21 +199,21 @@ impl Watch for Shown<'_> {
     }
 }
 
-/// The command line as a shell would read it. The path of the command itself says nothing on another host.
+/// The command line as a shell would read it. The command's own path is left out: it means nothing on another host.
 fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
     words.next();
     let words = words.map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("allocanary".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// All rows of some files as findings. The question and the metrics of a row's study come from `group`, or else from
-/// the shipped studies: rows may come from another host, or from a file without a study next to it.
+/// All rows of some files as findings. Rows may come from another host, or from a file without a study next to it. So
+/// the question and the metrics of a row's study come from `group`, or else from the shipped studies.
 pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     let mut fold = Fold::default();
     let problems = rows::read(files, |sample| fold.add(&sample))?;
     let about = |name: Option<&str>, metrics: &Metrics| {
         if name.is_some_and(is_stage) {
-            // By its own rules, which know the limits and all that was tried.
+            // The search decided by its own rules: only it knows the limits and all candidates that it tried.
             let decided = "These rows are of a search: tune.txt, next to them, has its answer.";
             let decided = Decided { text: decided.into(), ..Decided::default() };
             return About { decided: Some(decided), ..About::default() };
@@ -224,8 +225,8 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     Ok(Findings { problems, ..Findings::of(fold, about) })
 }
 
-/// The studies stored next to some rows, if all rows are in one folder; else none. If that file cannot be read, a
-/// warning is printed and the rows are still shown.
+/// The studies that are stored next to the rows, if all rows are in one folder; otherwise none. If the file of the
+/// studies cannot be read, a warning is printed and the rows are still shown.
 pub fn studies_beside(rows: &[PathBuf]) -> Studies {
     let [rows] = rows else { return Studies::default() };
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };

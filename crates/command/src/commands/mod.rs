@@ -1,4 +1,5 @@
-//! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `left`. Only here is anything written to the user's terminal.
+//! The verbs, one file each, and the modules that they share: `measure`, `terminal`, `progress`, `left`. Nothing
+//! outside this module writes to the user's terminal.
 
 pub mod build;
 mod cells;

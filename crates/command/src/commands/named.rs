@@ -1,11 +1,12 @@
-//! The process that a user names. In: a process ID or a name. Out: its ID, or what was found instead.
+//! Finds the process that a user names. In: a process ID or a name. Out: its ID, or an error with what was found
+//! instead.
 
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Subject, named, processes};
 use allocanary_kernel::terminal::harmless;
 use allocanary_spec::nearest;
 
-/// The process that a text names, for this verb.
+/// The process that a text names. `verb` is for the error.
 pub fn find(verb: &str, text: &str) -> Result<u32> {
     if let Ok(pid) = text.parse() {
         return Ok(pid);
@@ -15,7 +16,7 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
     among(verb, &all, text)
 }
 
-/// The process that the first word of the command line names. The word may be a verb that is written wrongly.
+/// The process that the first word of the command line names. The word may also be a misspelled verb.
 pub fn find_or_verb(text: &str) -> Result<u32> {
     find("", text).map_err(|error| {
         let near = nearest(text, crate::verbs::names());
@@ -32,7 +33,7 @@ pub fn find_or_verb(text: &str) -> Result<u32> {
 
 fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
     let text = harmless(text);
-    // The door has no verb.
+    // `allocanary PROCESS` has no verb.
     let begin = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
     match named(all, &text).as_slice() {
         [one] => Ok(one.pid),
@@ -49,7 +50,7 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
         several => {
             let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
             let list: Vec<String> = several.iter().map(line).collect();
-            // Only `heap` and the door read a process with its children.
+            // Only `heap` and `allocanary PROCESS` read a process with its children.
             let tree = if verb.is_empty() || verb == "heap" { ", or the first with --tree" } else { "" };
             Err(Error::Input(format!(
                 "{begin}{} processes have the name `{text}`: name one by its process ID{tree}\n{}",

@@ -1,4 +1,4 @@
-//! `allocanary node`: the agent of a node. In: an address. Out: pages, until it is ended; or one page, at once.
+//! `allocanary node`: the agent of a node. In: an address. Out: pages, until the agent is ended; or one page at once.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -16,12 +16,12 @@ use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_views::fleet;
 
-/// The memory of the child that reads: a program of 2 GiB needs less.
+/// The memory limit of the child that reads processes. A program of 2 GiB needs less.
 const MEMORY: u64 = 128 << 20;
-/// More than this is no agent any more.
+/// The most CPU time that an agent may use, in percent of one core.
 const MOST_PERCENT: f64 = 100.0;
 
-/// Runs it.
+/// Runs the agent.
 pub fn run(flags: &NodeFlags) -> Result<ExitCode> {
     let options = options(flags)?;
     let mut child = Child { reader: Reader::new(MEMORY) };
@@ -73,7 +73,7 @@ fn options(flags: &NodeFlags) -> Result<Options> {
     Ok(Options { node, every, share: flags.share / 100.0, kubelet: flags.kubelet.clone().map(|url| (url, trust)) })
 }
 
-/// The child that reads processes: what one holds must not harm the agent.
+/// The child that reads processes, so that nothing in their memory can harm the agent.
 struct Child {
     reader: Reader,
 }

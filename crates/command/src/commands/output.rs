@@ -1,4 +1,4 @@
-//! What a verb prints of findings: tables, an answer of ten lines, or JSON. In: flags, findings. Out: text.
+//! How a verb prints findings: as tables, as an answer of ten lines, or as JSON. In: flags, findings. Out: text.
 
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
@@ -13,7 +13,7 @@ use allocanary_spec::perhaps;
 
 use crate::args::{OutputFlags, TableFlags};
 
-/// What a verb prints, and its name.
+/// A verb, and the form of its output.
 pub struct Output {
     verb: &'static str,
     form: Form,
@@ -25,16 +25,16 @@ enum Form {
     Json,
 }
 
-/// The most lines that a measurement ends with where the terminal has fewer than 120 columns.
+/// The most lines at the end of a measurement, if the terminal has fewer than 120 columns.
 const LINES: usize = 40;
 
 impl Output {
-    /// Tables of the columns that decide.
+    /// Tables with the metrics that decide.
     pub fn tables(verb: &'static str) -> Output {
         Output { verb, form: Form::Tables(View { columns: Columns::Deciding, lines: Some(LINES) }) }
     }
 
-    /// What the flags of a search say.
+    /// The output that the flags of a search request.
     pub fn of(verb: &'static str, flags: &OutputFlags) -> Output {
         match flags {
             OutputFlags { json: true, .. } => Output { verb, form: Form::Json },
@@ -43,8 +43,8 @@ impl Output {
         }
     }
 
-    /// What the flags of a measurement say. An unknown metric is an error before anything is measured: a metric of the user's
-    /// program has its name in one of the studies.
+    /// The output that the flags of a measurement request. An unknown metric is an error before anything is measured. A
+    /// metric of the user's program is known, because a study has its name.
     pub fn of_tables(verb: &'static str, flags: &TableFlags, studies: &[StudyFile]) -> Result<Output> {
         if flags.metrics.is_empty() {
             return Ok(Output::of(verb, &flags.output));
@@ -52,16 +52,16 @@ impl Output {
         let named = studies.iter().filter_map(|study| study.program.as_ref()).flat_map(|program| program.metric.keys());
         let named: Vec<&str> = named.filter_map(|key| key.split(':').next()).collect();
         let columns = columns(&flags.metrics, &named)?;
-        // Who names columns wants to see them.
+        // A user who names columns wants to see all of their lines.
         Ok(Output { verb, form: Form::Tables(View { columns, lines: None }) })
     }
 
-    /// Whether it is what a script or a hurried reader asked for: no tables.
+    /// Whether the output has no tables: it is for a script, or a short answer.
     pub fn is_brief(&self) -> bool {
         !matches!(self.form, Form::Tables(_))
     }
 
-    /// The text.
+    /// The output as text.
     pub fn text(&self, findings: &Findings, look: &Look) -> String {
         match &self.form {
             Form::Tables(view) => table::view(findings, view, look),

@@ -16,7 +16,7 @@ use allocanary_session::{Study, StudyFile, expected_time, planned};
 /// The most lines of the summary.
 const MOST_LINES: usize = 10;
 
-/// Prints the plan; nothing is run but the cells' own descriptions.
+/// Prints the plan. It runs nothing except cells that describe themselves.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
     let cells = match group.0.as_slice() {
@@ -51,7 +51,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     terminal::print_plain(&out)
 }
 
-/// `280 cells, about 2 min, at most 105 s (budget); seed 1`.
+/// The line `280 cells, about 2 min, at most 105 s (budget); seed 1`.
 fn total(study: &Study, planned: &[Cell], span: Duration) -> String {
     let budget = study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
     format!("{} processes, about {}{budget}; seed {}", planned.len(), show_duration(span), study.seed)
@@ -65,7 +65,7 @@ fn total_of(studies: &[(Study, Vec<Cell>)], spans: &[Duration]) -> String {
     format!("{cells} processes of {} studies, about {}", studies.len(), show_duration(span))
 }
 
-/// The summary of one study: its question, what is crossed with what, and how long it takes.
+/// The summary of one study: its question, what is combined with what, and how long it takes.
 fn of_one(study: &Study, planned: &[Cell], span: Duration, width: usize) -> String {
     let mut lines = Vec::new();
     let heading = heading(study);
@@ -91,7 +91,7 @@ fn of_one(study: &Study, planned: &[Cell], span: Duration, width: usize) -> Stri
     shortened(lines, width)
 }
 
-/// The study's name and question, as far as it has them.
+/// The study's name and question, if it has them.
 fn heading(study: &Study) -> String {
     let question = in_one_line(&study.question);
     let texts: Vec<&str> =
@@ -99,7 +99,7 @@ fn heading(study: &Study) -> String {
     texts.join(": ")
 }
 
-/// The summary of several studies: a line for each, and the whole.
+/// The summary of several studies: a line for each, and a line for all.
 fn of_several(studies: &[(Study, Vec<Cell>)], spans: &[Duration], width: usize) -> String {
     let mut lines = vec![total_of(studies, spans)];
     for ((study, planned), span) in studies.iter().zip(spans) {
@@ -114,7 +114,7 @@ fn of_several(studies: &[(Study, Vec<Cell>)], spans: &[Duration], width: usize) 
     shortened(lines, width)
 }
 
-/// Lines that are too wide end in an ellipsis: the whole texts are in the list below.
+/// Shortens lines that are too wide by an ellipsis. The list below has the whole texts.
 fn shortened(lines: Vec<String>, width: usize) -> String {
     let short = |line: String| match line.chars().count() > width {
         true => line.chars().take(width - 1).chain(['…']).collect(),

@@ -1,4 +1,4 @@
-//! `allocanary preload`: where an allocator's library is, and the lines that give it to a program that is not changed.
+//! `allocanary preload`: prints where an allocator's library is, and the lines that load it into an unchanged program.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;
 use allocanary_session::place;
 
-/// The preload that only samples.
+/// The preload that only takes samples.
 const PROFILE: &str = "profile";
 
 /// Prints the place and the lines.
@@ -21,7 +21,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     let wrong = |wrong: settings::Problem| {
         Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted))
     };
-    // It leaves the program its allocator.
+    // This preload leaves the program its own allocator.
     if name == PROFILE {
         settings::check_profile(&flags.settings).map_err(wrong)?;
         return terminal::print(page(name, &library(name)?, &flags.settings).as_bytes());
@@ -36,7 +36,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }
 
-/// The library of this command; built, if cargo has started the command from its sources.
+/// The library of this command. It is built if cargo has started the command from its sources.
 pub fn library(name: &str) -> Result<PathBuf> {
     let library = place::folder()?.join(format!("preload-{name}"));
     if !library.exists() {
@@ -51,7 +51,7 @@ pub fn library(name: &str) -> Result<PathBuf> {
     )))
 }
 
-/// What is printed.
+/// The printed page.
 fn page(name: &str, library: &Path, settings: &str) -> String {
     let inside = format!("{FOLDER}/preload-{name}");
     let variables = |library: &str| {

@@ -1,5 +1,5 @@
-//! `--lines`: the files that bring an answer to production. In: what is to be changed, a place, a folder. Out: a folder of files, with
-//! a stripped library.
+//! `--lines`: the files that bring an answer to production. In: the change, a place, a folder. Out: a folder of files,
+//! with a stripped library.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use allocanary_kernel::units::Unit;
 use allocanary_report::production::{Change, Place};
 use allocanary_session::Target;
 
-/// Fails if the files would have no folder: before anything is measured.
+/// Fails if there is no folder for the files. Called before anything is measured.
 pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
     match (place, target) {
         (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
@@ -24,7 +24,7 @@ pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
     }
 }
 
-/// Writes the files below the folder of the results, and says what to do with them.
+/// Writes the files to a folder below the results, and prints how to use them.
 pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> {
     let flag = format!("--lines {}", place.name());
     let Some(change) = change else {
@@ -62,12 +62,12 @@ pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> 
         text.push_str(&format!("{}. {step}\n", at + 1));
     }
     text.push_str("Names in capital letters are yours. Is it in effect? `allocanary doctor PID`\n");
-    // Beside the answer, which may be JSON.
+    // This goes to standard error, because the answer on standard output may be JSON.
     terminal::tell(text.trim_end());
     Ok(())
 }
 
-/// Copies a library without what only a debugger reads, if `strip` is here; says how.
+/// Copies a library without the parts that only a debugger reads, if `strip` is installed. Returns a text that says so.
 fn strip(library: &Path, to: &Path) -> Result<&'static str> {
     let stripped = Command::new("strip").arg("-o").args([to, library]).stderr(Stdio::null()).status();
     let how = if stripped.is_ok_and(|status| status.success()) {
@@ -76,7 +76,7 @@ fn strip(library: &Path, to: &Path) -> Result<&'static str> {
         fs::copy(library, to).map_err(|error| Error::file(library, "copying the library", error))?;
         "not stripped (`strip` of binutils makes it a tenth as large)"
     };
-    // A container may run as any user.
+    // The file must be readable for all users, because a container may run as any user.
     fs::set_permissions(to, Permissions::from_mode(0o755))
         .map_err(|error| Error::file(to, "setting the mode of the library", error))?;
     Ok(how)

@@ -1,5 +1,5 @@
-//! Shows the progress of a run. In: cells that are done. Out, on standard error: a bar on a terminal, or else a line
-//! every ten seconds.
+//! Shows the progress of a run. In: cells that are done. Out, on standard error: a bar if it is a terminal, otherwise a
+//! line every ten seconds.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,9 +21,9 @@ use allocanary_session::{expected_seconds, expected_time};
 pub struct Stretch {
     /// The number of cells to run.
     pub cells: usize,
-    /// What each cell takes in relation to the others, in the order in which they run.
+    /// The expected duration of each cell in relation to the others, in the order in which they run.
     weights: Vec<f64>,
-    /// Their expected duration, by the estimates of the workloads.
+    /// The expected duration of all cells, by the estimates of the workloads.
     pub expected: Duration,
     /// The time budget of the study.
     pub budget: Option<Duration>,
@@ -62,16 +62,17 @@ struct Course {
 }
 
 impl Course {
-    /// A cell is done, after the current study has run for `elapsed`.
+    /// Counts a cell as done, after the current study has run for `elapsed`.
     fn finish(&mut self, elapsed: Duration) {
         (self.done, self.took) = (self.done + 1, elapsed);
     }
 
     /// The remaining time, after the current study has run for `elapsed`. It never exceeds what the budgets leave.
     ///
-    /// The estimates are of another machine. What the finished cells took, over what was expected of them, corrects the
-    /// others. Before the first one is done, the estimates count, unless it has already run for longer. The time of the cell that runs
-    /// is not counted as that of a finished one: with few cells done, the estimate would double until the next one ends.
+    /// The estimates come from another machine. They are corrected by the time of the finished cells, divided by their
+    /// estimates. Before the first cell is done, the estimates count as they are, unless the first cell has already run
+    /// for longer than its own. The time of the running cell is not added to that of the finished ones: with few cells
+    /// done, the estimate would double until the running cell ends.
     fn left(&self, elapsed: Duration) -> Duration {
         let within = |time: Duration, budget: Option<Duration>| budget.map_or(time, |budget| budget.min(time));
         let Some(now) = self.stretches.get(self.at) else { return Duration::ZERO };
@@ -85,7 +86,7 @@ impl Course {
             _ => self.took.as_secs_f64() / sum(done),
         };
         let time = (running * pace - into).max(0.0) + sum(left.get(1..).unwrap_or_default()) * pace;
-        // An estimate may be more than fits a `Duration`.
+        // An estimate may be too large for a `Duration`.
         let time = Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX);
         let later = self.stretches[self.at + 1..].iter().map(|later| within(later.expected, later.budget));
         later.fold(within(time, now.budget.map(|budget| budget.saturating_sub(elapsed))), Duration::saturating_add)
@@ -123,7 +124,7 @@ impl Progress {
         Progress { course, bar: Some(bar), ticker: None }
     }
 
-    /// The study with this index begins.
+    /// Begins the study with this index.
     pub fn begin(&self, at: usize) {
         let mut course = self.course.lock().unwrap();
         course.before += course.done;
@@ -133,7 +134,7 @@ impl Progress {
         }
     }
 
-    /// A cell of a candidate is done.
+    /// Counts a cell of a candidate as done.
     pub fn done(&self, candidate: &str) {
         let mut course = self.course.lock().unwrap();
         let elapsed = course.since.elapsed();
@@ -152,7 +153,7 @@ impl Progress {
         }
     }
 
-    /// The run is over.
+    /// Ends the display.
     pub fn end(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -222,8 +223,8 @@ mod tests {
         assert_eq!(course(&[]).left(SECOND), Duration::ZERO);
     }
 
-    /// A replay whose estimate is wrong by a factor of forty, of candidates that differ: as soon as one cell is done, the time left is
-    /// right within a factor of two, or within the length of a cell.
+    /// A replay whose estimate is wrong by a factor of forty, with candidates that differ. As soon as one cell is done,
+    /// the time left is right within a factor of two, or within the length of a cell.
     #[test]
     fn the_time_left_of_a_replay_is_right_from_the_second_cell_on() {
         const ROUNDS: usize = 6;
@@ -255,7 +256,8 @@ mod tests {
         }
     }
 
-    /// Of a study whose cells differ, such as 1 and 64 threads: a short one that comes first does not make the others short.
+    /// The cells of this study differ, such as cells of 1 and of 64 threads. A short cell that comes first does not
+    /// shorten the estimates of the others.
     #[test]
     fn a_cell_counts_by_its_estimate() {
         assert_eq!(weights(&[None, Some(1.0), Some(3.0), Some(f64::NAN)]), [2.0, 1.0, 3.0, 2.0]);
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(run.left(2 * SECOND), 40 * SECOND, "twice as slow as was expected");
     }
 
-    /// What the ticker writes to.
+    /// The output that the ticker writes to.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
-//! The child that reads processes within limits: this program again. In: requests on standard input. Out: answers on standard output, a
-//! line each. What is asked of it beyond readings is here, for both sides.
+//! The child that reads processes within limits. It is this program again. In: requests on standard input. Out: answers
+//! on standard output, a line each. The requests that are not readings are here, for both sides.
 
 use std::io::{stdin, stdout};
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use allocanary_heap::{How, Reading};
 use allocanary_kernel::terminal::Look;
 use allocanary_node::look;
 
-/// What the child is asked for, beyond a reading.
+/// A request that is not a reading.
 #[derive(Serialize, Deserialize)]
 enum Asked {
     /// The diagnosis of a process.
     Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>> },
-    /// What to do about its memory.
+    /// The remedies for its memory.
     Remedies { reading: Box<Reading> },
-    /// What the agent of a node wants to know of a process.
+    /// What the agent of a node wants to know about a process.
     Node(look::Wanted),
     /// What allocators of many processes count, within a time.
     Counters(Vec<look::Counting>, Duration),
@@ -33,7 +33,7 @@ enum Asked {
     Contents { of: Of, wanted: Asking, time: Duration },
 }
 
-/// Whose contents.
+/// Where the contents are read from.
 #[derive(Serialize, Deserialize)]
 pub enum Of {
     /// A process.
@@ -42,16 +42,16 @@ pub enum Of {
     Core(PathBuf),
 }
 
-/// What of them.
+/// How the contents are read, and what is returned.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Asking {
     /// Whether the process is stopped.
     pub stopped: bool,
     /// The most bytes that are copied.
     pub limit: u64,
-    /// Whether texts are told.
+    /// Whether texts are returned.
     pub texts: bool,
-    /// Whether the addresses of leaked blocks are told.
+    /// Whether the addresses of leaked blocks are returned.
     pub addresses: bool,
 }
 
@@ -66,11 +66,12 @@ pub enum Form {
     Short { color: bool, width: u16 },
 }
 
-/// Serves if this program was started as such a child. Otherwise it can be started so from now on.
+/// Serves requests if this program was started as such a child. Otherwise, this program can start such a child from now
+/// on.
 pub fn serve_if_asked() -> Option<ExitCode> {
     let memory = serves(std::env::args_os())?;
     limit_memory(memory);
-    // The parent has ended, or wants nothing more.
+    // An error here means that the parent has ended, or has closed the pipe.
     let _ = serve(stdin().lock(), stdout().lock(), answer);
     Some(ExitCode::SUCCESS)
 }
@@ -127,7 +128,7 @@ pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> 
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// What the agent of a node wants to know of a process.
+/// What the agent of a node wants to know about a process.
 pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, String> {
     let text = ask(reader, &Asked::Node(wanted.clone()), wanted.time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -147,7 +148,7 @@ pub fn remedies_of(reader: &mut Reader, reading: &Reading, time: Duration) -> Ve
 }
 
 impl Form {
-    /// The terminal that the text is for.
+    /// The width and colours of the terminal that the text is for.
     pub fn look(self) -> Look {
         match self {
             Form::Text { color, width } | Form::Short { color, width } => Look { color, width },

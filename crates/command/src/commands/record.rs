@@ -28,11 +28,11 @@ use allocanary_trace::record::{RecordOptions, gather, put_end, put_marks, put_re
 use allocanary_trace::stacks::{NoRoom, Resident};
 use verify::Verification;
 
-/// Runs under each candidate in `--verify`.
+/// Default of `--verify`: the number of runs under each candidate.
 const REPEATS: u32 = 5;
 
-/// The least `--max-size` of a window with stacks: a header of 4 KiB and four places of 32 KiB. Of these the tables have two, one for the
-/// frames and one for the files that they lie in.
+/// The least `--max-size` of a window with stacks: a header of 4 KiB and four places of 32 KiB. The tables have two of
+/// these places: one for the frames, and one for the files of the frames.
 const LEAST_OF_BOTH: u64 = 132 << 10;
 
 /// Records a program.
@@ -68,12 +68,12 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             true => watched::run(&recording, &study, number),
             false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
         };
-        // Whatever became of the program: its traces are cut to their length, and named.
+        // Even if the program failed, its traces are cut to their length, and named.
         gather(&folder);
         let made = traces(&folder).unwrap_or_default();
         let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
-        // After an exec a process has two traces: its pages at the marks are those of the later one.
+        // After an exec, a process has two traces. Its pages at the marks belong to the later one.
         let images: Vec<u32> = made.iter().map(|(_, header)| header.pid).collect();
         for (at, (path, header)) in made.iter_mut().enumerate() {
             if let Ok(recorded) = &recorded
@@ -81,7 +81,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             {
                 let residents = residents(header.pid, &recorded.residents);
                 let is_written = put_residents(path, header, &residents)?;
-                // An end is one at which the pages are known.
+                // An end is stored only if the pages at this moment are known.
                 if end > 0 && is_written && residents.iter().any(|resident| resident.mark == mark(None)) {
                     put_end(path, end)?;
                 }
@@ -90,7 +90,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 put_marks(path, marks)?;
             }
             trim(path, header)?;
-            // A full disk is no reason to fail: the trace is whole.
+            // A full disk is no reason to fail: the unpacked trace is complete.
             if let Err(error) = pack(path) {
                 terminal::tell(format_args!("{error}: the trace stays as it was written, which is larger"));
             }
@@ -102,7 +102,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
         if !made.is_empty() && flags.recordings == 1 {
             let largest = largest(&made).display();
-            // A replay of a window has no more than its blocks.
+            // `replay` shows little of a window: only blocks that were allocated in it.
             let second = if has_both { "who" } else { "replay" };
             terminal::tell(format_args!("next: allocanary report {largest}\n      allocanary {second} {largest}"));
         }
@@ -123,8 +123,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     comparison.map_or(Ok(ExitCode::SUCCESS), |comparison| comparison.run(&recordings))
 }
 
-/// Fails for a program whose allocations do not go through C's malloc: a trace of it would have next to nothing in it. A program that
-/// cannot be found is reported where it is started.
+/// Fails for a program whose allocations do not go through C's malloc: its trace would be nearly empty. A program that
+/// cannot be found is reported later, when it is started.
 fn refuse(command: &[String]) -> Result<()> {
     let reason = command.first().and_then(|name| Looked::look_at(name).ok()).and_then(|looked| looked.cannot);
     let Some(reason) = reason else { return Ok(()) };
@@ -142,9 +142,11 @@ struct Recorded {
     /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
     /// none.
     marks: [u64; 3],
-    /// When the recording was ended from outside, in nanoseconds of that clock; 0 if it was not, or the pages were not read then.
+    /// When the recording was ended from outside, in nanoseconds of the same clock. 0 if it was not ended from outside,
+    /// or if the pages were not read then.
     end: u64,
-    /// The resident pages of each process when the load ended, when it was idle, and at that end.
+    /// The resident pages of each process: when the load ended, when the program was idle, and when the recording was
+    /// ended from outside.
     residents: Vec<Residents>,
 }
 
@@ -174,8 +176,8 @@ fn window(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// The number of `--stacks`: the stack of one allocation in this many, 0 for none. A window has none by default: it is for services in
-/// production, and stacks cost more than all else.
+/// The number of `--stacks`: the stack of one allocation in this many is recorded, 0 for none. With a window the
+/// default is none: windows are for services in production, and stacks cost more than everything else.
 fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     let one_in = match text {
         None => Some(u32::from(!has_window)),
@@ -193,11 +195,11 @@ fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     }
 }
 
-/// Says what was recorded.
+/// Prints what was recorded.
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
         let span = show_duration(span(header));
-        // Packed it is smaller than what the header says.
+        // A packed file is smaller than the header says.
         let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
         let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
@@ -213,7 +215,7 @@ fn tell(made: &[(PathBuf, Header)]) {
     }
 }
 
-/// What was too small for the stacks of a trace.
+/// Which limit was too small for the stacks of a trace.
 fn lacks(path: &Path, header: &Header) -> &'static str {
     let frames = Trace::open(path).and_then(|trace| trace.stacks()).map_or(0, |stacks| stacks.nodes.len());
     match NoRoom::of(header.state, frames) {
@@ -243,7 +245,7 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
 }
 
-/// A folder that is not there yet: `allocanary-out/record-1` and so on.
+/// A folder that does not exist yet: `allocanary-out/record-1` and so on.
 fn fresh_folder() -> PathBuf {
     let numbered = (1..).map(|number| Path::new("allocanary-out").join(format!("record-{number}")));
     numbered.into_iter().find(|folder| !folder.exists()).expect("numbers do not end")

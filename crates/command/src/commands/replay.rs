@@ -1,4 +1,5 @@
-//! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
+//! `allocanary replay`: replays a trace under every candidate. In: a trace, flags. Out: rows and a report, as from a
+//! study.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 
-/// What the report shows.
+/// The metrics of the report.
 const METRICS: [&str; 5] = ["anon", "peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
@@ -59,7 +60,7 @@ fn only(path: &Path) -> Result<PathBuf> {
         .filter(|file| file.extension().is_some_and(|extension| extension == "trace"))
         .map(|file| (file.metadata().map_or(0, |meta| meta.len()), file))
         .collect();
-    // The largest is most likely the program, and the others what it started.
+    // The largest trace is most likely that of the program. The others are then of processes that it started.
     traces.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     match traces.as_slice() {
         [] => Err(Error::Input(format!("{shown}: wanted a trace of `allocanary record`, found a folder without one"))),
@@ -86,16 +87,16 @@ fn only(path: &Path) -> Result<PathBuf> {
 pub struct Replay {
     /// The study, without candidates.
     pub study: StudyFile,
-    /// How long the program's own times last in a replay: zero if it is not paced.
+    /// How long the program's own times take in a replay; zero if the replay does not keep them.
     pub paced: Duration,
-    /// The rest before `idle` is read.
+    /// The idle time before `idle` is read.
     pub idle: Duration,
-    /// How long a replay takes, in seconds, without that rest.
+    /// How long a replay takes without this idle time, in seconds.
     pub seconds: f64,
 }
 
-/// How long a replay takes: its operations, the pages of its peak, and what every cell does before and after. These are figures of
-/// one machine, and an estimate that the first cells replace.
+/// The estimated duration of a replay. It depends on the operations, the pages at the peak, and the work of every cell
+/// before and after. These figures are from one machine; the first finished cells correct the estimate.
 fn seconds(operations: u64, peak_live: u64, paced: Duration) -> f64 {
     const EACH: f64 = 0.1e-6;
     const PAGE: f64 = 0.5e-6;
@@ -110,7 +111,7 @@ pub fn timed(mut roster: Roster, seconds: f64) -> Roster {
     roster
 }
 
-/// Reads a trace, says what it has, and makes a study of it.
+/// Reads a trace, prints what it contains, and makes a study of it.
 pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
@@ -164,7 +165,7 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)), seconds })
 }
 
-/// The whole path of a file, as a workload names it.
+/// The absolute path of a file, as a workload names it.
 pub fn whole(trace: &Path) -> Result<String> {
     let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening", error))?;
     let text = whole.to_str().filter(|text| !text.contains(','));
@@ -191,7 +192,7 @@ fn marks(text: &str) -> Result<Marks> {
     }
 }
 
-/// What is compared where the user names no candidates: those of this build.
+/// The candidates if the user names none: those of this build.
 fn candidates() -> Vec<String> {
     let here = ours().filter(|(_, ours)| ours.is_built).flat_map(|(_, ours)| ours.candidates);
     here.filter(|suggested| suggested.replayed).map(|suggested| suggested.candidate.to_string()).collect()

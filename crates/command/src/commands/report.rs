@@ -1,4 +1,4 @@
-//! `allocanary report`: re-renders a report from saved results. In: files of rows. Out: a report.
+//! `allocanary report`: makes a report from saved results. In: files of rows. Out: a report.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -42,7 +42,7 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         return Err(Error::Input(format!("--metrics: wanted --format table, found {name}: it has every column")));
     }
     if report.name == "csv" {
-        // CSV has no place for warnings, so they go to standard error.
+        // CSV cannot contain warnings, so they go to standard error.
         findings.problems.iter().for_each(terminal::tell);
     }
     let text = match columns {
@@ -58,13 +58,13 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     }
 }
 
-/// Fails if the report would take the place of rows, of which there may be no copy.
+/// Fails if the report would overwrite rows: there may be no copy of them.
 fn spare_rows(to: &Path, inputs: &[PathBuf]) -> Result<()> {
     let refused = |found: &str| {
         Err(Error::Input(format!("--to {}: {found}, which the report would replace: name another file", to.display())))
     };
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    // A device or an empty file has nothing to lose.
+    // In a device or an empty file nothing can be lost.
     let Some(there) = to.metadata().ok().filter(|meta| meta.is_file() && meta.len() > 0) else { return Ok(()) };
     if inputs.iter().any(|input| identity(&rows::rows_of(input)) == Some((there.dev(), there.ino()))) {
         return refused("is one of the files to report");

@@ -29,7 +29,7 @@ use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
 use started::Started;
 
-/// Runs what the flags say.
+/// Executes the flags.
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;
@@ -100,10 +100,11 @@ pub fn run_study(
     Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
 }
 
-/// Looks at a program and runs it for the first time, and returns its study as it can be run. `None` if the user interrupted it.
+/// Examines a program, runs it for the first time, and returns its study in a form that can be run. `None` if the user
+/// interrupted it.
 pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started)>> {
     let folders = &flags.cells;
-    // Invalid values are reported before anything is looked at.
+    // Invalid values are reported before the program is examined.
     file.clone().check()?;
     file.about(&Metrics::default())?;
     let file = with_versions(file)?;
@@ -135,7 +136,8 @@ pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Sta
     Ok(Some((file, started)))
 }
 
-/// The study with whole versions of its candidates: `mimalloc@2.2` is the newest of these. What is not there is built.
+/// The study with complete versions of its candidates: `mimalloc@2.2` becomes the newest 2.2. A version that is not
+/// built yet is built.
 fn with_versions(file: StudyFile) -> Result<StudyFile> {
     let Some(named) = file.candidates.as_ref().filter(|all| all.iter().any(|name| name.contains('@'))) else {
         return Ok(file);
@@ -147,7 +149,7 @@ fn with_versions(file: StudyFile) -> Result<StudyFile> {
     Ok(StudyFile { candidates: Some(whole), ..file })
 }
 
-/// The study with the default candidates, if it names none: those that can take effect.
+/// The study with the default candidates that can take effect, if it names none.
 fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::Found>) -> Result<StudyFile> {
     if file.candidates.is_some() {
         return Ok(file);
@@ -159,7 +161,7 @@ fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::
         Some(reason) => {
             let of_runtime = runtime.map_or(&[][..], |found| found.runtime.tried).iter().copied();
             let own = candidates::own_settings(looked).chain(of_runtime).map(|settings| format!("own:{settings}"));
-            // The kernel's huge pages can be kept from any program.
+            // Huge pages of the kernel can be switched off for any program.
             let limited = huge_pages::are_unasked().then(|| format!("own:{PROCESS_THP}=never"));
             let all: Vec<String> = std::iter::once("own".to_string()).chain(own).chain(limited).collect();
             terminal::tell(format_args!("{reason}; so only its own allocator is measured: {}", all.join(" ")));
@@ -169,7 +171,8 @@ fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::
     Ok(StudyFile { candidates: Some(all), ..file })
 }
 
-/// Fails if a candidate is preloaded into a program in which that has no effect, or limits huge pages where the kernel cannot. `instead` is what to do.
+/// Fails if a preloaded candidate would have no effect in the program, or if a candidate limits huge pages and the
+/// kernel cannot. `instead` says what to do.
 pub fn refuse(cells: &[Cell], looked: &Looked, instead: &str) -> Result<()> {
     huge_pages::check(cells).map_err(Error::Input)?;
     let Some(reason) = &looked.cannot else { return Ok(()) };

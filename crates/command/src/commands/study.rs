@@ -50,7 +50,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
     .run()
 }
 
-/// The studies that the flags select, and the name of the whole. They come from a resumed folder, a file, the shipped
+/// The studies that the flags select, and a name for all of them. They come from a resumed folder, a file, the shipped
 /// studies, or the default study. With `--full` they get their large sizes. Then each flag replaces the value in every
 /// study.
 ///
@@ -76,7 +76,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     Ok((name, group))
 }
 
-/// The studies, the name of the whole, and whether they come from a folder that is resumed.
+/// The studies, their common name, and whether they come from a folder that is resumed.
 fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
     let resumed = match (&flags.out_folder(), flags.resume) {
         (None, true) => {
@@ -115,7 +115,7 @@ fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
     }
 }
 
-/// Each study at all of its large sizes that fit in memory; those that do not fit are named.
+/// Each study with all of its large sizes that fit in memory. Sizes that do not fit are printed.
 fn at_full_size(group: Studies) -> Result<Studies> {
     let at_hand = memory_at_hand();
     let (mut fit, mut too_large) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
 use allocanary_kernel::terminal::{Look, harmless_lines};
 
-/// Writes to standard output. A reader that closes the pipe early (`| head`) is not an error.
+/// Writes to standard output. It is not an error if the reader closes the pipe early (`| head`).
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {
     let mut out = stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -17,12 +17,12 @@ pub fn print(bytes: &[u8]) -> Result<ExitCode> {
     }
 }
 
-/// Writes text of our own, with texts from outside in it, to standard output. It has no colours.
+/// Writes text of ours that contains texts from outside to standard output. It has no colours.
 pub fn print_plain(text: &str) -> Result<ExitCode> {
     print(harmless_lines(text).as_bytes())
 }
 
-/// Writes a line to standard error. An error is ignored: there is no other place to report it.
+/// Writes a line to standard error. An error is ignored, because it could not be reported anywhere else.
 pub fn tell(line: impl std::fmt::Display) {
     let line = line.to_string();
     let _ = writeln!(std::io::stderr(), "{}", harmless_lines(&line));
@@ -36,13 +36,13 @@ pub fn look() -> Look {
     Look { color: person && !no_color && !dumb, width: width().clamp(NARROWEST, WIDEST) }
 }
 
-/// Tables need so much.
+/// The least width that tables need.
 const NARROWEST: u16 = 60;
-/// Sentences are not read well across more.
+/// Sentences are hard to read on wider lines.
 const WIDEST: u16 = 160;
 
-/// COLUMNS, or the width of the terminal; 80 without either. Where standard output is a pipe (`| less`), the terminal is that of
-/// standard error.
+/// COLUMNS, or the width of the terminal, or 80. If standard output is a pipe (`| less`), the terminal of standard
+/// error counts.
 fn width() -> u16 {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok()).filter(|width| *width > 0);
     asked.or_else(|| sys::columns(stdout())).or_else(|| sys::columns(stderr())).unwrap_or(80)

@@ -1,5 +1,5 @@
-//! `allocanary trace`: what a trace tells by itself. In: a trace. Out: a summary, a check, a page with pictures, or all of
-//! it as CSV or JSON.
+//! `allocanary trace`: prints a trace without a replay. In: a trace. Out: a summary, a check, a page with pictures, or
+//! all of it as CSV or JSON.
 
 mod sites;
 
@@ -16,7 +16,7 @@ use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_views::trace::page as page_of;
 
-/// Reads the trace and prints what is asked for.
+/// Reads the trace and prints what the flags request.
 pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
     if flags.format.is_some() && flags.what != "export" {
         let asked = &flags.what;
@@ -47,7 +47,7 @@ pub fn report(flags: &ReportFlags, path: &Path) -> Result<ExitCode> {
         "csv" => curve(&info),
         "json" => json(&info)?,
         "html" => {
-            // The rest of the page needs no sites.
+            // The rest of the page does not need the sites.
             let sites = sites::of(&trace).unwrap_or_else(|error| {
                 terminal::tell(format_args!("the page has no sites: {error}"));
                 None
@@ -114,7 +114,7 @@ fn problems(info: &Info) -> Vec<String> {
     lines
 }
 
-/// Where blocks were allocated, in numbers.
+/// Adds the figures of the stacks.
 fn stacks(info: &Info, out: &mut String) {
     let header = &info.header;
     let Some(found) = &info.stacks else {

@@ -1,6 +1,6 @@
-//! `allocanary tune`: finds the settings that cost a workload, a program or a trace the least, proves them on fresh rows,
-//! and prints the lines to paste. In: what to measure, an objective, limits, a budget. Out: rows, a recommendation,
-//! `tuned.toml`, a page.
+//! `allocanary tune`: finds the settings with which a workload, a program or a trace costs the least. It proves them on
+//! fresh rows, and prints the lines to paste. In: what to measure, an objective, limits, a budget. Out: rows, a
+//! recommendation, `tuned.toml`, a page.
 
 mod kind;
 mod program;
@@ -53,7 +53,8 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     if flags.resume
         && let (Some(program), Some(begun)) = (&mut subject.file.program, kept::any_output(&target)?)
     {
-        // Whether outputs differ was found when the search began: two runs of now may agree by chance.
+        // Whether outputs differ was found when the search began. It is not tested again: two runs may have the same
+        // output by chance.
         program.any_output = begun;
     }
     let space =
@@ -78,7 +79,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let race = plan(&Study { candidates, repeats: RACED, ..study.clone() }, &descriptions)?;
     let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
-    // What is kept next to the rows, so that no other search is continued with them.
+    // This is stored next to the rows, so that only the same search can be continued with them.
     let group = Studies(vec![StudyFile { name: Some("tune".into()), budget: None, ..subject.file.clone() }]);
     kept::check(&target, &group, &WRITTEN)?;
     let target = target.make()?;
@@ -143,14 +144,14 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the answer changes.
+/// The change that the answer recommends.
 fn change(found: &Searched) -> Option<Change> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
     Some(Change::of(best, &group.environment))
 }
 
-/// Where rows and answer go.
+/// The folder for the rows and the answer.
 fn target(flags: &TuneFlags) -> Result<Target> {
     let target = match (&flags.run.out, flags.resume) {
         (Some(out), _) => Target::of(out)?,
@@ -163,7 +164,7 @@ fn target(flags: &TuneFlags) -> Result<Target> {
     }
 }
 
-/// The command that goes on with a search whose rows are in a folder.
+/// The command that continues a search whose rows are in a folder.
 fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> String {
     let typed: Vec<String> = words.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let ours = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
@@ -183,13 +184,13 @@ fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> String {
     again.join(" ")
 }
 
-/// The budget: what the user gave, if it pays for the first race and the least final. Otherwise five minutes, or twice
-/// that least if this is more.
+/// The budget. It is the user's, if that is enough for the first race and the shortest final. Otherwise it is five
+/// minutes, or twice this least time if that is longer.
 fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Duration) -> Result<Duration> {
     const USUAL: Duration = Duration::from_secs(300);
     let each = expected.as_secs_f64() / race.len().max(1) as f64;
     let least = each * (race.len() + (FINALISTS + 1) * LEAST_SAMPLES) as f64;
-    // An estimate may be more than fits a `Duration`.
+    // An estimate may be too large for a `Duration`.
     let span = |seconds: f64| Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
     match job {
         None => Ok(USUAL.max(span(2.0 * least))),
@@ -203,7 +204,7 @@ fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Durat
     }
 }
 
-/// What the terminal shows: the finalists, why, what went wrong, and last the answer with its lines.
+/// The text for the terminal: the finalists, the reason, failures and notes, and last the answer with its lines.
 fn screen(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     let look = terminal::look();
     let most = Some(MOST_TROUBLES).filter(|_| look.width < reports::table::WIDE);
@@ -215,7 +216,7 @@ fn screen(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 /// The most failures and notes on a terminal.
 const MOST_TROUBLES: usize = 5;
 
-/// The whole answer, for a file: also the lines of every place, and a gate for CI.
+/// The whole answer, for a file. It also has the lines for every place, and a gate for CI.
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     let job = &Job { text: &subject.job, holds: subject.holds };
     let look = Look { color: false, ..terminal::look() };
@@ -230,7 +231,7 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     out
 }
 
-/// What the answer rests on. `most` is how many failures and notes are shown.
+/// The evidence for the answer. `most` limits how many failures and notes are shown.
 fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look, most: Option<usize>) -> String {
     let job = &Job { text: &subject.job, holds: subject.holds };
     let width = usize::from(look.width);
@@ -294,7 +295,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
     WRITTEN.iter().zip(&texts).try_for_each(|(name, text)| write(name, text))
 }
 
-/// What the page says of the proof: the same as the terminal, and no judgement of its own.
+/// What the page says about the proof. It is the same as on the terminal: the page does not judge again.
 fn about(found: &Searched, subject: &Subject) -> About {
     let job = &Job { text: &subject.job, holds: subject.holds };
     About {

@@ -1,5 +1,5 @@
-//! `allocanary upgrade`: two versions of an allocator under the user's programs. In: two candidates and programs. Out: what `run`
-//! gives; of several programs one table and one sentence besides.
+//! `allocanary upgrade`: compares two versions of an allocator under the user's programs. In: two candidates and
+//! programs. Out: the output of `run`; for several programs also one table and one sentence.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use allocanary_error::{Error, Result};
 use allocanary_report::upgrade::upgrade;
 use allocanary_session::{Executor, Outcome, Program, Studies, StudyFile, Target};
 
-/// Compares.
+/// Compares the two versions.
 pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
     if flags.resume && flags.run.out.is_none() {
         return Err(Error::Input("--resume: wanted --out with the folder of the upgrade to finish".into()));
@@ -27,7 +27,7 @@ pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
     let installed = candidates::installed();
     let both = both(flags, &installed)?;
     let files = files(flags, &both)?;
-    // Last, since it takes minutes: a mistake is told before.
+    // This is done last, because it takes minutes: mistakes are reported before.
     make_missing(&both, |name| candidates::is_there(name, &installed))?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;
     let output = Output::of_tables("upgrade", &flags.tables, &files)?;
@@ -37,7 +37,7 @@ pub fn run(flags: &UpgradeFlags) -> Result<ExitCode> {
     }
 }
 
-/// Both candidates, with whole versions.
+/// Both candidates, with complete versions.
 fn both(flags: &UpgradeFlags, installed: &[Installed]) -> Result<[String; 2]> {
     let both = [&flags.from, &flags.to].map(|name| candidates::whole(name, installed));
     if both[0] == both[1] {
@@ -72,7 +72,7 @@ fn files(flags: &UpgradeFlags, both: &[String; 2]) -> Result<Vec<StudyFile>> {
     Ok(all)
 }
 
-/// The name of a file's study in the rows: the file's own, and a number if that is taken.
+/// The name of a file's study in the rows: the name in the file, with a number if it is already used.
 fn name_of(path: &Path, before: &[StudyFile]) -> String {
     let own = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let is_taken = |name: &String| before.iter().any(|file| file.name.as_ref() == Some(name));
@@ -115,7 +115,7 @@ fn several(files: Vec<StudyFile>, target: Option<Target>, flags: &UpgradeFlags, 
     Ok(code)
 }
 
-/// Several programs: each cell is run by the launcher of its study.
+/// Several programs. The launcher of its study runs each cell.
 struct Programs<'a>(BTreeMap<String, Program<'a>>);
 
 impl<'a> Programs<'a> {

@@ -25,7 +25,7 @@ use allocanary_who::fold::Skip;
 use allocanary_who::order::ORDERS;
 use allocanary_who::{By, Folding, Groups, Names, Order, Taken, Under, Wanted, callers, collapsed, profile, sites};
 
-/// Reads the trace, and prints and writes what is asked for.
+/// Reads the trace, and prints and writes what the flags request.
 pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let wanted = flags.at.as_deref().map(wanted).transpose()?;
     let by = BYS.iter().find(|(name, _)| *name == flags.by).map_or(By::Function, |(_, by)| *by);
@@ -45,7 +45,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         return what_if::run(flags, site, wanted, by);
     }
     let trace = Trace::open(&flags.trace)?;
-    // Threads are known without.
+    // Events have their threads even if a trace has no stacks.
     if trace.header.stacks == 0 && by != By::Thread {
         return Err(Error::Input(format!(
             "{}: this trace has no stacks: record again with --stacks all, or use --by thread",
@@ -60,7 +60,8 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         Some(candidate) => {
             let moment = sites::moment(&trace, wanted)?;
             let replay = replayed.insert(under::replayed(&flags.trace, &trace, candidate, &moment)?);
-            // A replay stops between two events that are near the moment: both sides are at that place.
+            // A replay stops between two events near the moment. The program's sites are taken at the same place, so
+            // that both sides compare.
             sites::take(&trace, moment.behind(replay.events), by_thread)?
         }
     };
@@ -109,12 +110,13 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     terminal::print(text.as_bytes())
 }
 
-/// What is passed over besides what is known by its name.
+/// What is passed over, in addition to functions that are known by name.
 pub(super) fn folding(flags: &WhoFlags) -> Folding {
     Folding { is_off: flags.no_fold, skip: Skip(flags.skip.clone()), ..Folding::default() }
 }
 
-/// The groups of stacks. A pattern of --skip that no function has is an error: it is a slip.
+/// The groups of stacks. If no function matches a pattern of --skip, this is an error, because the pattern is probably
+/// misspelled.
 pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut Names<'_>, by: By) -> Result<Groups> {
     let groups = Groups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
     if let [pattern, ..] = groups.folding.skip.unknown(names.seen())[..] {
@@ -151,7 +153,7 @@ pub(super) fn program(trace: &Trace) -> String {
     harmless(&name).into_owned()
 }
 
-/// What the files for other tools are made of.
+/// The data from which the files for other tools are made.
 struct Whole<'a> {
     program: &'a str,
     stacks: &'a Stacks,

@@ -4,7 +4,7 @@ use clap::{ArgAction, arg};
 
 use super::{ALL, Group};
 
-/// The verbs by what they are for.
+/// The verbs, in groups.
 pub fn overview(groups: &[Group]) -> String {
     let mut out = String::new();
     for group in groups {
@@ -23,7 +23,7 @@ pub fn first_examples(text: &str) -> String {
     let mut out = String::from("Examples:\n");
     let mut count = 0;
     for line in examples.lines() {
-        // What continues a line is indented further.
+        // Continuation lines are indented further, and are not counted.
         count += usize::from(!line.starts_with("   "));
         if count > MOST {
             break;
@@ -33,7 +33,7 @@ pub fn first_examples(text: &str) -> String {
     out + "All flags, defaults and examples: --help"
 }
 
-/// The flag for help. A verb gets one of its own, because the command's own is in no first help.
+/// The flag for help. Each verb gets its own, because the command's flag is not in any first help.
 pub fn help_flag() -> clap::Arg {
     arg!(-h --help "Print help (see more with '--help')").action(ArgAction::Help)
 }

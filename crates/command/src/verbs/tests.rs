@@ -20,7 +20,7 @@ fn a_program_without_dashes_is_told_where_it_belongs() {
     assert!(!said("allocanary study a b").contains("come after"));
 }
 
-/// Who asks for the first help sees it whole, on a screen of 80 by 24.
+/// The first help fits completely on a screen of 80 columns and 24 lines.
 #[test]
 fn the_first_help_of_each_verb_fits_a_screen() {
     let whole = command();
@@ -37,7 +37,7 @@ fn the_first_help_of_each_verb_fits_a_screen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One idea has one name. A flag of another name for it is a mistake here.
+/// One idea has one name. This test fails for a flag that has another name for it.
 #[test]
 fn no_two_flags_have_one_idea() {
     const IDEAS: &[(&str, &str, &[&str])] = &[
@@ -60,7 +60,7 @@ fn no_two_flags_have_one_idea() {
     }
 }
 
-/// One way to say it: of two that differ, neither may win without a word.
+/// There is one way to give each value. If two ways differ, neither may be ignored silently.
 #[test]
 fn compare_takes_one_format() {
     let refused = |line: &str| match command().try_get_matches_from(line.split(' ')) {
@@ -79,7 +79,7 @@ fn compare_takes_one_format() {
     assert!(refused("allocanary compare a b --json --short") && !refused("allocanary compare a b --format github"));
 }
 
-/// The help and the documentation teach one way to name a process.
+/// The help and the documentation show one way to name a process.
 #[test]
 fn doctor_teaches_the_process_and_takes_the_flag_too() {
     let taken = |line: &str| {

@@ -16,7 +16,7 @@ use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
 use allocanary_kernel::terminal::harmless_lines;
 use allocanary_views::{door, heap as reports};
 
-/// Prints it.
+/// Prints the table.
 pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
     let all = read(root)?;
     let look = terminal::look();

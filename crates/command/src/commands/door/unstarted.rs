@@ -1,4 +1,5 @@
-//! `allocanary -- COMMAND`: which verb answers what about a program that does not run yet. In: its command. Out: lines. Nothing is started.
+//! `allocanary -- COMMAND`: which verb answers which question about a program that does not run yet. In: its command.
+//! Out: lines. Nothing is started.
 
 use std::process::ExitCode;
 

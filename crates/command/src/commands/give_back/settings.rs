@@ -1,4 +1,5 @@
-//! `allocanary give-back --set`: changes settings of a running jemalloc. In: a process, settings. Out: what was set, and the line that keeps it.
+//! `allocanary give-back --set`: changes settings of a running jemalloc. In: a process, settings. Out: what was set,
+//! and a line that sets it at the next start.
 
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use allocanary_give_back::settings::Setting;
 use allocanary_give_back::settings::count_arenas;
 use allocanary_give_back::settings::variable;
 
-/// Sets them.
+/// Sets the settings.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
     let parsed: std::result::Result<Vec<Setting>, String> = flags.set.iter().map(|text| Setting::parse(text)).collect();
     let settings = parsed.map_err(|error| Error::Input(format!("give-back: {error}")))?;
@@ -35,7 +36,7 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
     }
 }
 
-/// Asks how many arenas there are, and makes the calls.
+/// Reads how many arenas there are, and makes the calls.
 fn make(pid: u32, settings: &[Setting], limits: Limits) -> std::result::Result<Done, String> {
     let counted = carry_out(pid, REMEDY, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
     failed(&counted)?;
@@ -56,7 +57,7 @@ fn failed(done: &Done) -> std::result::Result<(), String> {
     }
 }
 
-/// The variable that keeps the settings.
+/// The variable that has the settings for the next start.
 fn keep(settings: &[Setting], function: &str) -> String {
     let conf: Vec<String> = settings.iter().map(|setting| setting.conf()).collect();
     format!("{}={}", variable(function), conf.join(","))

@@ -20,9 +20,9 @@ use crate::args::HeapFlags;
 use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
 
-/// What may be copied of a process unless --limit says another.
+/// How much of a process may be copied without --limit.
 const LIMIT: u64 = 2 << 30;
-/// Blocks of 16 bytes take about four times their bytes to be looked at; larger ones less.
+/// Blocks of 16 bytes need about four times their bytes while they are examined; larger blocks need less.
 const TIMES: u64 = 5;
 
 /// Reads a process, and prints what its heap contains.
@@ -77,7 +77,7 @@ fn line(found: &Contents) -> Result<String> {
     line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --contents: {error}")))
 }
 
-/// Prints contents. The exit code tells whether leaks could be told.
+/// Prints contents. The exit code says whether leaks could be found.
 pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
     if let Some(file) = &flags.to {
         let page = reports::page(found);
@@ -89,12 +89,12 @@ pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found.leaked.is_none())))
 }
 
-/// What changed between two.
+/// Prints what changed between two contents.
 pub fn difference(before: &Contents, after: &Contents) -> Result<ExitCode> {
     terminal::print(reports::difference(before, after, &terminal::look()).as_bytes())
 }
 
-/// The contents of a file; none if it has readings of another kind.
+/// The contents of a file; `None` if the file has readings of another kind.
 pub fn load(path: &Path) -> Result<Option<Contents>> {
     const BEGIN: &[u8] = b"{\"contents\":";
     let wrong = |error| Error::file(path, "reading", error);

@@ -11,7 +11,7 @@ use allocanary_heap::reader::{Crowd, workers};
 use allocanary_heap::{Reading, Trouble, processes, tree};
 use allocanary_views::heap as reports;
 
-/// A process and its children.
+/// Reads a process and its children.
 pub fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {
     let all = processes();
     let pids: Vec<u32> = tree(&all, root).iter().map(|one| one.pid).collect();
@@ -27,14 +27,14 @@ pub fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {
         Ok(())
     })?;
     if !flags.json {
-        // In the order in which they were started, whichever was read first.
+        // The order is that of their starts, not that of the readings.
         readings.sort_by_key(|reading| pids.iter().position(|pid| *pid == reading.process.pid));
         terminal::print(reports::tree(&readings, &terminal::look()).as_bytes())?;
     }
     Ok(code)
 }
 
-/// Every process that has a program and may be read: a line each, as soon as it is read.
+/// Reads every process that has a program and may be read. Prints a line for each as soon as it is read.
 pub fn all(flags: &HeapFlags) -> Result<ExitCode> {
     let own = std::process::id();
     let all: Vec<_> = processes().into_iter().filter(|one| one.pid != own).collect();
@@ -52,8 +52,8 @@ pub fn all(flags: &HeapFlags) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Reads processes, several at a time; those that have ended are left out, and those that may not be read are told. Each reading is saved and
-/// `shown` as it comes.
+/// Reads processes, several at a time. Processes that have ended are left out, and those that may not be read are
+/// reported. Each reading is saved, and passed to `shown`, as soon as it is made.
 fn many(flags: &HeapFlags, pids: &[u32], mut shown: impl FnMut(Reading) -> Result<()>) -> Result<ExitCode> {
     let (memory, time) = (memory(flags)?, time(flags)?);
     let crowd = Crowd { workers: workers(), memory, time, map: flags.save.is_some(), shares: shares(flags) };
@@ -69,7 +69,7 @@ fn many(flags: &HeapFlags, pids: &[u32], mut shown: impl FnMut(Reading) -> Resul
                 return Ok(());
             }
         };
-        // A file that is there stays until there is a reading.
+        // An existing file is kept until there is a reading.
         if let (None, Some(file)) = (&saved, &flags.save) {
             saved = Some(Saved::create(file)?);
         }

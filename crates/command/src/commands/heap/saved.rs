@@ -1,4 +1,5 @@
-//! Files of readings, one line of JSON each. In: readings, or a file. Out: the other one. Only this user can read them.
+//! Files of readings, one line of JSON each. In: readings, or a file. Out: a file, or its readings. Only this user can
+//! read the files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +16,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Makes the file, empty.
+    /// Makes an empty file.
     pub fn create(path: &Path) -> Result<Saved> {
         let file = private::replace(path, b"").map_err(|error| Error::file(path, "creating", error))?;
         Ok(Saved { file, path: path.into() })

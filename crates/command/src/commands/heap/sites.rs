@@ -1,5 +1,5 @@
-//! Where leaked blocks were allocated. In: contents with the addresses of the leaked blocks, and a trace of the same process. Out: the call
-//! sites, in the contents.
+//! Finds where leaked blocks were allocated. In: contents with the addresses of the leaked blocks, and a trace of the
+//! same process. Out: the contents, with the call sites.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn open(file: &Path) -> Result<Trace> {
     Ok(trace)
 }
 
-/// Puts the call sites of the leaked blocks into contents, and takes their addresses out.
+/// Adds the call sites of the leaked blocks to contents, and removes the addresses of the blocks.
 pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
     is_of(trace, contents)?;
     let Some(leaked) = &mut contents.leaked else { return Ok(()) };
@@ -46,12 +46,13 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a trace of another process: addresses of its blocks would be taken for those of this one.
+/// Refuses a trace of another process. The addresses of its blocks would be mistaken for those of this process.
 fn is_of(trace: &Trace, contents: &Contents) -> Result<()> {
     let (header, process) = (&trace.header, &contents.process);
     let executable = process.executable.strip_suffix(" (deleted)").unwrap_or(&process.executable);
     let begun = header.start_wall / 1_000_000_000;
-    // A core does not tell when its process began. The time of boot, from which the kernel counts, is rounded.
+    // A core does not say when its process began; such contents have the time of the reading instead. The tolerance of
+    // 2 s is needed because the kernel counts from the time of boot, which is rounded.
     let is_core = process.started == contents.taken / 1000;
     if header.pid == process.pid && header.program == executable && (is_core || begun + 2 >= process.started) {
         return Ok(());

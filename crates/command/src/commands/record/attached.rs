@@ -1,4 +1,5 @@
-//! `record --attach`: the recorder is put into a process that runs, and taken out again. In: a process, a time. Out: a trace of that time.
+//! `record --attach`: puts the recorder into a running process, and takes it out again. In: a process, a time. Out: a
+//! trace of that time.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,13 +19,13 @@ use allocanary_trace::pack::pack;
 use allocanary_trace::record::{RecordOptions, gather, put_end, put_residents, traces, trim};
 use allocanary_trace::stacks::Resident;
 
-/// The time between two looks at the process.
+/// The pause between two looks at the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A thread is looked for so long that takes the recorder out.
+/// How long a thread is looked for that can take the recorder out.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Records a process for some time, or takes the recorder out that another command has left.
+/// Records a process for some time, or takes out a recorder that another command has left in it.
 pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<ExitCode> {
     let refused = |refusal: Refusal| Error::Input(refusal.to_string());
     let preload = &preload.canonicalize().map_err(|error| Error::file(preload, "finding the recorder", error))?;
@@ -90,7 +91,7 @@ fn time(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// Fails for a program whose allocations go through no table, by its file.
+/// Fails for a program whose file shows that its allocations do not go through a table.
 fn refuse(pid: u32) -> Result<()> {
     let looked = Looked::look_at(&format!("/proc/{pid}/exe")).ok();
     let Some(reason) = looked.and_then(|looked| looked.cannot) else { return Ok(()) };
@@ -99,7 +100,7 @@ fn refuse(pid: u32) -> Result<()> {
     )))
 }
 
-/// The folder into which the process writes: one for other users, if it is not ours.
+/// The folder that the process writes to. If the process belongs to another user, it is the folder for other users.
 fn place(recording: &RecordOptions, pid: u32) -> Result<std::path::PathBuf> {
     let variables = recording.environment(None)?;
     let of = |name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
@@ -110,11 +111,11 @@ fn place(recording: &RecordOptions, pid: u32) -> Result<std::path::PathBuf> {
     Ok(if is_ours { own } else { of("ALLOCANARY_RECORD_OTHERS").unwrap_or(own) })
 }
 
-/// Waits, and has the tables of libraries changed that the process opens meanwhile.
+/// Waits. If the process opens libraries during this time, their tables are changed too.
 fn watch(pid: u32, recorder: &Recorder, time: Option<Duration>, stop: impl Fn() -> bool) {
     let begun = Instant::now();
     let mut known = modules(pid).unwrap_or_default();
-    // What was looked up by another thread while the tables were changed is changed now.
+    // The first look is always made: another thread may have looked up a function while the tables were being changed.
     let mut is_due = true;
     loop {
         let left = time.map_or(PAUSE, |time| time.saturating_sub(begun.elapsed()));
@@ -137,7 +138,7 @@ fn watch(pid: u32, recorder: &Recorder, time: Option<Duration>, stop: impl Fn() 
     }
 }
 
-/// Takes the recorder out: again and again, until a thread is found that can do it.
+/// Takes the recorder out. Tries again until it finds a thread that can do it.
 fn end(recorder: &Recorder) -> std::result::Result<Reply, Refusal> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -156,7 +157,7 @@ fn left(reply: &Reply) -> String {
     }
 }
 
-/// What became of the tables.
+/// Says what happened to the tables.
 fn put_back(reply: &Reply) -> String {
     let mut text = format!("{} words put back", reply.words);
     if reply.others > 0 {

@@ -1,17 +1,18 @@
-//! What the loader does with `LD_PRELOAD`. In: the variable's text. Out: an error for a library that it would not find.
+//! Predicts what the loader does with `LD_PRELOAD`. In: the variable's text. Out: an error for a library that the
+//! loader would not find.
 
 use std::path::Path;
 
 use allocanary_error::{Error, Result};
 
-/// The folders that the loaders of glibc and musl search without being told.
+/// The folders that the loaders of glibc and musl always search.
 const FOLDERS: [&str; 5] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];
 
-/// Fails if the loader would leave out one of these libraries: then the program runs with another allocator than the user
-/// wanted, and that one is recorded.
+/// Fails if the loader would not find one of these libraries. The loader leaves out such a library: the program then
+/// runs with another allocator than the user wanted, and this one is recorded.
 pub fn check_preloads(text: &str) -> Result<()> {
     let names = text.split([':', ' ']).filter(|name| !name.is_empty());
-    // The loader replaces $LIB, $ORIGIN and $PLATFORM.
+    // The loader replaces $LIB, $ORIGIN and $PLATFORM, so these paths are not checked.
     let Some(missing) = names.filter(|name| !name.contains('$')).find(|name| !is_found(name)) else { return Ok(()) };
     let next = match missing.strip_prefix("preload-") {
         Some(allocator) => format!("`allocanary preload {allocator}` prints it"),
@@ -23,7 +24,7 @@ pub fn check_preloads(text: &str) -> Result<()> {
     )))
 }
 
-/// Whether the loader finds a library: by its path, or a bare name in the folders that it searches and in its cache.
+/// Whether the loader finds a library: a path, or a bare name in the folders that it searches or in its cache.
 fn is_found(name: &str) -> bool {
     if name.contains('/') {
         return Path::new(name).exists();

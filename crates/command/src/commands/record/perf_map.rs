@@ -1,5 +1,6 @@
-//! The perf maps of recorded processes, kept with their traces. In: the traces of a run. Out: beside each a copy of its process's
-//! `/tmp/perf-PID.map`, which nobody else keeps: a later process with this number overwrites it.
+//! Keeps the perf maps of recorded processes with their traces. In: the traces of a run. Out: next to each trace, a
+//! copy of its process's `/tmp/perf-PID.map`. Nothing else keeps this file: a later process with the same number
+//! overwrites it.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -10,14 +11,15 @@ use allocanary_kernel::private;
 use allocanary_trace::format::Header;
 use allocanary_who::names::perf_map::{LONGEST, beside};
 
-/// Where runtimes put them.
+/// The folder to which runtimes write the maps.
 const FOLDER: &str = "/tmp";
 
-/// A file's time is that of the last tick of the kernel's clock: up to 10 ms before the real one (a kernel with 100 ticks a second). Ten times
-/// that is allowed: a process of the same number that ended so shortly before is not to be expected.
+/// The time of a file is that of the last tick of the kernel's clock. This may be 10 ms before the real time, on a
+/// kernel with 100 ticks a second. Ten times as much is allowed. It is unlikely that another process with the same
+/// number ended within this time.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Keeps the map of each trace with stacks, and says so.
+/// Keeps the map of each trace with stacks, and prints what it kept.
 pub fn keep(made: &[(PathBuf, Header)]) {
     for (path, header) in made.iter().filter(|(_, header)| header.stacks > 0) {
         let map = |pid: u32| Path::new(FOLDER).join(format!("perf-{pid}.map"));
@@ -43,9 +45,10 @@ pub fn keep(made: &[(PathBuf, Header)]) {
     }
 }
 
-/// Copies a map, and before it the parent's: after a fork the code of the parent is in the child too, and later lines win. Each has been
-/// written to since its process started. The parent's is left out if it cannot be read, or if both are too long. The length, and how much of
-/// it is the parent's; none if there is no own one.
+/// Copies a map, and before it the map of the parent: after a fork the child also has the code of the parent, and later
+/// lines replace earlier ones. A map counts only if it was written to after its process had started. The parent's map
+/// is left out if it cannot be read, or if both together are too long. Returns the length, and how much of it is the
+/// parent's; `None` if the process has no map.
 fn copy(own: (&Path, u64), parent: Option<(&Path, u64)>, to: &Path) -> Result<Option<(u64, u64)>, String> {
     let (map, started) = own;
     let found = read(map, started).map_err(|error| format!("{}: {error}", map.display()))?;
@@ -60,7 +63,7 @@ fn copy(own: (&Path, u64), parent: Option<(&Path, u64)>, to: &Path) -> Result<Op
     Ok(Some((all.len() as u64, of_parent)))
 }
 
-/// Reads a map, if there is one that was written to since then.
+/// Reads a map, if it exists and was written to after `started`.
 fn read(map: &Path, started: u64) -> Result<Option<Vec<u8>>, String> {
     let meta = match std::fs::symlink_metadata(map) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -100,14 +103,14 @@ mod tests {
         assert_eq!(own(after(Duration::from_millis(5))), Ok(Some((40, 20))));
         assert_eq!(fs::read_to_string(&to).unwrap(), "1000 10 py::f:/a.py\n1000 10 py::g:/a.py\n");
         assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o7777, 0o600);
-        // A parent's map that is refused, or is too long with the own one, is left out, and the own one is kept.
+        // If the parent's map is refused, or if both together are too long, only the process's own map is kept.
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(own(0), Ok(Some((20, 0))));
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o600)).unwrap();
         File::options().write(true).open(&parent).unwrap().set_len(LONGEST).unwrap();
         assert_eq!(own(0), Ok(Some((20, 0))));
         assert_eq!(fs::read_to_string(&to).unwrap(), "1000 10 py::g:/a.py\n");
-        // What the parent has is no matter of a process without a map.
+        // Without a map of the process itself, the parent's map is not read.
         fs::remove_file(&map).unwrap();
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(own(0), Ok(None));
@@ -122,7 +125,7 @@ mod tests {
             assert!(error.contains(wanted), "{error}");
             assert!(!to.exists());
         };
-        // A hole: nothing is written.
+        // The file is a hole: no byte is written to the disk.
         File::create(&map).unwrap().set_len(LONGEST + 1).unwrap();
         refused("wanted at most 67108864 bytes");
         fs::set_permissions(&map, fs::Permissions::from_mode(0o666)).unwrap();

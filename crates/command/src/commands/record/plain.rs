@@ -1,8 +1,9 @@
 //! Recording a program in the user's terminal: it has the terminal's input, output and signals. In: a recorder, a command
 //! line, a time limit. Out: the program's exit code.
 //!
-//! With a window and stacks the program has a process group of its own and no terminal to read from: a signal comes to us first, the pages
-//! that are resident are read, and then it is passed on. If the program asks for the terminal all the same, the kernel stops it, and we say so.
+//! With a window and stacks, the program has its own process group, and cannot read from the terminal. A signal comes
+//! to this command first. The command reads the resident pages, and then passes the signal on. If the program still
+//! asks for the terminal, the kernel stops it, and the command says so.
 
 use std::io::{IsTerminal, stdin};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,10 +18,11 @@ use allocanary_kernel::sys::{self, HeldSignal};
 use allocanary_program::{end_all, residents};
 use allocanary_trace::record::RecordOptions;
 
-/// The longest sleep between two looks at the program: a signal may come between.
+/// The longest sleep between two looks at the program: a signal may arrive between them.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs the program to its end. After the deadline, where there is one, it is killed with all that it has started.
+/// Runs the program to its end. At the deadline, if there is one, the program and all processes that it has started are
+/// killed.
 pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration>) -> Result<Recorded> {
     let (program, arguments) = line.split_first().expect("the study was checked");
     let mut command = Command::new(program);
@@ -29,7 +31,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     let is_read_at_end = recording.window.is_some() && recording.stacks > 0;
     if is_read_at_end {
         command.process_group(0);
-        // Only the terminal's own group may read from it.
+        // Only the process group of the terminal may read from it.
         if stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -43,7 +45,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     if is_read_at_end {
         sys::hold_signals();
     } else {
-        // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
+        // The program gets Ctrl-C as well. It ends as it would without this command, and its traces are named.
         sys::pass_signals_on(child.id());
     }
     drop(blocked);
@@ -57,7 +59,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         if is_read_at_end && sys::stopped_for_terminal(child.id()) {
             is_stopped = true;
             if is_asked_to_end {
-                // It would be stopped again each time that it goes on.
+                // It would be stopped again each time that it continues.
                 terminal::tell(format_args!(
                     "{program}: stopped, because it asks for the terminal while it ends: it is killed"
                 ));
@@ -70,7 +72,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
             }
         }
         let signals: Vec<HeldSignal> = std::iter::from_fn(HeldSignal::next).collect();
-        // Those that ask a program to end come first.
+        // Signals that ask a program to end come first.
         if let Some(signal) = signals.iter().find(|signal| signal.asks_to_end()).or(signals.last())
             && ends.is_none_or(|(earlier, at)| signal.takes_over(earlier, at.elapsed()))
         {
@@ -80,7 +82,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         for signal in signals {
             is_asked_to_end |= signal.asks_to_end();
             signal.pass_on(child.id());
-            // One that is stopped gets no signal before it goes on.
+            // A stopped program gets no signal before it continues.
             if std::mem::take(&mut is_stopped) {
                 sys::go_on(child.id());
             }

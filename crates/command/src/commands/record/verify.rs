@@ -1,5 +1,5 @@
-//! `record --verify`: whether a replay agrees with the program. In: a study with a `[program]` table, its traces. Out: rows
-//! of the program under each candidate, rows of the replay under the same, and both side by side.
+//! `record --verify`: whether a replay agrees with the program. In: a study with a `[program]` table, its traces. Out:
+//! rows of the program under each candidate, rows of the replay under the same candidates, and both side by side.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, p
 use allocanary_spec::{Candidate, PRELOAD};
 use allocanary_trace::format::Header;
 
-/// The candidates of this build that are compared where the user names none.
+/// The candidates if the user names none: those of this build.
 pub fn candidates() -> Vec<String> {
     let here = ours().filter(|(_, ours)| ours.is_built && ours.verifies);
     here.map(|(one, _)| one.name.to_string()).collect()
 }
 
-/// A comparison that can be made.
+/// A planned comparison.
 pub struct Verification {
     candidates: Vec<Candidate>,
     /// The runs of the program.
@@ -46,9 +46,10 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Plans both sides: what only one of them can have is refused before anything runs.
+    /// Plans both sides. A candidate or setting that only one side can have is refused before anything runs.
     pub fn planned(study: &StudyFile, folder: &Path) -> Result<Verification> {
-        // Memory is compared. Figures are not needed, and a program may print its time or its process ID.
+        // Only memory is compared, so figures are not needed. Outputs are not compared, because a program may print its
+        // time or its process ID.
         let program = study.program.clone().unwrap_or_default();
         let program = Program { metric: Default::default(), any_output: true, ..program };
         let real = StudyFile { name: Some("real".into()), program: Some(program.clone()), ..study.clone() };
@@ -83,7 +84,7 @@ impl Verification {
         Ok(Verification { candidates, real, cells, started, folder: folder.into() })
     }
 
-    /// A study of a replay, with what it has in common with the runs of the program.
+    /// A study of a replay, with the fields that it shares with the runs of the program.
     fn replay_of(real: &StudyFile, replay: StudyFile) -> StudyFile {
         StudyFile {
             name: Some("replay".into()),
@@ -99,7 +100,7 @@ impl Verification {
     /// recording or more.
     pub fn run(mut self, recordings: &[Vec<(PathBuf, Header)>]) -> Result<ExitCode> {
         let folder = &self.folder;
-        // A run takes about as long as the recorded one.
+        // A run of the program takes about as long as the recorded one.
         let spans = recordings.iter().flatten().map(|(_, header)| span(header));
         self.started.seconds = spans.max().unwrap_or_default().as_secs_f64();
         let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
@@ -131,7 +132,7 @@ impl Verification {
     }
 }
 
-/// A study of the replays of all recordings: each is a workload. Its time limit is that of the longest.
+/// A study of the replays of all recordings, each as a workload. Its time limit is the longest one of these.
 fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
     let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default())?.study);
     let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
@@ -140,14 +141,15 @@ fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
     Ok(StudyFile { workloads: Some(workloads), ..longest.unwrap_or_default() })
 }
 
-/// How far the recordings are apart: what the threads of a program have at one time depends on the turns that they take.
+/// How far the recordings differ. What the threads of a program have at one time depends on the order in which they
+/// run.
 fn spread(count: usize, replay: &[Sample]) -> String {
     let live = || replay.iter().filter_map(|row| row.answer.as_ref()?.notes.get("trace_peak_live").copied());
     let [least, most] = [live().min(), live().max()].map(|bytes| Unit::Bytes.show(bytes.unwrap_or(0) as f64));
     format!("replay: of {count} recordings, which have {least} to {most} live at the peak\n")
 }
 
-/// What the replay leaves out of the program's memory, where several of its processes lived at one time.
+/// If several processes of the program lived at one time: what the replay leaves out of their memory.
 fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
     const SHOWN: usize = 5;
     let counts = real.iter().filter_map(|row| {
@@ -164,7 +166,8 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
         "up to {most} processes lived at one time: `real` is the sum of all of them, `replay` is\nof {} alone\n",
         replayed.file_name().unwrap_or_default().display()
     );
-    // A process that becomes another program has a trace for each, and is one process: the last one tells what it was.
+    // A process that executes another program has a trace for each program, but is one process. The last trace
+    // describes it.
     let others: BTreeMap<u32, &(PathBuf, Header)> = traces.iter().map(|trace| (trace.1.pid, trace)).collect();
     let others: Vec<_> = others.into_values().filter(|(_, header)| header.pid != pid).collect();
     for (path, header) in others.iter().take(SHOWN) {

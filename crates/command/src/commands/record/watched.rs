@@ -1,5 +1,5 @@
-//! Recording a program that is started, loaded and stopped as `run` does it. In: a recorder, a study with a `[program]`
-//! table. Out: the moments of its marks, for its traces.
+//! Records a program that is started, loaded and stopped as by `run`. In: a recorder, a study with a `[program]` table.
+//! Out: the moments of its marks, for its traces.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use allocanary_program::{Interrupted, Recorder};
 use allocanary_session::StudyFile;
 use allocanary_trace::record::RecordOptions;
 
-/// Whether a program needs more than a terminal.
+/// Whether a program needs more than to be run in a terminal.
 pub fn is_wanted(program: &Program) -> bool {
     let Program { stdin, before, after, check, memory, cpus, .. } = program;
     program.is_service() || [stdin, before, after, check, memory, cpus].into_iter().any(Option::is_some)
@@ -27,7 +27,7 @@ pub fn is_wanted(program: &Program) -> bool {
 /// Runs the program under the recorder, for the `number`th time.
 pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
-    // What is measured here is not compared: figures of the load are not needed.
+    // This run is not compared, so figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };
     let mut started = Started::bare()?;
     started.keep_in(recording.folder.join("program"));

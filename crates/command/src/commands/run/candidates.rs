@@ -1,5 +1,5 @@
-//! The candidates of a program. In: the cells' descriptions, and what the program's own allocator is. Out: each
-//! candidate's table of settings, how they reach it, and its library.
+//! The candidates of a program. In: the cells' descriptions, and the program's own allocator. Out: for each candidate,
+//! its settings, how they reach it, and its library.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use allocanary_program::huge_pages;
 use allocanary_program::runtimes;
 use allocanary_session::place;
 
-/// The job of all candidates: how long it takes is set after the first run.
+/// The job of all candidates. Its duration is set after the first run.
 fn job() -> WorkloadDescription {
     WorkloadDescription {
         name: "program".into(),
@@ -38,18 +38,19 @@ fn job() -> WorkloadDescription {
     }
 }
 
-/// The setting of all preloads.
+/// The setting `thread_idle`, which all preloads have.
 pub const fn idle() -> Setting {
     Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
 }
 
-/// Another setting of all preloads.
+/// The setting `budget`, which all preloads have.
 pub const fn budget() -> Setting {
     Setting::new(BUDGET, Kind::Text, "gives back before this memory limit: container, or a size such as 1GiB")
 }
 
-/// The allocators of others on this host: those that `allocanary build` has built, and those that are installed. A library that was built
-/// goes before an installed one of the same name. One that was changed since is left out.
+/// The other allocators on this host: those that `allocanary build` has built, and those that are installed. A built
+/// library is preferred to an installed one of the same name. A library that was changed after it was built is left
+/// out.
 pub fn installed() -> Vec<Installed> {
     let ours: Vec<&str> = ours().map(|(one, _)| one.name).collect();
     let built = Cache::of_user().map(|cache| cache.all()).unwrap_or_default();
@@ -62,13 +63,13 @@ pub fn installed() -> Vec<Installed> {
     all
 }
 
-/// Whether an allocator of others is on this host by this name, perhaps with its version.
+/// Whether this host has another allocator of this name, perhaps with its version.
 pub fn is_there(name: &str, installed: &[Installed]) -> bool {
     installed.iter().any(|one| names(one).any(|known| known == name))
 }
 
-/// A candidate with the whole version: `mimalloc@2.2` is the newest 2.2 that is there, or else that can be built. `tcmalloc` is Debian's
-/// `tcmalloc_minimal` where there is no other one. Others stay as they are.
+/// A candidate with the complete version: `mimalloc@2.2` is the newest 2.2 on this host, or else the newest that can be
+/// built. `tcmalloc` is Debian's `tcmalloc_minimal` if there is no other one. Other candidates are not changed.
 pub fn whole(candidate: &str, installed: &[Installed]) -> String {
     let (name, settings) = candidate.split_at(candidate.find(':').unwrap_or(candidate.len()));
     let is_there = |name: &str| is_there(name, installed);
@@ -89,7 +90,7 @@ pub fn whole(candidate: &str, installed: &[Installed]) -> String {
     format!("{}{settings}", whole.as_deref().unwrap_or(name))
 }
 
-/// Fails if a candidate is a version that can be built and was not.
+/// Fails if a candidate is a version that can be built and is not.
 pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()> {
     let name = |candidate: &String| candidate.split(':').next().unwrap_or_default().to_string();
     let is_known = |name: &String| known.iter().any(|one| one.allocator == *name);
@@ -97,7 +98,7 @@ pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()
         candidates.iter().map(name).filter(|name| name.contains('@') && !is_known(name)).collect();
     let releases = missing.iter().map(|name| find(name).map(|release| (name, release.name())));
     match releases.collect::<std::result::Result<Vec<_>, _>>() {
-        // A version that nobody can build is told with the names that are there.
+        // A version that cannot be built is reported elsewhere, with the names that exist.
         Err(_) => Ok(()),
         Ok(releases) => match releases.first() {
             None => Ok(()),
@@ -112,13 +113,13 @@ pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()
     }
 }
 
-/// The libraries of these, by each name that a candidate may give: `tcmalloc` and `tcmalloc@2.10`.
+/// The libraries of these allocators, by each name that a candidate may give: `tcmalloc` and `tcmalloc@2.10`.
 pub fn others(installed: &[Installed]) -> BTreeMap<String, Other> {
     let other = |one: &Installed| Other { library: one.path.clone(), reader: one.reader };
     installed.iter().flat_map(|one| names(one).map(|name| (name, other(one)))).collect()
 }
 
-/// Our library that asks those of others, if one of these allocators is.
+/// Our library that reads settings back from other allocators, if one of these candidates is such an allocator.
 pub fn prover<'a>(
     mut allocators: impl Iterator<Item = &'a str>,
     others: &BTreeMap<String, Other>,
@@ -130,13 +131,13 @@ pub fn prover<'a>(
     }
 }
 
-/// Its name, and its name with its version.
+/// The allocator's name, and its name with its version.
 fn names(one: &Installed) -> impl Iterator<Item = String> + use<> {
     let whole = (!one.name.contains('@')).then(|| format!("{}@{}", one.name, one.version));
     std::iter::once(one.name.clone()).chain(whole)
 }
 
-/// A description for `own`, for each allocator that can be preloaded, and for those of others on this host.
+/// Describes `own`, each allocator that can be preloaded, and the other allocators on this host.
 pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
@@ -154,7 +155,7 @@ pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]
             environment: own_environment(looked, base.environment.clone()),
             effective: BTreeMap::new(),
             problems: Vec::new(),
-            // Nobody else can tell a program without a preload of the cores that are emulated.
+            // Without a preload, only jemalloc can be told how many cores are emulated.
             per_core: base.per_core.clone().filter(|_| reads && looked.own.is_jemalloc()),
             workloads: vec![job()],
             ..base.clone()
@@ -187,7 +188,7 @@ pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::Found
     }
 }
 
-/// The allocator of ours that is like the program's own.
+/// The program's own allocator, if it is one of ours.
 pub fn own_like(looked: &Looked) -> Option<&'static str> {
     looked.own.allocator().filter(|one| one.ours.is_some()).map(|one| one.name)
 }
@@ -210,7 +211,8 @@ fn own_environment(looked: &Looked, like: Environment) -> Environment {
     }
 }
 
-/// The settings of its own allocator that are tried by default: those that are tried where it is preloaded.
+/// The settings of the program's own allocator that are tried by default. They are those that are tried if it is
+/// preloaded.
 pub fn own_settings(looked: &Looked) -> impl Iterator<Item = &'static str> {
     let settings = |name: &str, candidate: &'static str| candidate.strip_prefix(name)?.strip_prefix(':');
     let like = own_like(looked).into_iter();

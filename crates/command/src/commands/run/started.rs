@@ -1,5 +1,5 @@
-//! A program that is about to be measured: how it is started, and what its first runs tell. In: a program, its candidates,
-//! their libraries. Out: a launcher, how long a run takes, and the study as it can be run.
+//! A program that is about to be measured: how it is started, and what its first runs show. In: a program, its
+//! candidates, their libraries. Out: a launcher, the duration of a run, and a study that can be run.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -25,13 +25,13 @@ use allocanary_kernel::private;
 use allocanary_program::{Launcher, runtimes};
 use allocanary_session::{Roster, StudyFile};
 
-/// How long a first run may be silent.
+/// How long the first run of a program may take before a line is printed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is said then of a program that is taken for one that ends.
+/// This line, for a program that is taken for one that ends.
 const STILL_RUNS: &str = "the first run has not ended after 5 s; it is taken for a program that ends. For a service say how to tell that \
                           it is ready and how to use it, such as --ready tcp:8080 --load 'curl -s localhost:8080'";
 
-/// Says a line once, if what it is for takes long.
+/// Prints a line once, if the work takes long.
 struct Patience {
     done: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -56,13 +56,13 @@ impl Drop for Patience {
     }
 }
 
-/// A program with its launcher. Its files outside of the results' folder go when it does.
+/// A program with its launcher. Its files outside the folder of the results are removed with it.
 pub struct Started {
     /// What starts it.
     pub launcher: Launcher,
     /// How long a run takes, in seconds; 0 before the first.
     pub seconds: f64,
-    /// The figures that the user named, as the first run had them.
+    /// The figures that the user named, with their units from the first run.
     pub figures: BTreeMap<String, Figure>,
     /// Whether the first run had anonymous memory in huge pages.
     pub has_huge_pages: bool,
@@ -72,7 +72,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// A program that was not run yet.
+    /// A program that has not run yet.
     pub fn new(
         looked: &Looked,
         runtime: Option<runtimes::Found>,
@@ -87,7 +87,7 @@ impl Started {
         Ok(started)
     }
 
-    /// A program as it comes, of which nothing is known: it may not be there yet.
+    /// A program about which nothing is known. It may not exist.
     pub fn bare() -> Result<Started> {
         let place = new_place()?;
         let launcher = Launcher {
@@ -108,8 +108,8 @@ impl Started {
         Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), has_huge_pages: false, memory: None, place })
     }
 
-    /// Runs the first candidate, and returns the study as it can be run: if the program's output differs from run to run,
-    /// outputs are not compared. `None` if the user interrupted it.
+    /// Runs the first candidate, and returns the study in a form that can be run. If the program's output differs from
+    /// run to run, outputs are not compared. `None` if the user interrupted it.
     ///
     /// These runs are not measured. They warm the page cache, tell how long a cell takes, and find mistakes before the study
     /// begins.
@@ -118,14 +118,15 @@ impl Started {
         let interrupted = measure::watch_interrupts();
         let deadline = file.clone().check()?.deadline;
         let varies = self.varies(first, deadline);
-        // Nothing of these runs stays.
+        // No files of these runs are kept.
         self.place = new_place()?;
         (self.launcher.folder, self.launcher.work) = (self.place.path().join("cells"), self.place.path().into());
         if interrupted.load(Ordering::Relaxed) {
             return Ok(None);
         }
         self.launcher.runs = AtomicU32::new(0);
-        // Nor what reading their heap took: the candidate's first run that counts would have no reading.
+        // Nor is the time that readings of the heap took: otherwise the candidate's first measured run would have no
+        // reading.
         self.launcher.unspent = Default::default();
         if !varies? {
             return Ok(Some(file));
@@ -139,14 +140,14 @@ impl Started {
         Ok(Some(StudyFile { program: Some(program), ..file }))
     }
 
-    /// Whether the output of two runs differs. A long program runs once only.
+    /// Whether the output of two runs differs. A program that takes long is run only once.
     fn varies(&mut self, first: &Cell, deadline: Duration) -> Result<bool> {
         const SHORT: f64 = 3.0;
         let interrupted = measure::watch_interrupts();
         let is_limited = first.job.program().is_some_and(|program| program.memory.is_some());
         let once = |launcher: &Launcher| -> Result<(Option<Answer>, f64)> {
             let (ran, wall) = launcher.run(first, deadline, interrupted);
-            // That the limit kills it is what the study is to find out.
+            // It is no error here if the memory limit kills the program: the study will find this out.
             if ran.as_ref().is_err_and(|failure| failure.kind == FailureKind::OutOfMemory) && is_limited {
                 return Ok((None, wall.as_secs_f64()));
             }
@@ -196,7 +197,8 @@ impl Started {
     }
 }
 
-/// The program's own allocator, and its runtime: `glibc, Java 17.0.15`. A runtime with an allocator of its own is said once.
+/// The program's own allocator and its runtime, such as `glibc, Java 17.0.15`. If the runtime is the allocator, it is
+/// named once.
 fn own_version(allocator: &str, runtime: Option<&runtimes::Found>) -> String {
     match runtime {
         None => allocator.to_string(),
@@ -205,7 +207,7 @@ fn own_version(allocator: &str, runtime: Option<&runtimes::Found>) -> String {
     }
 }
 
-/// A folder for temporary files, under a name that nobody can foretell: others may write next to it.
+/// A folder for temporary files. Nobody can predict its name, because other users may write to the same place.
 fn new_place() -> Result<TempDir> {
     let mode = Permissions::from_mode(private::passage_mode());
     let made = Builder::new().prefix("allocanary-").rand_bytes(10).permissions(mode).tempdir();

@@ -1,4 +1,5 @@
-//! The sites of a trace for its page. In: a trace. Out: who pins its pages, pictures and callers; nothing of a trace without stacks.
+//! The sites of a trace, for its page. In: a trace. Out: the sites that pin its pages, pictures and callers; nothing
+//! for a trace without stacks.
 
 use crate::commands::who::program;
 use allocanary_error::Result;
@@ -6,10 +7,10 @@ use allocanary_trace::reader::Trace;
 use allocanary_views::trace::{Flames, Sites};
 use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};
 
-/// Lines of the picture over time, and trees of callers.
+/// The number of lines in the picture over time, and of trees of callers.
 const LARGEST: usize = 5;
 
-/// The sites. A trace of some blocks only has none either: blocks that it lacks hold pages too.
+/// The sites. `None` also for a trace that has only some of the blocks: the others hold pages too.
 pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     if trace.header.stacks == 0 || trace.header.rate > 1 {
         return Ok(None);
@@ -23,7 +24,7 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
     let of_stacks = sites::stacks(&taken, resident);
     let order = Order::of(&found);
-    // The one that answers is first.
+    // The order that answers the question comes first.
     let mut orders = vec![Order::Live, Order::Allocated, Order::Pinned];
     orders.sort_by_key(|other| *other != order);
     let mut flames = Vec::new();
@@ -39,7 +40,7 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     Ok(Some(Sites { found, order, flames, callers, timeline }))
 }
 
-/// The flamegraph. A page without it is a page: why it is missing is a note.
+/// The flamegraph. If it cannot be made, the page has a note with the reason instead.
 fn noted(drawn: std::result::Result<Flames, String>, notes: &mut Vec<String>) -> Option<Flames> {
     drawn.map_err(|error| notes.push(format!("The flamegraph could not be drawn: {error}."))).ok()
 }
@@ -59,7 +60,7 @@ mod tests {
     fn a_picture_that_fails_is_a_note() {
         let mut notes = Vec::new();
         assert!(noted(drawn("main;leak 4096\n", Order::Live), &mut notes).is_some() && notes.is_empty());
-        // Not a line of a stack and a number.
+        // This text is not a stack and a number.
         assert!(noted(drawn("no number", Order::Live), &mut notes).is_none());
         assert!(notes.len() == 1 && notes[0].starts_with("The flamegraph could not be drawn: "), "{notes:?}");
     }

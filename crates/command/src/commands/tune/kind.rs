@@ -13,7 +13,7 @@ use allocanary_error::{Error, Result};
 use allocanary_session::StudyFile;
 use allocanary_trace::format::MAGIC;
 
-/// What the flags select; `None` if the user interrupted its first run.
+/// The subject that the flags select; `None` if the user interrupted its first run.
 pub fn subject(flags: &TuneFlags) -> Result<Option<Subject>> {
     match kind(flags)? {
         Kind::Workload(file) => workload::subject(flags, one_size(file)?).map(Some),
@@ -29,7 +29,7 @@ enum Kind {
     Program(StudyFile),
 }
 
-/// Tells what the flags are about, and refuses flags of another kind of job.
+/// Finds the kind of job, and refuses flags of another kind.
 fn kind(flags: &TuneFlags) -> Result<Kind> {
     let asked = flags.measure.file();
     let wrong = |text: String| Err(Error::Input(text));
@@ -92,7 +92,7 @@ fn typed_pace(how: &PaceFlags) -> Option<&'static str> {
     typed.into_iter().find(|(_, typed)| *typed).map(|(flag, _)| flag)
 }
 
-/// Whether a file is a trace: by its first bytes, or by its name if it is empty or damaged.
+/// Whether a file is a trace. Its first bytes say so; if it is empty or damaged, its name does.
 fn is_trace(path: &Path) -> Result<bool> {
     let mut first = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));

@@ -1,5 +1,5 @@
 //! The user's program to tune. In: a study with a `[program]` table. Out: the program with every allocator that can be
-//! preloaded, or with the settings of its own where none can.
+//! preloaded; if none can, with the settings of its own allocator.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ use allocanary_search::{Goal, Source};
 use allocanary_session::{StudyFile, plan};
 use allocanary_spec::PROCESS_THP;
 
-/// The program, after its first run; `None` if the user interrupted that.
+/// The program, after its first run; `None` if the user interrupted this run.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let program = file.program.clone().unwrap_or_default();
     let source = if program.is_service() { Source::Service } else { Source::Program };
-    // The limits are the search's, and no part of what runs: rows are the same under any.
+    // The limits belong to the search and do not change what runs: rows are the same under any limits.
     let within = flags.within.clone().or_else(|| Some(program.within.clone()).filter(|within| !within.is_empty()));
     let file = StudyFile { program: Some(Program { within: Vec::new(), ..program.clone() }), ..file };
     if file.candidates.is_some() && flags.file.is_some() {
@@ -72,7 +72,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let mut started = Started::new(&looked, runtime, described, libraries)?;
     (started.launcher.others, started.launcher.prover) = (others, prover);
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
-    // Now the units of the user's own figures are known.
+    // After the first run the units of the user's own figures are known.
     for (name, figure) in &started.figures {
         metrics.add(name, &figure.unit, &figure.better)?;
     }
@@ -108,7 +108,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     }))
 }
 
-/// The allocators to search: all preloads of ours, or the program's own if a preload has no effect in it.
+/// The allocators to search: all of our preloads, or the program's own if a preload has no effect in it.
 fn allocators(
     flags: &TuneFlags,
     looked: &Looked,
@@ -119,7 +119,7 @@ fn allocators(
     let Some(reason) = &looked.cannot else {
         let preloads =
             ours().map(|(one, _)| one.name).filter(|name| described.iter().any(|one| one.allocator == *name));
-        // Settings of its runtime are those of `own`.
+        // Settings of the runtime are settings of `own`.
         let own = runtime.map(|_| "own".to_string());
         return Ok(asked.unwrap_or_else(|| own.into_iter().chain(preloads.map(str::to_string)).collect()));
     };

@@ -1,4 +1,4 @@
-//! The stages of a search on the terminal. In: what is told while cells run. Out: lines and a bar on standard error.
+//! Shows the stages of a search on the terminal. In: messages while cells run. Out: lines and a bar on standard error.
 
 use super::super::progress::{Progress, Stretch};
 use allocanary_cell::Cell;
@@ -9,12 +9,12 @@ use allocanary_search::cells::Watch;
 /// Shows one stage after the other.
 pub struct Shown<'a> {
     cells: &'a [Description],
-    /// Of the stage that runs.
+    /// The progress of the present stage.
     progress: Option<Progress>,
 }
 
 impl<'a> Shown<'a> {
-    /// Nothing is shown yet. The descriptions of the available cells estimate the time.
+    /// Shows nothing yet. The descriptions of the available cells estimate the time.
     pub fn new(cells: &'a [Description]) -> Self {
         Shown { cells, progress: None }
     }

@@ -1,5 +1,5 @@
-//! What is tuned, whatever its kind: a study without candidates, the allocators to search, what the user has now, and
-//! what the answer holds for.
+//! The subject of a tuning, of any kind: a study without candidates, the allocators to search, what the user has now,
+//! and for what the answer is valid.
 
 use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
@@ -11,21 +11,21 @@ use allocanary_search::space::Rest;
 use allocanary_session::{Roster, Study, StudyFile};
 use allocanary_spec::{Candidate, Spec};
 
-/// What is tuned.
+/// The subject of a tuning.
 pub struct Subject {
-    /// What shall be less, and what may get worse.
+    /// What is to be reduced, and what may get worse.
     pub goal: Goal,
     /// The job, with one candidate that the search replaces.
     pub file: StudyFile,
-    /// What runs it.
+    /// The cells or preloads that run it.
     pub roster: Roster,
-    /// What starts the user's program, if it is about one.
+    /// What starts the user's program, if the subject is a program.
     pub started: Option<Started>,
     /// The allocators of the space.
     pub serving: Vec<Description>,
-    /// Those of them to search; `None` for all.
+    /// The allocators to search; `None` for all of these.
     pub allocators: Option<Vec<String>>,
-    /// The allocator that the candidate `own` is, if it is one of ours.
+    /// The name of the program's own allocator, if it is one of ours.
     pub own: Option<&'static str>,
     /// The name of the program's runtime, if it has settings that are searched.
     pub runtime: Option<&'static str>,
@@ -33,11 +33,11 @@ pub struct Subject {
     pub memory: Option<u64>,
     /// What the user has now.
     pub present: Candidate,
-    /// The time that a setting has to act.
+    /// The time that a setting has to take effect.
     pub rest: Rest,
     /// What was measured, and its size.
     pub job: String,
-    /// For what the answer holds, in a sentence.
+    /// For what the answer is valid, in a sentence.
     pub holds: &'static str,
 }
 
@@ -48,14 +48,14 @@ impl Subject {
     }
 }
 
-/// What the user has now.
+/// The candidate that the user has now.
 pub fn present(flags: &TuneFlags, default: &str) -> Result<Candidate> {
     Spec::parse(flags.present.as_deref().unwrap_or(default))
         .map(Candidate::from)
         .map_err(|problem| Error::Input(format!("--present: {problem}")))
 }
 
-/// ` on 40 emulated cores`.
+/// The words ` on 40 emulated cores`.
 pub fn on_cores(study: &Study) -> String {
     study.hosts[0].cores.map_or(String::new(), |cores| format!(" on {cores} emulated cores"))
 }

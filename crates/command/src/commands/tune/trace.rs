@@ -29,7 +29,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let read = replay::study(path, &flags.how)?;
     let candidates = Some(vec![system::NAME.to_string()]);
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
-    // A program starts its own threads: emulated cores are for the allocator alone.
+    // The program starts its own threads. Emulated cores change only the allocator.
     let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };
     let (study, roster, serving) = cells_of(&file, flags)?;
     let roster = replay::timed(roster, read.seconds);

@@ -19,7 +19,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     let threads =
         if file.cores.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
     let workloads = file.workloads.clone().or_else(|| Some(vec!["server".into()]));
-    // The candidates are those of the search; a study must have one to be checked.
+    // The search has its own candidates, but a study is checked only if it has one.
     let candidates = Some(vec![allocanary_allocators::CHOSEN.to_string()]);
     let file = StudyFile { threads, workloads, candidates, ..file };
     let (study, roster, serving) = cells_of(&file, flags)?;
@@ -45,7 +45,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     })
 }
 
-/// A study as it is run, the cells of this build, and what those say of themselves that have its workload.
+/// A study in the form in which it runs, the cells of this build, and the descriptions of those cells that have its
+/// workload.
 pub fn cells_of(file: &StudyFile, flags: &TuneFlags) -> Result<(Study, Roster, Vec<Description>)> {
     let study = file.clone().check()?;
     let roster = cells::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
@@ -53,17 +54,17 @@ pub fn cells_of(file: &StudyFile, flags: &TuneFlags) -> Result<(Study, Roster, V
     Ok((study, roster, serving))
 }
 
-/// The cells that have the workload; without any, all: the plan then names what is wrong.
+/// The cells that have the workload. If none has it, all cells: the plan then reports the error.
 fn serving(cells: &[Description], workload: &str) -> Vec<Description> {
     let having: Vec<Description> = cells.iter().filter(|cell| cell.has_workload(workload)).cloned().collect();
     if having.is_empty() { cells.to_vec() } else { having }
 }
 
-/// How long the workload rests before its memory is read.
+/// The idle time of the workload before its memory is read.
 fn idle(study: &Study, cells: &[Description]) -> Result<Duration> {
     let workload = &study.workloads[0];
     let known = cells.iter().flat_map(|cell| &cell.workloads).find(|known| known.name == workload.name);
-    let Some(known) = known else { return Ok(Duration::ZERO) }; // the plan names what is wrong
+    let Some(known) = known else { return Ok(Duration::ZERO) }; // the plan reports the error
     let values = known.parameters_of(workload).map_err(Error::Input)?;
     let millis = values.get("idle").and_then(|value| value.parse().ok());
     Ok(Duration::from_millis(millis.unwrap_or(0)))

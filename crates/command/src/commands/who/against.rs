@@ -1,5 +1,5 @@
-//! `allocanary who NEW --against OLD`: which sites hold more than before. In: two traces, or a trace and an earlier JSON; a gate. Out: a
-//! table, an answer, JSON, and an exit code for CI.
+//! `allocanary who NEW --against OLD`: the sites that hold more than before. In: two traces, or a trace and an earlier
+//! JSON; a gate. Out: a table, an answer, JSON, and an exit code for CI.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,7 +17,7 @@ use allocanary_views::who::against::{Comparison, before};
 use allocanary_who::against::Before;
 use allocanary_who::{By, Found, Names, Wanted, sites};
 
-/// Sites of the table unless --top says another number.
+/// The number of sites in the table without --top.
 const TOP: usize = 15;
 
 /// Compares, prints, and judges.
@@ -63,11 +63,11 @@ fn gate(text: &str) -> Result<f64> {
     }
 }
 
-/// Whether a file is the JSON of an earlier answer. A trace begins with another letter.
+/// Whether a file is the JSON of an earlier answer. A trace begins with another character.
 fn is_json(path: &Path) -> Result<bool> {
     let mut first = [0];
     let mut file = std::fs::File::open(path).map_err(|error| Error::file(path, "opening", error))?;
-    // It is opened again.
+    // The file is opened a second time later, so it cannot be a pipe.
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(Error::Input(format!("--against {}: wanted a file, found a pipe or a folder", path.display())));
     }

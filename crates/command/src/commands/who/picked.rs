@@ -1,4 +1,5 @@
-//! The site that a user names. In: sites, a text, the flag it was given with. Out: the site's name, or an error with those that are near.
+//! Finds the site that a user names. In: sites, a text, the flag with the text. Out: the site's name, or an error with
+//! similar names.
 
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::harmless;
@@ -6,7 +7,7 @@ use allocanary_spec::nearest;
 use allocanary_who::Found;
 use allocanary_who::what_if::{Miss, pick};
 
-/// Sites that an error names.
+/// The number of sites that an error names.
 const NAMED: usize = 5;
 
 /// The name of the site.

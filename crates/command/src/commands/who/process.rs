@@ -1,5 +1,5 @@
-//! `allocanary who PID`: the call sites of a running process, by the samples in its memory. In: a process that is profiled. Out: a table, an
-//! answer, JSON, files for other tools, the difference to an earlier JSON.
+//! `allocanary who PID`: the call sites of a running process, from the samples in its memory. In: a profiled process.
+//! Out: a table, an answer, JSON, files for other tools, the difference from an earlier JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use allocanary_views::who::sampled as reports;
 use allocanary_who::sampled::Reading;
 use allocanary_who::{By, Names, Order, collapsed, profile};
 
-/// The process that is meant. A file whose name is a number is a trace.
+/// The process that the argument names. If a file has a number as its name, the argument is this file, a trace.
 pub fn of(trace: &Path) -> Option<u32> {
     let pid = trace.to_str()?.parse().ok().filter(|pid| *pid > 0)?;
     (!trace.exists()).then_some(pid)
@@ -60,7 +60,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     terminal::print(text.as_bytes())
 }
 
-/// What only a trace can answer.
+/// Refuses flags that only a trace can answer.
 fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
     let sort = flags.sort.as_deref();
     let given = [

@@ -24,13 +24,13 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::replay::Moment as Stops;
 use allocanary_who::Moment;
 
-/// What came of a replay.
+/// The result of a replay.
 pub struct Replayed {
-    /// The candidate, without `own`.
+    /// The candidate. `own` is replaced by the allocator that it means.
     pub candidate: String,
-    /// Where the blocks were.
+    /// The addresses of the blocks.
     pub placed: Placed,
-    /// How many events of the trace lie before.
+    /// How many events of the trace are before the moment.
     pub events: u64,
 }
 
@@ -44,15 +44,15 @@ pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) ->
     Ok(Replayed { candidate: replay.candidate, placed, events: replay.events })
 }
 
-/// Replays of a trace until a moment, each in a process of its own.
+/// Replays of a trace until a moment, each in its own process.
 pub struct Replay {
-    /// The candidate, without `own`.
+    /// The candidate. `own` is replaced by the allocator that it means.
     pub candidate: String,
-    /// How many events of the trace lie before the moment.
+    /// How many events of the trace are before the moment.
     pub events: u64,
-    /// The whole path of the trace.
+    /// The absolute path of the trace.
     pub path: String,
-    /// What an error begins with: the flag that asked for it.
+    /// The begin of an error: the flag that requested the replay.
     asked: String,
     roster: Roster,
     stops: Stops,
@@ -61,15 +61,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Prepares the trace. The candidate is one of [`named`]; errors begin with what asked for it.
+    /// Prepares the trace. `candidate` is a result of [`named`]. Errors begin with `asked`.
     pub fn of(path: &Path, trace: &Trace, candidate: String, moment: &Moment, asked: String) -> Result<Replay> {
-        // A replay notes resident pages of this size.
+        // A replay records resident pages of this size.
         let found = sys::page_bytes();
         if found != PAGE {
             return Err(Error::Input(format!("{asked}: wanted a kernel with pages of {PAGE} bytes, found {found}")));
         }
         let path = whole(path)?;
-        // A replay has its marks in whole milliseconds.
+        // The marks of a replay are whole milliseconds.
         let (stops, idle_at) = match moment.name {
             "peak" => (Stops::Peak, None),
             "idle" => (Stops::Idle, None),
@@ -79,7 +79,7 @@ impl Replay {
         let deadline = Duration::from_secs(60) + length * 20;
         let roster = cells::roster(&[])?;
         let mut replay = Replay { candidate, events: 0, path, asked, roster, stops, idle_at, deadline };
-        // What is wrong with the candidate is said before the trace is prepared.
+        // A wrong candidate is reported before the trace is prepared.
         replay.cell("none", None)?;
         let prepared = prepare(Path::new(&replay.path), replay.marks())?;
         let none = || Error::Input(format!("{}: no allocation was recorded: there is nothing to replay", replay.path));
@@ -87,13 +87,13 @@ impl Replay {
         Ok(replay)
     }
 
-    /// The marks that are asked for in place of those of the trace.
+    /// The requested marks. They replace those of the trace.
     pub fn marks(&self) -> Marks {
         Marks { idle: self.idle_at.map(|millis| millis * 1_000_000), ..Marks::default() }
     }
 
-    /// Replays once: where the blocks were, and the processor time of the process in microseconds, if it was read. With a prepared form of the
-    /// trace that has some blocks elsewhere.
+    /// Replays once. `elsewhere` is a prepared form of the trace with some blocks in a pool. Returns where the blocks
+    /// were, and the processor time of the process in microseconds, if it was read.
     pub fn run(&self, elsewhere: Option<&Path>) -> Result<(Placed, Option<f64>)> {
         let file =
             NamedTempFile::new().map_err(|error| Error::file(std::env::temp_dir(), "making a file in", error))?;
@@ -110,7 +110,7 @@ impl Replay {
         Ok((Placed::read(file.path())?, cpu))
     }
 
-    /// The cell that writes to a file where its blocks are.
+    /// The cell that writes the addresses of its blocks to a file.
     fn cell(&self, blocks: &str, elsewhere: Option<&str>) -> Result<Cell> {
         let at = if self.stops == Stops::Peak { "peak" } else { "idle" };
         let mut workload = format!("replay:trace={},blocks={blocks},blocks_at={at}", self.path);
@@ -133,7 +133,7 @@ impl Replay {
     }
 }
 
-/// The candidate; of `own` the one that is like what the program is linked with. Errors begin with what asked for it.
+/// The candidate. `own` becomes the allocator of ours that is like the one of the program. Errors begin with `asked`.
 pub fn named(trace: &Trace, candidate: &str, asked: &str) -> Result<String> {
     let wrong = |text: String| Error::Input(format!("{asked}: {text}"));
     let spec = Spec::parse(candidate).map_err(wrong)?;

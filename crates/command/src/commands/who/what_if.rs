@@ -1,5 +1,5 @@
-//! `allocanary who TRACE --what-if SITE`: what the heap keeps less with a site's blocks elsewhere. In: a trace with stacks, a site. Out: an
-//! answer, a table, JSON.
+//! `allocanary who TRACE --what-if SITE`: how much less the heap keeps if a site's blocks are in a pool. In: a trace
+//! with stacks, a site. Out: an answer, a table, JSON.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use allocanary_views::who::what_if::Report;
 use allocanary_who::what_if::{self, Heap, Sets, Ways};
 use allocanary_who::{By, Names, Wanted, WhatIf, sites, under};
 
-/// Replays of each way: the least that an interval needs.
+/// The number of replays of each way: an interval needs at least this many.
 const REPEATS: usize = LEAST_SAMPLES;
 
 /// Replays, compares and prints.
@@ -67,7 +67,8 @@ fn measured(
 ) -> Result<WhatIf> {
     let program = program(trace);
     let moment = sites::moment(trace, wanted)?;
-    // Where nobody named an allocator and this build has not the program's, there is something to say all the same.
+    // If the user named no allocator and this build does not have the program's, the answer is still useful without
+    // replays.
     let asked = flags.under.as_ref().map_or("--what-if".into(), |under| format!("--what-if: --under {under}"));
     let candidate = match (named(trace, flags.under.as_deref().unwrap_or("own"), &asked), &flags.under) {
         (Err(error), None) => Err(error.to_string()),
@@ -78,7 +79,7 @@ fn measured(
         Ok(replay) => Ok(replay?),
         Err(why) => Err(why),
     };
-    // A replay stops between two events that are near the moment.
+    // A replay stops between two events near the moment.
     let moment = replay.as_ref().map_or(moment.clone(), |replay| moment.behind(replay.events));
     let (taken, resident, merged) = sites::take(trace, moment, false)?;
     let groups = groups(flags, &taken, names, by)?;
@@ -96,7 +97,7 @@ fn measured(
             let (taken, resident) = under::take(trace, &found.moment, replay.events, false, &ways.0)?;
             let there = sites::find(&found.program, &taken, Some(&resident), names, by, &folding(flags));
             let ways = ways.1;
-            // The figures are of replays, of which the resident pages are known.
+            // The figures are from replays, whose resident pages are known.
             notes.extend(sites::limits(trace, &there, &merged, stacks));
             (what_if::named(&there, &site.name).share, Ok((replay.candidate, ways)))
         }
@@ -105,7 +106,8 @@ fn measured(
     Ok(WhatIf { program, moment, nanos, by, site, share, replays, notes })
 }
 
-/// Replays all three ways in turn, with the blocks of these stacks elsewhere: where blocks are as it is, and what each way keeps.
+/// Replays all three ways in turn. The blocks of the stacks `of` are in a pool in two of them. Returns the addresses of
+/// the blocks without a pool, and what the heap keeps in each way.
 fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) -> Result<(Placed, Ways)> {
     let Sets { survivors, whole } = what_if::sets(trace, of, replay.events)?;
     let form = |elsewhere: &Elsewhere| -> Result<Option<TempPath>> {
@@ -120,7 +122,7 @@ fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) ->
     let mut first = None;
     for turn in 0..REPEATS {
         for at in 0..3 {
-            // Each way is first, second and last about as often as the others.
+            // Each way runs first, second and third about equally often.
             let (form, heaps) = match (turn + at) % 3 {
                 0 => (None, &mut ways.as_it_is),
                 1 => (Some(&survivors), &mut ways.survivors),
@@ -129,7 +131,7 @@ fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) ->
             let form = match form {
                 None => None,
                 Some(Some(form)) => Some(&**form),
-                // There is no such block.
+                // The trace has no such block.
                 Some(None) => continue,
             };
             let (placed, cpu) = replay.run(form)?;
@@ -149,7 +151,8 @@ fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) ->
     Ok((first, ways))
 }
 
-/// A prepared form of the trace with some blocks elsewhere, next to the trace: it is as large as the trace's own.
+/// A prepared form of the trace with some blocks in a pool. It is next to the trace, because it is as large as the
+/// trace's own form.
 fn form(trace: &Trace, replay: &Replay, elsewhere: &Elsewhere) -> Result<TempPath> {
     let folder = Path::new(&replay.path).parent().unwrap_or(Path::new("/"));
     let temporary = std::env::temp_dir();
