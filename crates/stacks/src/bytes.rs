@@ -67,7 +67,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// Skips bytes; `None` if that is beyond the end.
+    /// Skips bytes. `None` if this leads beyond the end.
     pub(crate) fn skip(&mut self, count: u64) -> Option<()> {
         self.take(usize::try_from(count).ok()?).map(|_| ())
     }

@@ -1,19 +1,19 @@
-//! Derives a rule from the end of a function. In: the bytes around a return address, of code without tables. Out: the place of the caller's
-//! frame, if the function only returns after the call.
+//! Derives a rule from the end of a function without tables. In: the bytes around a return address. Out: the place of
+//! the caller's frame, if the function does nothing after the call except return.
 //!
-//! The trampolines that a runtime makes are such functions: Python has one for each of its functions. A function that does more after
-//! the call has no rule here: its code would have to be followed to its end.
+//! The trampolines that a runtime makes are such functions: Python makes one for each of its functions. A function that
+//! does more after the call gets no rule: its code would have to be followed to its end.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
 
-/// The bytes before a return address that are read: the longest call has 7.
+/// How many bytes before a return address are read: the longest call has 7.
 pub const BEFORE: usize = 8;
-/// The bytes from the return address on that are read: an addition, six pops and a return have 18.
+/// How many bytes from the return address on are read: an addition, six pops and a return have 18.
 pub const AFTER: usize = 24;
 
-/// The rule of a return address. [`Rule::UNKNOWN`] if there is no call before it, or if the code after it is not
-/// understood.
+/// The rule of a return address. [`Rule::UNKNOWN`] if the bytes before it are not a call, or if the code after it is
+/// not understood.
 pub fn rule(before: &[u8; BEFORE], after: &[u8]) -> Rule {
     Some(after).filter(|_| is_call(before)).and_then(rule_of).unwrap_or(Rule::UNKNOWN)
 }
@@ -55,7 +55,8 @@ enum Base {
 /// Follows the instructions up to the return.
 fn rule_of(after: &[u8]) -> Option<Rule> {
     let mut at = Bytes::from(after, 0);
-    // The stack pointer, relative to its value after the call or to the frame pointer; and the place of the caller's frame pointer.
+    // The stack pointer, relative to its value after the call or to the frame pointer; and the place of the caller's
+    // frame pointer.
     let (mut base, mut distance) = (Base::Rsp, 0_i64);
     let mut saved = None;
     loop {
@@ -90,7 +91,7 @@ fn rule_of(after: &[u8]) -> Option<Rule> {
     let top = distance + 8;
     let rbp = saved.map_or(Rbp::Same, |saved| Rbp::AtCfa(saved - top));
     match base {
-        // The frame of the caller is above.
+        // The frame of the caller must be above this one.
         Base::Rsp if distance < 0 || saved.is_some_and(|saved| saved < 0) => None,
         Base::Rsp => Some(Rule::new(Cfa::Rsp(top), rbp)),
         Base::Rbp => Some(Rule::new(Cfa::Rbp(top), rbp)),
@@ -191,14 +192,14 @@ mod tests {
         ] {
             assert!(ends(code), "{code:x?}");
         }
-        // A jump, a push, calls of another length, and bytes that are no code.
+        // A jump, a push, calls of another length, and bytes that are not code.
         for code in [&[0xFF, 0xE1][..], &[0xFF, 0xF1], &[0xFF, 0x50], &[0xFF, 0xD1, 0x90], &[0x15, 1, 2, 3, 4], &[]] {
             assert!(!ends(code), "{code:x?}");
         }
     }
 
     proptest! {
-        /// No bytes make it panic, and the frame of a rule is above the present one.
+        /// No bytes cause a panic, and a rule never leads to a frame below the present one.
         #[test]
         fn fuzz_any_code(before in any::<[u8; BEFORE]>(), after in proptest::collection::vec(any::<u8>(), 0..AFTER)) {
             let _ = rule(&before, &after);

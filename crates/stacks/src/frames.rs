@@ -1,19 +1,19 @@
 //! The tables of `.eh_frame_hdr` and `.eh_frame`, as the System V ABI and the Linux Standard Base describe them. In: the bytes of a
 //! segment, which may be damaged, and an address of code. Out: the rule for that address.
 //!
-//! Only the parts that a walk needs are kept: the CFA, and the places of the frame pointer and of the return address. So a row takes 48
-//! bytes of the stack, because the program may call malloc on a signal's stack of a few KiB. For this reason we do not use a general
-//! reader: gimli's rows take some KiB.
+//! Only the parts that a walk needs are kept: the CFA, and the places of the frame pointer and of the return address.
+//! So a row takes only 48 bytes of the stack. This matters because the program may call malloc on a signal's stack of a
+//! few KiB. A general reader is not used for the same reason: gimli's rows take some KiB.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
 
-/// The segment of a program that has its tables.
+/// The segment with the tables of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables<'a> {
     /// The segment's bytes.
     pub bytes: &'a [u8],
-    /// The address of the first one.
+    /// The address of the first byte.
     pub address: u64,
     /// The address of `.eh_frame_hdr`.
     pub header: u64,
@@ -103,7 +103,7 @@ impl<'a> Tables<'a> {
         Some(rule_of(&row, common.is_signal))
     }
 
-    /// The address of the entry with the last function that begins at or before `pc`, by the sorted table of
+    /// The address of the entry of the last function that begins at or before `pc`. It is found by the sorted table of
     /// `.eh_frame_hdr`.
     fn entry(&self, pc: u64) -> Option<u64> {
         let mut at = self.at(self.header)?;
@@ -178,7 +178,7 @@ impl<'a> Tables<'a> {
         (back == RETURN && common.from <= to).then_some(common)
     }
 
-    /// A pointer in one of the encodings that need no register and no other memory.
+    /// Reads a pointer in one of the encodings that need no register and no other memory.
     fn pointer(&self, at: &mut Bytes, encoding: u8) -> Option<u64> {
         let here = self.address.wrapping_add(at.at as u64);
         let number = match encoding & 0x0F {
@@ -328,7 +328,7 @@ fn restore(row: &mut Row, register: u64, initial: Row) {
     }
 }
 
-/// An expression. Only the two forms that compilers and the C library write are read.
+/// Reads an expression. Only the two forms that compilers and the C library write are supported.
 fn expression<'a>(at: &mut Bytes<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(at.unsigned()?).ok()?;
     at.take(length)
@@ -364,8 +364,8 @@ fn place_of(operations: &[u8]) -> Place {
     }
 }
 
-/// The offsets, from the handler's frame, at which the kernel puts the interrupted registers: stack pointer, frame pointer, address of
-/// the code.
+/// The kernel saves the interrupted registers at these offsets from the handler's frame: stack pointer, frame pointer,
+/// address of the code.
 pub(crate) const SIGNAL: [i64; 3] = [160, 120, 168];
 
 fn rule_of(row: &Row, is_signal: bool) -> Rule {

@@ -7,15 +7,15 @@
 //! - [`rule`] is one such rule as a number: it says where the caller's frame is.
 //! - [`rules`] caches the rules that were found, for all threads.
 //! - [`object`] finds the file of an address and its tables, by glibc's `_dl_find_object`.
-//! - [`epilogue`] reads the rule from the code itself, for code that a runtime has made and that has no tables.
-//! - `stack` reads the stack, and only what is mapped.
-//! - [`walk`] puts these together, and goes on from the thread's last stack.
-//! - [`outside`] walks the stack of a thread of another process, by the same rules. It alone allocates.
+//! - [`epilogue`] reads the rule from the code itself. This is for code that a runtime has made and that has no tables.
+//! - `stack` reads the stack, but only memory that is mapped.
+//! - [`walk`] uses all of these, and continues from the thread's last stack.
+//! - [`outside`] walks the stack of a thread of another process, by the same rules. Only this module allocates.
 //!
 //! It works on x86-64 with glibc 2.35 or later. On other systems [`walk::look_up`] returns false, and no stack is
 //! walked.
 
-// Numbers are returned; only the command writes to a terminal.
+// This crate returns numbers. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod bytes;

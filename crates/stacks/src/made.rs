@@ -1,14 +1,16 @@
 //! Code that belongs to no file, because a runtime has made it. In: a return address, which may come from a damaged frame. Out: its rule,
 //! if the code is mapped, executable, and understood.
 //!
-//! The kernel copies the bytes, and refuses unmapped memory. Data may look like code. So if the bytes are a call and the end of a function,
-//! the mapping must be executable too. This is read from `/proc/self/maps`; a thread remembers the last 16 mappings that it found.
+//! The kernel copies the bytes, and refuses unmapped memory. Data may look like code. So it is not enough that the
+//! bytes are a call and the end of a function: the mapping must be executable too. This is read from `/proc/self/maps`;
+//! a thread remembers the last 16 mappings that it found.
 //!
-//! A rule is kept until all rules are forgotten, even if the code is unmapped. If other code is later at the same place, with a call at the
-//! very same byte, the rule is that of the old code. Then the word that the rule names may not be a return address. If this word points
-//! into no file, the kernel copies the bytes there and refuses unmapped memory. If it points into a file, the tables of this file are read
-//! as for any frame. Another thread could close this library at that very moment, which the C library cannot prevent. If the word is not an
-//! address of code, the walk ends; if it is, the stack has a wrong frame.
+//! A rule is kept until all rules are forgotten, even if the code is unmapped. Other code may later be at the same
+//! place, with a call at exactly the same byte. Then it gets the rule of the old code, and the word that the rule names
+//! may not be a return address. If this word points into no file, the kernel copies the bytes there and refuses
+//! unmapped memory. If it points into a file, the tables of this file are read as for any frame. Another thread could
+//! close this library at the same moment; the C library cannot prevent this. If the word is not an address of code, the
+//! walk ends. If it is, the stack has a wrong frame.
 
 use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
@@ -19,8 +21,8 @@ use crate::stack::Stack;
 /// Mappings that a thread remembers.
 const RANGES: usize = 16;
 
-/// After this many addresses without a rule a thread stops looking for rules. Each look costs one or two system calls, and each walk may
-/// have a new address.
+/// After this many addresses without a rule, a thread stops looking for rules. Each attempt costs one or two system
+/// calls, and each walk may meet a new address.
 const MOST_REFUSED: u32 = 4096;
 
 /// The state of a thread. All zeros is a valid state.
@@ -66,7 +68,8 @@ impl Made {
         found.is_some()
     }
 
-    /// Forgets the mappings and the count of addresses without a rule: these may have come from a closed library.
+    /// Forgets the mappings, and the count of addresses without a rule: these addresses may have been in a library that
+    /// is now closed.
     #[cold]
     pub(crate) fn forget(&mut self) {
         self.ranges = [[0; 2]; RANGES];

@@ -9,7 +9,7 @@ pub(crate) struct Mapping {
     pub(crate) high: u64,
     pub(crate) is_writable: bool,
     pub(crate) is_executable: bool,
-    /// It is the first thread's stack.
+    /// Whether it is the first thread's stack.
     pub(crate) is_first: bool,
 }
 
@@ -26,7 +26,7 @@ pub fn file_at(start: u64, path: &mut [u8]) -> usize {
     for_each_byte(&mut [0; 128], |byte| {
         let is_end = byte == b'\n';
         if line.part == 3 && line.of.low == start && !is_found {
-            // The text before the path has only numbers and spaces, and no slash.
+            // The text before the path has no slash.
             is_there |= byte == b'/';
             if is_end {
                 is_found = true;

@@ -28,7 +28,7 @@ struct LinkMap {
     name: *const c_char,
 }
 
-/// Looks the function up, and returns whether it exists. Calls `dlsym`, which may allocate.
+/// Looks up the function, and returns whether it exists. Calls `dlsym`, which may allocate.
 pub(crate) fn look_up() -> bool {
     if cfg!(all(target_arch = "x86_64", target_env = "gnu")) && FIND.load(Relaxed).is_null() {
         // SAFETY: the name ends in NUL.
@@ -41,7 +41,7 @@ pub(crate) fn look_up() -> bool {
 pub struct Object {
     /// Its first address.
     pub start: u64,
-    /// The address after its last.
+    /// The address after its last one.
     pub end: u64,
     /// Added to an address of the file, it gives the address in the process.
     pub bias: u64,
@@ -99,8 +99,8 @@ impl Object {
         &page[at..page.len().min(at + count * HEADER)]
     }
 
-    /// The same for a program whose segments have gaps, such as the builds of node: for it glibc returns only the part with this code. The
-    /// kernel gives the address of the headers.
+    /// The program headers, for a program whose segments have gaps, such as the builds of node. For such a program
+    /// glibc returns only the part with this code. The kernel gives the address of the headers.
     fn headers_of_program(&self) -> &[u8] {
         if !self.is_program() {
             return &[];
@@ -124,10 +124,10 @@ impl Object {
         })
     }
 
-    /// The segment with this address, as far as its memory comes from the file.
+    /// The segment with this address, without the memory that does not come from the file.
     fn segment(&self, address: u64) -> Option<(u64, &[u8])> {
         const LOAD: u32 = 1;
-        // The kernel has mapped all segments of the program, including those that glibc does not return here.
+        // The kernel has mapped all segments of the program, also those that glibc does not return here.
         let within = |start: u64, length: u64| {
             self.is_program() || start >= self.start && length <= self.end.saturating_sub(start)
         };
@@ -218,7 +218,7 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn the_c_library_is_found_with_its_tables_and_its_build_id() {
         assert!(look_up());
-        // SAFETY: the C library and this program are not closed.
+        // SAFETY: the C library and this program stay mapped.
         let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
         assert!(object.path().ends_with(b"libc.so.6"));
         assert!(object.start < object.end && object.bias == object.start);
@@ -228,7 +228,7 @@ mod tests {
         // SAFETY: as above.
         let own = unsafe { Object::of(look_up as *const () as u64) }.unwrap();
         assert_eq!(own.path(), b"");
-        // SAFETY: there is none.
+        // SAFETY: no file is at these addresses.
         assert!([8, 1 << 46].iter().all(|pc| unsafe { Object::of(*pc) }.is_none()));
     }
 }

@@ -24,7 +24,7 @@ pub const MOST: usize = 4096;
 pub struct Code {
     /// Its first address.
     pub from: u64,
-    /// The address after its last.
+    /// The address after its last one.
     pub to: u64,
     /// Its offset in the file.
     pub offset: u64,
@@ -50,7 +50,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// An address inside of the frame's present instruction: a return address is after the call, which may be in the next function.
+    /// An address inside the frame's present instruction. A return address is after the call, so it may already be in
+    /// the next function.
     pub fn inside(&self) -> u64 {
         self.at.pc.wrapping_sub(u64::from(!self.is_exact))
     }
@@ -61,7 +62,7 @@ impl Frame {
 pub enum End {
     /// The last frame has no caller.
     Outermost,
-    /// The caller of the last frame is not known, because no table covers its code.
+    /// The caller of the last frame is not known: no table covers its code.
     Broken,
     /// There are more frames than [`MOST`].
     Cut,
@@ -76,8 +77,8 @@ pub struct Stack {
     pub end: End,
 }
 
-/// The tables that were read from a process's files, and the rules that were found. Use one value for all stacks of a process, as long as
-/// its mappings do not change.
+/// The tables that were read from a process's files, and the rules that were found in them. Use one value for all
+/// stacks of a process, as long as its mappings do not change.
 #[derive(Default)]
 pub struct Modules {
     tables: BTreeMap<u64, Option<Tables>>,
@@ -91,7 +92,7 @@ impl std::fmt::Debug for Modules {
 }
 
 impl Modules {
-    /// None yet.
+    /// No tables yet.
     pub fn new() -> Modules {
         Modules::default()
     }
@@ -125,7 +126,7 @@ impl Modules {
             let read = || Tables::read(&process.file(&code)?, &code);
             match self.tables.entry(code.from).or_insert_with(read) {
                 Some(tables) => tables.rule(pc),
-                // If such code was interrupted, it is not known which part of its frame was built.
+                // If such code was interrupted, the built part of its frame is not known.
                 None if !frame.is_exact => by_code(process, frame.at.pc),
                 None => Rule::UNKNOWN,
             }
@@ -135,7 +136,7 @@ impl Modules {
     }
 }
 
-/// The rule of a return address by the code around it, for code that a runtime has made.
+/// The rule of a return address from the code around it, for code that a runtime has made.
 fn by_code(process: &dyn Process, pc: u64) -> Rule {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);
@@ -160,7 +161,7 @@ fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> 
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
     };
-    // The caller's frame must be above.
+    // The caller's frame must be above this one.
     if cfa <= sp {
         return Err(End::Broken);
     }

@@ -32,7 +32,7 @@ pub enum Rbp {
     AtRbp(i64),
 }
 
-/// A rule as one number. 0 is no rule: it was not looked for yet.
+/// A rule as one number. 0 means that the rule was not looked up yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Rule(pub u64);
@@ -53,7 +53,7 @@ impl Rule {
     /// The rule that ends a walk.
     pub const UNKNOWN: Rule = Rule(6);
 
-    /// Makes a rule. Offsets of 256 MiB and more have no rule: the walk ends there.
+    /// Makes a rule. An offset of 256 MiB or more gives no rule: the walk ends there.
     pub fn new(cfa: Cfa, rbp: Rbp) -> Rule {
         let (kind, distance) = match cfa {
             Cfa::Rsp(distance) => (1, distance),

@@ -1,4 +1,4 @@
-//! A cache of rules for all threads. In: an address of code. Out: its rule, if it was looked for before.
+//! A cache of rules for all threads. In: an address of code. Out: its rule, if it was looked up before.
 //!
 //! A table without a lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at
 //! the same time, the two words may not match; then the rule is looked up again. All zeros is an empty table.

@@ -10,18 +10,19 @@ use crate::mappings::{Mapping, for_each_mapping};
 
 /// The most pages that one walk copies.
 const MOST_COPIES: u32 = 64;
-/// The first thread's stack may have grown below its mapping by this much since the mapping was read. The kernel keeps twice as much
-/// free.
+/// The first thread's stack may have grown below its mapping by this much since the mapping was read. The kernel keeps
+/// a gap of twice this size free.
 const GROWTH: u64 = 512 << 10;
 
-/// What a thread knows of its stack, for a walker that several threads use in turn. All zeros: nothing yet.
+/// What a thread knows about its stack. It is for a walker that several threads use in turn. All zeros: nothing is
+/// known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The first address that may be read directly.
     pub low: u64,
     /// The end of the stack.
     pub high: u64,
-    /// The number of walks that began outside of it.
+    /// The number of walks that began outside the stack.
     pub misses: u64,
 }
 
@@ -31,7 +32,7 @@ pub struct Stack {
     /// The bounds of the thread's own stack; 0 and 0 if they are not known.
     low: u64,
     high: u64,
-    /// The number of walks that began outside of the thread's own stack.
+    /// The number of walks that began outside the thread's own stack.
     misses: u64,
     /// The present walk's first address.
     from: u64,
@@ -42,12 +43,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// What is known of the thread's stack.
+    /// What is known about the thread's stack.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { low: self.low, high: self.high, misses: self.misses }
     }
 
-    /// Is for another thread from now on, which knows this of its stack.
+    /// Changes to another thread, which knows this about its stack.
     pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
         (self.low, self.high, self.misses, self.page) = (bounds.low, bounds.high, bounds.misses, 0);
     }
@@ -56,8 +57,8 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The stack pointer is that of a function of the calling thread, which does not return before the last word is read; or it is
-    /// in no stack of a thread. No other thread has used this value.
+    /// `sp` must be the stack pointer of a function of the calling thread that does not return before the last word is
+    /// read. Or it must be in no thread's stack. No other thread may have used this value.
     #[inline]
     pub unsafe fn begin(&mut self, sp: u64) {
         (self.page, self.copies, self.from) = (0, 0, sp);
@@ -73,12 +74,13 @@ impl Stack {
             self.low = sp;
             return sp;
         }
-        // This reads all mappings, so it is not done at each call from a coroutine.
+        // This reads all mappings. So for calls from a coroutine's stack it is done only at the 1st, 2nd, 4th, 8th time
+        // and so on.
         self.misses += 1;
         if self.misses.is_power_of_two() {
             self.read_mappings(sp);
         }
-        // A walk from a signal's stack may continue in the thread's own stack.
+        // A walk from a signal's stack may later reach the thread's own stack.
         if sp >= self.low && sp < self.high { sp } else { self.low }
     }
 
@@ -107,7 +109,8 @@ impl Stack {
     #[inline]
     pub fn word(&mut self, address: u64) -> Option<u64> {
         if address >= self.from && address < self.high && self.high - address >= 8 {
-            // SAFETY: mapped while the thread runs, see above and `begin`. Another thread may write there: then the word has any value.
+            // SAFETY: the word is mapped while the thread runs: see the head of this file, and `begin`. If another
+            // thread writes there, the word has any value.
             return Some(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_unaligned() });
         }
         self.copied(address)
@@ -130,12 +133,12 @@ impl Stack {
         self.copy.get((address - page) as usize / 8).copied()
     }
 
-    /// Whether an address is in the thread's own stack, if its bounds are known: there is no code there.
+    /// Whether an address is in the thread's own stack, if its bounds are known. No code is there.
     pub(crate) fn has(&self, address: u64) -> bool {
         (self.low..self.high).contains(&address)
     }
 
-    /// The page's buffer, for other uses. The page is copied again when it is needed.
+    /// The page's buffer, for other uses. The page is copied again when it is needed again.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         self.page = 0;
         bytes_of(&mut self.copy)
@@ -181,7 +184,7 @@ mod tests {
         let thread = || {
             let mark = [0x1234_u64, 0];
             let mut stack = stack();
-            // SAFETY: this thread's, or of no stack.
+            // SAFETY: an address of this thread's stack, or of no stack.
             unsafe { stack.begin(address_of(&mark)) };
             assert_eq!(stack.word(address_of(&mark)), Some(0x1234));
             assert_eq!((stack.copies, stack.high), (0, control_block()), "read directly");
@@ -194,13 +197,13 @@ mod tests {
     fn what_is_not_mapped_is_no_word() {
         let elsewhere = Box::new([7_u64; 1024]);
         let mut stack = stack();
-        // SAFETY: this thread's, or of no stack.
+        // SAFETY: an address of this thread's stack, or of no stack.
         unsafe { stack.begin(address_of(&*elsewhere)) };
         assert_eq!(stack.word(address_of(&*elsewhere)), Some(7), "copied by the kernel");
         for address in [0, 8, 1 << 20, 1 << 46, u64::MAX, u64::MAX - 7, address_of(&*elsewhere) + 1] {
             assert_eq!(stack.word(address), None, "{address:x}");
         }
-        // SAFETY: a page of our own that nothing may read, which goes away at the end.
+        // SAFETY: our own page, which cannot be read, and is unmapped at the end.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0);
@@ -213,7 +216,7 @@ mod tests {
     fn a_walk_has_no_more_than_so_many_pages_copied() {
         let elsewhere = vec![7_u64; 512 * 200];
         let mut stack = stack();
-        // SAFETY: this thread's, or of no stack.
+        // SAFETY: an address of this thread's stack, or of no stack.
         unsafe { stack.begin(address_of(&elsewhere[0])) };
         let words = (0..199).filter(|page| stack.word(address_of(&elsewhere[page * 512])).is_some()).count();
         assert_eq!(words, MOST_COPIES as usize);

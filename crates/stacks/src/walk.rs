@@ -13,11 +13,11 @@ use crate::rules::Cache;
 pub use crate::stack::Bounds;
 use crate::stack::Stack;
 
-/// The most frames of a stack. Of a deeper stack the innermost frames are kept.
+/// The most frames of a stack. If a stack is deeper, its innermost frames are kept.
 pub const MOST: usize = 256;
 
-/// Looks up the function that finds tables, and returns whether stacks can be walked here. Call it once, at a time when
-/// an allocation does no harm.
+/// Looks up the function that finds tables, and returns whether stacks can be walked here. Call it once, when an
+/// allocation is allowed.
 pub fn look_up() -> bool {
     object::look_up()
 }
@@ -54,7 +54,7 @@ pub fn here() -> Registers {
     Registers::default()
 }
 
-/// The user of stacks, such as the recorder.
+/// What a user of walks, such as the recorder, provides.
 pub trait Host {
     /// The type of the cache.
     type Rules: Cache;
@@ -65,8 +65,8 @@ pub trait Host {
     /// The number of the node with this parent and return address; 0 if there is no room for a new node. As a parent, 0
     /// is the root.
     fn node(&self, parent: u32, pc: u64) -> u32;
-    /// Tells the host that a frame is in this file. Returns false if the host cannot store this now; it is then told
-    /// again.
+    /// Tells the host that a frame is in this file. If the host cannot store this now, it returns false, and is told
+    /// again later.
     fn object(&self, object: &Object) -> bool;
 }
 
@@ -85,9 +85,9 @@ struct Frame {
 #[repr(C)]
 pub struct Walker {
     stack: Stack,
-    /// The number of frames of the last stack, which is stored from the outermost frame on.
+    /// The number of frames of the last stack. The outermost frame is stored first.
     count: usize,
-    /// How often rules had been forgotten at the time of the last walk.
+    /// How often rules had been forgotten when the last walk began.
     forgotten: u64,
     /// Whether the last stack ended in code without tables.
     is_broken: bool,
@@ -114,31 +114,33 @@ enum End {
     Outermost,
     Broken,
     Cut,
-    /// At this many frames of the last stack.
+    /// At a frame of the last stack: this many of its frames are still valid.
     Known(usize),
 }
 
 impl Walker {
-    /// The next walk is of another thread, which may have kept [`bounds`](Self::bounds) from its last one.
+    /// Prepares for a walk of another thread, which may have kept its [`bounds`](Self::bounds) from its last walk.
     pub fn change_thread(&mut self, bounds: Bounds) {
         (self.count, self.is_broken) = (0, false);
         self.stack.set_bounds(bounds);
     }
 
-    /// What the walker knows of the stack of the thread that has walked last.
+    /// What the walker knows about the stack of the last thread.
     pub fn bounds(&self) -> Bounds {
         self.stack.bounds()
     }
 
-    /// Walks the stack from these registers of the caller, which runs until this returns.
+    /// Walks the stack from these registers. They belong to the caller, which must not return before this does.
     ///
     /// # Safety
     ///
-    /// - The registers are of a function of the calling thread that has not returned: [`here`]. Others may only have a stack pointer
-    ///   that lies in no stack of a thread: such memory is copied by the kernel, which refuses what is not mapped.
-    /// - One thread alone has walked with this walker, or since [`change_thread`](Self::change_thread) with what that thread itself knew. The
-    ///   walker knows the bounds of that thread's stack, which end with the thread.
-    /// - The host's rules are of this process, and are forgotten when a library is closed.
+    /// - The registers are those of a function of the calling thread that has not returned: [`here`]. Other registers
+    ///   are allowed only if their stack pointer is in no thread's stack: the kernel copies such memory, and refuses
+    ///   unmapped memory.
+    /// - Only one thread has walked with this walker, or [`change_thread`](Self::change_thread) was called for this
+    ///   thread with the bounds that this thread itself knew. The walker knows the bounds of the thread's stack, which
+    ///   ends with the thread.
+    /// - The host's rules belong to this process, and are forgotten when a library is closed.
     ///
     /// ```compile_fail,E0133
     /// use allocanary_stacks::walk::{Host, Walked, Walker, here};
@@ -163,8 +165,8 @@ impl Walker {
         self.keep(count, end, host)
     }
 
-    /// Finds the frames from this one on, until one is known or the stack ends. Returns how many frames of the last stack may still be
-    /// valid, how many are new, and how the walk ended.
+    /// Finds the frames from this one on, until a frame is known or the stack ends. Returns how many frames of the last
+    /// stack may still be valid, how many frames are new, and how the walk ended.
     #[inline(always)]
     fn frames(&mut self, mut next: Frame, mut known: usize, mut count: usize, host: &impl Host) -> (usize, usize, End) {
         let mut end = End::Outermost;
@@ -197,8 +199,8 @@ impl Walker {
         (known, count, end)
     }
 
-    /// Continues after a frame without a table, by the frame's code. A separate function, so that the usual walk costs
-    /// nothing more.
+    /// Continues after a frame without a table, by the code of the frame. It is a separate function, so that it costs
+    /// nothing in the usual walk.
     #[cold]
     #[inline(never)]
     fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl Host) -> (usize, End) {
@@ -210,12 +212,12 @@ impl Walker {
         (count, end)
     }
 
-    /// The caller of the last of `count` new frames. The rule is cached, so it is looked for once.
+    /// The caller of the last of `count` new frames. The rule is cached, so the code is read only once.
     fn caller_by_code(&mut self, count: usize, host: &impl Host) -> Option<Frame> {
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
-        // If a signal has interrupted such code, it is not known which part of its frame was built. SAFETY: the object
-        // is only checked for existence.
+        // If a signal has interrupted such code, the built part of its frame is not known. SAFETY: the object is only
+        // checked for existence.
         if frame.is_exact || host.rules().get(pc).is_some() || unsafe { Object::of(pc) }.is_some() {
             return None;
         }
@@ -224,7 +226,7 @@ impl Walker {
         step(&mut self.stack, frame).ok()
     }
 
-    /// The first frame that is not the host's.
+    /// The first frame that does not belong to the host.
     #[inline]
     fn first(&mut self, from: Registers, host: &impl Host) -> Option<Frame> {
         let mut frame = Frame { at: from, is_exact: true, ..Frame::default() };
@@ -238,7 +240,7 @@ impl Walker {
         None
     }
 
-    /// Whether the frames above the innermost of the first `known` frames have not changed.
+    /// Whether the frames above the innermost of the first `known` frames are unchanged.
     fn is_still(&mut self, known: usize) -> bool {
         for at in (1..known).rev() {
             let (frame, above) = (self.last[at], self.last[at - 1]);
@@ -265,12 +267,12 @@ impl Walker {
                 self.count = 0;
                 return Walked { node, is_cut, is_broken };
             }
-            // There is room for each frame: a known part is used only if both parts fit.
+            // Each frame has a place: known frames are kept only if both parts fit.
             if let Some(place) = self.last.get_mut(known + at) {
                 *place = Frame { node, ..*frame };
             }
         }
-        // A stack that was cut must not become the root of another stack.
+        // A stack that was cut must not be continued as the outer part of another stack.
         self.count = if is_cut { 0 } else { known + count };
         Walked { node, is_cut, is_broken }
     }
@@ -300,7 +302,7 @@ fn find_rule(pc: u64, host: &impl Host) -> Rule {
     rule
 }
 
-/// The caller's frame, without its rule.
+/// The caller's frame, without the rule of its own caller.
 #[inline(always)]
 fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
     let Registers { sp, bp, .. } = frame.at;
@@ -317,7 +319,7 @@ fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
     };
-    // A caller's frame lies above.
+    // The caller's frame must be above this one.
     if cfa <= sp {
         return Err(End::Broken);
     }

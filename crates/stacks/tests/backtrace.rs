@@ -18,7 +18,7 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// All nodes of the test's process.
+/// All nodes of the process of this test.
 struct Nodes {
     rules: &'static Rules,
     all: Mutex<All>,
@@ -96,18 +96,19 @@ fn frames(mut node: u32) -> Vec<u64> {
     found
 }
 
-/// Compares the two unwinders here. The first frame is this function's caller.
+/// Compares the two unwinders at this place. The first frame is this function's caller.
 #[inline(never)]
 fn compare() -> Walked {
     let mut wanted: Vec<u64> = Vec::new();
     // SAFETY: the list outlives the call.
     unsafe { _Unwind_Backtrace(collect, (&raw mut wanted).cast()) };
-    // SAFETY: from here, and each thread has a walker of its own.
+    // SAFETY: the walk begins here, and each thread has its own walker.
     let walked = WALKER.with_borrow_mut(|walker| unsafe { walker.walk(here(), &nodes()) });
-    // GCC's first frame is this function, and its last one may be a 0; the first one here is a function of the library.
+    // GCC's first frame is this function, and its last one may be 0. The first frame of the walk is a function of this
+    // crate.
     let mut wanted: Vec<u64> = wanted.into_iter().skip(1).filter(|pc| *pc != 0).collect();
     let found = frames(walked.node);
-    // The walk begins in a closure of this function, if that was not inlined.
+    // If the closure of this function was not inlined, the walk begins in it.
     let skipped = found.iter().position(|pc| *pc == wanted[0]).unwrap_or_else(|| panic!("{found:x?} {wanted:x?}"));
     let found = &found[skipped..];
     assert_eq!(walked.is_cut, skipped + wanted.len() > MOST, "{} frames", wanted.len());
@@ -174,7 +175,7 @@ fn several_threads() {
     });
 }
 
-/// The C library calls back: its frames have no frame pointers.
+/// The C library calls back, and its frames have no frame pointers.
 #[test]
 fn in_functions_that_the_c_library_calls() {
     extern "C" fn order(one: *const c_void, other: *const c_void) -> c_int {
@@ -214,11 +215,11 @@ extern "C" fn handler(_: c_int) {
     HANDLED.fetch_add(1, SeqCst);
 }
 
-/// With and without a separate stack for the handler.
+/// Tests a handler with and without a separate stack.
 #[test]
 fn in_a_handler_of_a_signal() {
     let program = |own_stack: bool| {
-        // SAFETY: a handler that stays, and a stack that is never given back.
+        // SAFETY: the handler stays, and the memory of its stack is never freed.
         unsafe {
             if own_stack {
                 let place = Vec::leak(vec![0_u8; 256 << 10]);
@@ -246,13 +247,14 @@ fn interrupted(depth: u32) {
     if depth > 0 {
         interrupted(depth - 1);
     } else {
-        // SAFETY: the handler of the test is there.
+        // SAFETY: the test has set a handler.
         unsafe { libc::raise(libc::SIGUSR1) };
     }
     black_box(depth);
 }
 
-/// The interrupted instruction is the first one of a function: the address before it has the rule of another function.
+/// The interrupted instruction is the first one of a function. The address before it would have the rule of another
+/// function.
 #[test]
 fn in_a_handler_of_a_signal_at_the_begin_of_a_function() {
     #[unsafe(naked)]
@@ -293,7 +295,7 @@ fn jumps() {
     fn jumps(depth: u32, buffer: *mut Buffer) {
         compare();
         if depth == 0 {
-            // SAFETY: to the frame of `lands`, which waits. No destructor is passed by.
+            // SAFETY: jumps to the frame of `lands`, which has not returned. No destructor is skipped.
             unsafe { longjmp(buffer, 1) };
         }
         jumps(depth - 1, buffer);
@@ -314,10 +316,10 @@ fn jumps() {
     }
 }
 
-/// Stacks that the program makes itself.
+/// Walks stacks that the program itself makes.
 #[test]
 fn coroutines() {
-    // SAFETY: zeros are a value of it.
+    // SAFETY: zeros are a valid value of this type.
     static mut CONTEXTS: [libc::ucontext_t; 2] = unsafe { std::mem::zeroed() };
     extern "C" fn routine() {
         // The C library's first function of a coroutine has no tables.
@@ -345,10 +347,10 @@ fn coroutines() {
     }
 }
 
-/// A stack ends right below unreadable memory, and an invalid frame leads there.
+/// A stack ends right below unreadable memory, and an invalid frame points to this memory.
 #[test]
 fn a_frame_that_leads_out_of_the_stack_ends_the_walk() {
-    // SAFETY: two pages of our own, of which the second one cannot be read.
+    // SAFETY: our own two pages; the second one cannot be read.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let pages = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

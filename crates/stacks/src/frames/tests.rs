@@ -8,10 +8,11 @@ const START: u64 = 0x40_0000;
 const CODE: u64 = 0x50_0000;
 const LENGTH: u32 = 100;
 
-/// A header, a common entry with this augmentation and the usual first rules, and an entry of one function.
+/// Tables with a header, a common entry with this augmentation and the usual first rules, and an entry for one
+/// function.
 fn tables_of(letters: &[u8], first: &[u8], code: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, 0x1B, 0x03, 0x3B];
-    bytes.extend(16_u32.to_le_bytes()); // the tables, from here: not read
+    bytes.extend(16_u32.to_le_bytes()); // the tables begin here; this field is not read
     bytes.extend(1_u32.to_le_bytes());
     bytes.extend(((CODE - START) as u32).to_le_bytes());
     let entry_at = bytes.len();
@@ -83,10 +84,10 @@ fn what_is_not_read_here_ends_the_walk() {
         &[0x10, 6, 2, 0x73, 0],          // rbp saved at rbx
         &[0x09, 6, 3],                   // rbp in rbx
         &[0x3F],                         // an unknown instruction
-        &[0x0B],                         // nothing was remembered
-        &[0x0A; 9],                      // too much
+        &[0x0B],                         // restores a state that was not stored
+        &[0x0A; 9],                      // stores too many states
         &[0x01, 0, 0, 0, 0, 0, 0, 0, 0], // set_loc
-        &[0x0E],                         // cut
+        &[0x0E],                         // ends in the middle of an instruction
     ] {
         assert_eq!(rule_at(&tables_of(b"zR", &FIRST, code), CODE), Rule::UNKNOWN, "{code:x?}");
     }
@@ -142,7 +143,7 @@ fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
         let header = (tables.header - tables.address) as usize;
         for (at, byte) in &damage {
             bytes[*at] = *byte;
-            // The damage is in the sorted table, because its addresses lead everywhere.
+            // The damage is in the sorted table, because a wrong address in it may lead anywhere.
             bytes[header + 12 + at % 4096] ^= byte & 7;
         }
         for place in places {

@@ -8,19 +8,19 @@ use crate::rule::{Cfa, Rbp};
 use crate::rules::Rules;
 use crate::walk::{Host, Walked, Walker, here, look_up};
 
-/// Python 3.12's: sub $8,%rsp; call *%rcx; add $8,%rsp; ret
+/// A trampoline of Python 3.12: sub $8,%rsp; call *%rcx; add $8,%rsp; ret
 const PYTHON: [u8; 11] = [0x48, 0x83, 0xEC, 8, 0xFF, 0xD1, 0x48, 0x83, 0xC4, 8, 0xC3];
 /// push %rbp; mov %rsp,%rbp; call *%rcx; pop %rbp; ret
 const POINTER: [u8; 8] = [0x55, 0x48, 0x89, 0xE5, 0xFF, 0xD1, 0x5D, 0xC3];
 /// push %rbp; mov %rsp,%rbp; sub $32,%rsp; call *%rcx; leave; ret
 const LEAVES: [u8; 12] = [0x55, 0x48, 0x89, 0xE5, 0x48, 0x83, 0xEC, 32, 0xFF, 0xD1, 0xC9, 0xC3];
 
-/// Memory for code: one page, followed by one that cannot be read.
+/// Memory for code: one page, followed by a page that cannot be read.
 struct Page(*mut u8);
 
 impl Page {
     fn new(rights: i32) -> Page {
-        // SAFETY: memory of our own.
+        // SAFETY: our own memory.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let page = libc::mmap(std::ptr::null_mut(), 8192, rights, flags, -1, 0);
@@ -34,7 +34,7 @@ impl Page {
         Page::new(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)
     }
 
-    /// Writes code there, and returns its address.
+    /// Writes code to the page, and returns its address.
     fn put(&self, at: usize, code: &[u8]) -> u64 {
         // SAFETY: within the page.
         unsafe { self.0.add(at).copy_from(code.as_ptr(), code.len()) };
@@ -44,7 +44,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: memory of our own.
+        // SAFETY: our own memory.
         unsafe { libc::munmap(self.0.cast(), 8192) };
     }
 }
@@ -54,7 +54,7 @@ fn zeroed<T>() -> Box<T> {
     unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<T>()).cast()) }
 }
 
-/// Asks for stacks while made code runs.
+/// Walks the stack while made code runs.
 struct Asks {
     rules: Box<Rules>,
     walker: RefCell<Box<Walker>>,
@@ -104,7 +104,7 @@ impl Asks {
     /// The stack of the caller, innermost frame first.
     #[inline(never)]
     fn stack(&self) -> Vec<u64> {
-        // SAFETY: from here, by the one thread of the test.
+        // SAFETY: the walk begins here, and the test has only this thread.
         let walked = unsafe { self.walker.borrow_mut().walk(here(), &self) };
         self.walked.set(walked);
         let nodes = self.nodes.borrow();
@@ -140,7 +140,7 @@ fn stack(asks: &Asks, depth: u64) -> Vec<u64> {
 #[test]
 fn a_walk_goes_on_through_code_that_is_understood() {
     let page = Page::code();
-    // The code is at the start of the page, so that the bytes before it cannot be read; and at the page's end.
+    // The code is once at the start of the page, where the bytes before it cannot be read, and once at the page's end.
     for (code, back) in [(&PYTHON[..], 6), (&POINTER, 6), (&LEAVES, 10)] {
         for at in [0, 77, 4096 - code.len()] {
             let asks = Asks::of(page.put(at, code));
@@ -173,8 +173,8 @@ fn a_walk_ends_in_code_that_goes_on() {
     assert_eq!(asks.walker.borrow().made.refused, 1, "asked once");
 }
 
-/// The code is replaced by code that pushes five words instead of one. By the old rule the word at the return address
-/// is not an address of code.
+/// The code is replaced by code that pushes five words instead of one. The old rule then names a word that is not an
+/// address of code.
 #[test]
 fn a_rule_of_code_that_was_replaced_ends_the_walk_until_it_is_forgotten() {
     let page = Page::code();
@@ -194,7 +194,7 @@ fn a_rule_of_code_that_was_replaced_ends_the_walk_until_it_is_forgotten() {
     assert!(!asks.walked.get().is_broken);
 }
 
-/// Unmapped memory has no rule. Data that look like code are not code, and are not taken for code later either.
+/// Unmapped memory has no rule. Data that look like code are not taken for code, neither now nor later.
 #[test]
 fn only_mapped_code_that_may_be_executed_has_a_rule() {
     let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());
@@ -208,12 +208,12 @@ fn only_mapped_code_that_may_be_executed_has_a_rule() {
     for address in [0, 1, 4095, 1 << 46, 1 << 47, u64::MAX, at - 6 + 4096] {
         assert_eq!(made.rule(address, &mut stack), None, "{address:x}");
     }
-    // SAFETY: memory of our own.
+    // SAFETY: our own memory.
     unsafe { libc::mprotect(page.0.cast(), 4096, libc::PROT_NONE) };
     assert_eq!(made.rule(at, &mut stack), None, "it can be read no more");
 }
 
-/// Behind a damaged frame each walk may meet another address: the number of system calls for them is limited.
+/// After a damaged frame, each walk may meet another address. The number of system calls for such addresses is limited.
 #[test]
 fn a_thread_that_has_found_no_code_too_often_looks_for_no_more() {
     let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());

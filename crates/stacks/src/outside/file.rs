@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::frames;
 use crate::rule::Rule;
 
-/// The largest part of a file that is read for its tables, in bytes.
+/// The largest segment that is read for its tables, in bytes.
 const LARGEST: u64 = 512 << 20;
 
 /// The most program headers of a file.
@@ -36,7 +36,7 @@ pub(super) struct Tables {
     bytes: Vec<u8>,
     /// Its address in the process.
     address: u64,
-    /// The address of `.eh_frame_hdr` there.
+    /// The address of `.eh_frame_hdr` in the process.
     header: u64,
 }
 
@@ -46,10 +46,11 @@ impl Tables {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
-        // Two parts of a file can lie in one of its pages, as lld links them: the mapping has code, and so has its part.
+        // Two segments may share a page of the file, as lld links them. The mapping has code, so its segment must have
+        // code too.
         let has_it = |part: &&Part| part.is_code && part.offset / 4096 * 4096 <= code.offset && code.offset < end(part);
         let mut mapped = loads().filter(has_it);
-        // Of two parts with code in one page it is not known which one is meant.
+        // If both segments in a page have code, it is not known which of them is mapped.
         let (mapped, None) = (mapped.next()?, mapped.next()) else { return None };
         // The difference between an address of the process and that of the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
@@ -97,7 +98,8 @@ fn parts(file: &File) -> Option<Vec<Part>> {
 mod tests {
     use super::*;
 
-    /// As lld links a program: the tables' part ends in the page of the file in which the code's begins, a page further in memory.
+    /// This is how lld links a program. The segment with the tables ends in the same page of the file in which the
+    /// code's segment begins. In memory, the code is a page further.
     #[test]
     fn two_parts_in_a_page_of_the_file_are_told_apart() {
         let mut bytes = vec![0; 0x3000];
