@@ -1,5 +1,6 @@
-//! Puts the recorder into a process and takes it out again, many times. `storm PID LIBRARY FOLDER TIMES MILLISECONDS`. Out: one line with
-//! the counts. Each time the words of all tables are read from outside before and after: they have to be the same.
+//! Puts the recorder into a process and takes it out again, many times: `storm PID LIBRARY FOLDER TIMES MILLISECONDS`.
+//! Out: one line with the counts. Each time, the words of all tables are read from outside before and after. They must
+//! be the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,7 +82,7 @@ fn main() {
     others.iter().take(5).for_each(|other| eprintln!("storm: {other}"));
 }
 
-/// The read-only data of the system's libraries, by address: their tables, where the loader has protected these.
+/// The read-only data of the system's libraries, by address. If the loader has protected their tables, these are in it.
 fn protected_tables(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let Ok(memory) = fs::File::open(format!("/proc/{pid}/mem")) else { return BTreeMap::new() };

@@ -1,10 +1,11 @@
-//! What the recorder in a process answers, in words. In: its reply. Out: why nothing was done, and what to do instead.
+//! Puts the answer of a recorder in a process into words. In: its reply. Out: why it did nothing, and what to do
+//! instead.
 
 use allocanary_tables::{Reply, STATE_ATTACHED};
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 
-/// `None` if all is well.
+/// The reason and the advice; `None` if the recorder has done what it was asked.
 pub fn problem(reply: &Reply) -> Option<(String, &'static str)> {
     let error = std::io::Error::from_raw_os_error(reply.error);
     Some(match reply.step {

@@ -1,5 +1,5 @@
-//! The processes into which no recorder is put. In: a process, the recorder's library. Out: the first reason. Whether a thread can be
-//! borrowed is looked at later.
+//! Refuses processes into which no recorder can be put. In: a process, the recorder's library. Out: the first reason.
+//! Whether a thread can be borrowed is checked later.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use allocanary_heap::{Mapping, parse_maps};
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 
-/// Libraries that have their own way through the calls of an allocator, by the begin of a file's name.
+/// Libraries that also change or replace the calls of the allocator. Each is named by the begin of its file's name.
 const OTHERS: [(&str, &str); 7] = [
     ("libasan", "AddressSanitizer"),
     ("libtsan", "ThreadSanitizer"),
@@ -22,7 +22,7 @@ const OTHERS: [(&str, &str); 7] = [
     ("vgpreload", "Valgrind"),
 ];
 
-/// Refuses a process by what it is.
+/// Fails if the recorder cannot be put into this process.
 pub fn check(pid: u32, library: &Path) -> Result<(), Refusal> {
     let mappings = mappings(pid)?;
     let refused = |(state, instead)| Err(Refusal::State { pid, state, instead });
@@ -40,12 +40,12 @@ pub fn check(pid: u32, library: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the recorder's library is in a process.
+/// Whether a process has mapped the recorder's library.
 pub fn has(pid: u32, library: &Path) -> Result<bool, Refusal> {
     Ok(mappings(pid)?.iter().any(|one| is_library(one, library)))
 }
 
-/// The files with code that a process has mapped, by number and path.
+/// The files with code that a process has mapped: inode number and path.
 pub fn modules(pid: u32) -> Result<BTreeSet<(u64, String)>, Refusal> {
     let files = mappings(pid)?.into_iter().filter(|one| one.executable && one.inode != 0);
     Ok(files.map(|one| (one.inode, one.name)).collect())

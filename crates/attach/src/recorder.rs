@@ -1,4 +1,4 @@
-//! The recorder in another process. In: a process, the library, a folder. Out: what the recorder answers.
+//! The recorder in another process. In: a process, the library, a folder. Out: the replies of the recorder.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use allocanary_tables::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
 
 use crate::{answer, check};
 
-/// A call that waits for the loader's lock for longer is taken back.
+/// If a call waits longer for the loader's lock, it is taken back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the borrowed thread calls.
+/// The functions that the borrowed thread calls.
 const CALLED: [&str; 3] = ["dlopen", "dlsym", "dlerror"];
 
 /// What is recorded, and where.
@@ -37,9 +37,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Puts the recorder into a process. It records from then on.
+    /// Puts the recorder into a process, and begins a recording.
     pub fn attach(pid: u32, library: &Path, asked: &Asked) -> Result<(Recorder, Reply), Refusal> {
-        // The loader and the kernel name it by its real path.
+        // The loader and the kernel know the library by its real path.
         let library = &library.canonicalize().map_err(|error| Refusal::of(pid, "finding the recorder", error))?;
         check(pid, library)?;
         let recorder = Recorder { pid, library: library.into() };
@@ -56,7 +56,7 @@ impl Recorder {
         Ok((recorder, reply))
     }
 
-    /// The recorder that somebody else has put into a process.
+    /// A recorder that another command has put into a process.
     pub fn found(pid: u32, library: &Path) -> Result<Recorder, Refusal> {
         if !check::has(pid, library)? {
             let state = "there is no recorder of this installation in it".into();
@@ -65,17 +65,17 @@ impl Recorder {
         Ok(Recorder { pid, library: library.into() })
     }
 
-    /// Changes the tables of libraries that were opened since.
+    /// Changes the tables of libraries that were opened since the last call.
     pub fn look_again(&self) -> Result<Reply, Refusal> {
         self.ask(&Request { act: LOOK_AGAIN, ..Request::NONE })
     }
 
-    /// Puts the tables back, and ends the trace. The library stays.
+    /// Puts the tables back, and ends the trace. The library stays mapped.
     pub fn detach(&self) -> Result<Reply, Refusal> {
         self.ask(&Request { act: DETACH, ..Request::NONE })
     }
 
-    /// Has a thread of the process do what is asked.
+    /// Has a thread of the process carry out a request.
     fn ask(&self, request: &Request) -> Result<Reply, Refusal> {
         let reply = call_inside(self.pid, &CALLED, PATIENCE, |caller| self.asked(caller, request))?;
         match answer::problem(&reply) {
@@ -109,9 +109,9 @@ impl Recorder {
     }
 }
 
-/// A text of the process.
+/// Reads a text of the process.
 fn said(caller: &Caller, at: u64) -> String {
-    // It ends before the end of its page, or in the next one.
+    // A shorter read may succeed where the text lies near the end of a mapping.
     let bytes = [400, 64, 16].iter().find_map(|count| caller.read(at, *count).ok()).unwrap_or_default();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,5 +1,6 @@
-// Four threads make blocks, keep some of them, check what is in them, and free them. The first thread waits for lines. With "opens PATH"
-// one more thread opens and closes a library, and with "forks" one forks. Out: a line for each line read.
+// Four threads allocate blocks, keep some of them, check their content, and free them. The first thread waits for
+// lines. With "opens PATH" another thread opens and closes a library; with "forks" another thread forks. Out: a line
+// for each line read.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
