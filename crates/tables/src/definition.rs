@@ -1,13 +1,14 @@
-//! Who has a function. In: its name. Out: its addresses, and whether the program itself has it.
+//! Finds the module that defines a function. In: its name. Out: its addresses, and whether the program itself defines
+//! it.
 
 use std::ffi::CStr;
 
 use crate::module;
 
-/// A function, as the first module has it that the loader would look at.
+/// The definition of a function in the first module that has one, in the order in which the loader searches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its address, and that of another version in the same module; 0 for none.
+    /// Its address, and the address of another version in the same module; 0 for none.
     pub at: [usize; 2],
     /// The number of the module in the loader's list; 0 is the program.
     pub module: usize,
@@ -26,8 +27,8 @@ pub fn definition(name: &CStr, own: usize) -> Option<Definition> {
     found
 }
 
-/// Whether the module with the first address comes before that with the second one in the loader's list, as a preload comes before the C
-/// library. A library that was opened comes after it.
+/// Whether the module with the first address is before the module with the second one in the loader's list. A preload
+/// is before the C library; a library that was opened later is after it.
 pub fn comes_before(one: usize, other: usize) -> bool {
     let mut first = None;
     module::all(|_, module| {

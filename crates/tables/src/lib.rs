@@ -1,17 +1,18 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! The words by which the modules of a process (the program and its libraries) reach functions of others: changed from inside while the
-//! process runs, and put back. It runs inside of other programs: it allocates nothing, and takes no lock but the loader's. Data flow in
-//! one direction:
+//! A module (the program or a library) reaches functions of other modules through words. This crate changes these words
+//! from inside a running process, and puts them back. It runs inside other programs: it allocates nothing, and takes no
+//! lock except the loader's. Data flow in one direction:
 //!
-//! 1. `module` reads a module as the loader has it in memory: its tables of symbols and relocations.
-//! 2. [`definition()`] finds who has a function: the first module of the list, as the loader itself does.
-//! 3. [`Slots::change`] stores another function's address in each word that has this one, and [`Slots::put_back`] what was there.
-//! 4. [`Request`] and [`Reply`] are what a command outside and the recorder inside tell each other.
+//! 1. `module` reads a module as the loader has it in memory: its symbols and relocations.
+//! 2. [`definition()`] finds the module that defines a function: the first one in the list, as the loader does.
+//! 3. [`Slots::change`] stores another function's address in each word that has the address of a given function.
+//! [`Slots::put_back`] restores the words.
+//! 4. [`Request`] and [`Reply`] pass between a command outside the process and the recorder inside.
 //!
-//! Only x86-64 is supported: elsewhere no word is found.
+//! Only x86-64 is supported: on other processors no word is found.
 
-// This crate runs inside of other programs.
+// This crate runs inside other programs.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod definition;

@@ -1,9 +1,10 @@
-//! A module as the loader has it in memory. In: the loader's list. Out: its symbols, and the words that name symbols.
+//! Reads a module as the loader has it in memory. In: the loader's list. Out: its symbols, and the words that the
+//! loader fills in with symbols.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::with_exposed_provenance;
 
-/// An entry of a table of symbols.
+/// An entry of the table of symbols.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Symbol {
@@ -27,9 +28,9 @@ struct Relocation {
 /// How the loader fills in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A pointer in data, or in the table of addresses: filled in when the module is loaded.
+    /// A pointer in data, or in the table of addresses. It is filled in when the module is loaded.
     Pointer,
-    /// A word through which the module calls: it may be filled in at the first call.
+    /// A word for calls. It may be filled in only at the first call.
     Call,
 }
 
@@ -62,14 +63,15 @@ const LOAD: u32 = libc::PT_LOAD;
 const DYNAMIC: u32 = libc::PT_DYNAMIC;
 const RELRO: u32 = libc::PT_GNU_RELRO;
 
-/// Calls `each` for the modules of the process in the loader's order, with the loader's list locked, until it returns false.
+/// Calls `each` for the modules of the process in the loader's order, until it returns false. The loader's list is
+/// locked during this.
 pub fn all(mut each: impl FnMut(usize, &Module) -> bool) {
     struct State<'a> {
         each: &'a mut dyn FnMut(usize, &Module) -> bool,
         number: usize,
     }
     unsafe extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, state: *mut c_void) -> c_int {
-        // SAFETY: the loader's entry, and the state below, both of which are there during the call.
+        // SAFETY: the loader's entry, and the state of `all`. Both exist during the call.
         let (info, state) = unsafe { (&*info, &mut *state.cast::<State>()) };
         let number = state.number;
         state.number += 1;
@@ -79,18 +81,18 @@ pub fn all(mut each: impl FnMut(usize, &Module) -> bool) {
         c_int::from(!goes_on)
     }
     let mut state = State { each: &mut each, number: 0 };
-    // SAFETY: the state is there until the call returns.
+    // SAFETY: the state exists until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut state).cast()) };
 }
 
 impl Module<'_> {
-    /// `None` for one without tables.
+    /// Reads a module; `None` if it has no tables.
     ///
     /// # Safety
     ///
-    /// An entry of the loader's list, whose module stays mapped while the value is used.
+    /// `info` is an entry of the loader's list, and its module stays mapped while the value is used.
     unsafe fn of<'a>(info: &libc::dl_phdr_info) -> Option<Module<'a>> {
-        // SAFETY: the caller's promise: its program headers are there.
+        // SAFETY: the caller promises that the program headers are mapped.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let bias = info.dlpi_addr as usize;
         let dynamic = headers.iter().find(|header| header.p_type == DYNAMIC)?;
@@ -100,7 +102,7 @@ impl Module<'_> {
         for at in 0..dynamic.p_memsz as usize / 16 {
             // SAFETY: the table of a mapped module, as long as its header says.
             let [tag, value] = unsafe { with_exposed_provenance::<[usize; 2]>(start + at * 16).read() };
-            // glibc has added the bias already, except in the kernel's own module.
+            // glibc has already added the bias, except in the module that the kernel provides.
             let place = if value < bias { value.wrapping_add(bias) } else { value };
             match tag {
                 0 => break,
@@ -119,17 +121,17 @@ impl Module<'_> {
         (module.symbols != 0 && module.texts != 0).then_some(module)
     }
 
-    /// Whether an address lies in it.
+    /// Whether an address is in this module.
     pub fn has(&self, address: usize) -> bool {
         self.is_in(address, |header| header.p_type == LOAD)
     }
 
-    /// Whether an address lies in its code.
+    /// Whether an address is in this module's code.
     pub fn has_code(&self, address: usize) -> bool {
         self.is_in(address, |header| header.p_type == LOAD && header.p_flags & 1 != 0)
     }
 
-    /// Whether the loader makes the page of an address read-only once it has filled it in.
+    /// Whether the loader makes the page of an address read-only after it has filled in the words.
     pub fn is_protected(&self, address: usize) -> bool {
         const PAGE: usize = 4096;
         self.headers.iter().filter(|header| header.p_type == RELRO).any(|header| {
@@ -139,7 +141,7 @@ impl Module<'_> {
         })
     }
 
-    /// The first address of its code, and the one after its last.
+    /// The first address of its code, and the address after its last one.
     pub fn code(&self) -> (usize, usize) {
         let code = || self.headers.iter().filter(|header| header.p_type == LOAD && header.p_flags & 1 != 0);
         let from = code().map(|header| self.bias.wrapping_add(header.p_vaddr as usize)).min().unwrap_or(0);
@@ -164,14 +166,14 @@ impl Module<'_> {
         unsafe { CStr::from_ptr(with_exposed_provenance::<c_char>(self.texts + symbol.name as usize)) }
     }
 
-    /// The words that the loader fills in with the address of one symbol and nothing added.
+    /// The words that the loader fills in with the address of one symbol, without an addend.
     pub fn words(&self, mut each: impl FnMut(Word)) {
         const POINTER: u64 = 1;
         const TABLE: u64 = 6;
         const CALL: u64 = 7;
         for (start, bytes) in self.relocations {
             for at in 0..bytes / size_of::<Relocation>() {
-                // SAFETY: the table of a mapped module, as long as it says.
+                // SAFETY: the table of a mapped module, within its length.
                 let found = unsafe { with_exposed_provenance::<Relocation>(start).add(at).read_unaligned() };
                 let kind = match found.info & 0xffff_ffff {
                     POINTER | TABLE if found.addend == 0 => Kind::Pointer,
@@ -188,7 +190,7 @@ impl Module<'_> {
         }
     }
 
-    /// The addresses of a function that it defines: the first two of its versions, 0 for none.
+    /// The addresses of a function that this module defines: the first two versions, 0 for none.
     pub fn defined(&self, name: &CStr) -> [usize; 2] {
         let mut found = [0; 2];
         let mut look = |number: usize| {
@@ -211,7 +213,7 @@ impl Module<'_> {
         found
     }
 
-    /// The symbols whose hash is that of a name.
+    /// Calls `look` for the symbols that have the hash of a name.
     fn by_gnu_hash(&self, name: &CStr, look: &mut dyn FnMut(usize)) {
         let hash =
             name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
@@ -241,7 +243,7 @@ impl Module<'_> {
         }
     }
 
-    /// All symbols, of a module with the old table only.
+    /// Calls `look` for all symbols, in a module that has only the old hash table.
     fn by_hash(&self, look: &mut dyn FnMut(usize)) {
         // SAFETY: the table of a mapped module: its second word is the number of symbols.
         let count = unsafe { *with_exposed_provenance::<u32>(self.hash).add(1) };

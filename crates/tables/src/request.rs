@@ -1,21 +1,21 @@
-//! What a command outside asks the recorder in a process, and what it answers. The command writes the one and reads the other in the
-//! memory of the process.
+//! The request of a command to the recorder in a process, and the answer. The command writes the request to the memory
+//! of the process, and reads the answer there.
 
 /// Record from now on.
 pub const ATTACH: u32 = 1;
-/// Change the tables of libraries that were opened meanwhile.
+/// Change the tables of libraries that were opened since the last request.
 pub const LOOK_AGAIN: u32 = 2;
 /// Put the tables back, and end the trace.
 pub const DETACH: u32 = 3;
 
-/// It has not been asked yet.
+/// The recorder has never recorded.
 pub const STATE_NEVER: u32 = 0;
-/// It records.
+/// The recorder records.
 pub const STATE_ATTACHED: u32 = 1;
-/// It has ended.
+/// The recorder has recorded, and the trace has ended.
 pub const STATE_DETACHED: u32 = 2;
 
-/// A request. All zeros is none.
+/// A request. All zeros means no request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -27,17 +27,17 @@ pub struct Request {
     pub limit: u64,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub stacks: u32,
-    /// Bytes of the folder's path.
+    /// Length of the folder's path in bytes.
     pub length: u32,
     /// The folder's path.
     pub folder: [u8; 1024],
 }
 
 impl Request {
-    /// None.
+    /// No request.
     pub const NONE: Request = Request { act: 0, rate: 0, limit: 0, stacks: 0, length: 0, folder: [0; 1024] };
 
-    /// As bytes.
+    /// The request as bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let numbers = [self.act.to_le_bytes(), self.rate.to_le_bytes()].concat();
         let more = [self.stacks.to_le_bytes(), self.length.to_le_bytes()].concat();
@@ -51,28 +51,29 @@ impl Request {
 pub struct Reply {
     /// One of the states.
     pub state: u32,
-    /// Why nothing was done: the system's number, 0 if all is well.
+    /// Why nothing was done: the system's error number, 0 for success.
     pub error: i32,
-    /// At which step: 1 a function was not found, 2 the program itself has the allocator, 3 two modules share it, 4 the file, 5 the
-    /// tables, 6 it is not in that state, 7 the process was started with it.
+    /// The step that failed: 1 a function was not found, 2 the program itself has the allocator, 3 two modules share
+    /// it, 4 the file, 5 the tables, 6 the recorder is not in the state that the request needs, 7 the process was
+    /// started with the recorder.
     pub step: u32,
-    /// Modules whose words were changed or put back.
+    /// The number of modules whose words were changed or put back.
     pub modules: u32,
-    /// These words.
+    /// The number of words that were changed or put back.
     pub words: u32,
-    /// Modules that were left as they are, because they call another allocator or cannot be written.
+    /// The number of modules that were not changed, because they call another allocator or cannot be written.
     pub left: u32,
-    /// Words that somebody else had changed since, and that stay.
+    /// The number of words that other code has changed since. They stay as they are.
     pub others: u32,
-    /// Words of modules that are closed.
+    /// The number of changed words whose modules are closed.
     pub gone: u32,
 }
 
 impl Reply {
-    /// Bytes of it.
+    /// Length of an answer in bytes.
     pub const BYTES: usize = size_of::<Reply>();
 
-    /// From bytes.
+    /// Reads an answer from bytes.
     pub fn of(bytes: &[u8]) -> Option<Reply> {
         let mut numbers = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
         let mut next = || numbers.next();

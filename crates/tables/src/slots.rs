@@ -1,7 +1,8 @@
-//! The words that were changed, and what was in them. In: functions, each with another one for it. Out: words changed, or put back.
+//! Changes words, and remembers their previous values. In: functions, each with its replacement. Out: changed words;
+//! later the words as they were.
 //!
-//! A word is changed by one store of eight bytes, so that another thread reads the one function or the other. Where the loader has made
-//! its page read-only, the page can be written during that store.
+//! A word is changed by one store of eight bytes, so another thread reads either the old function or the new one. If
+//! the loader has made its page read-only, the page is made writable for this store.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -10,23 +11,23 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::module::{self, Kind, Module, Word};
 
-/// The most words.
+/// The most words that can be changed.
 const MOST: usize = 8192;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// A function that others reach through words.
+/// A function, and the function that replaces it.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     /// Its name.
     pub name: &'static CStr,
     /// Its addresses: see [`Definition`](crate::Definition).
     pub real: [usize; 2],
-    /// The function that is to be called instead.
+    /// The function that is called instead.
     pub ours: usize,
 }
 
-/// A word.
+/// A changed word.
 #[derive(Clone, Copy)]
 struct Slot {
     at: usize,
@@ -40,41 +41,41 @@ pub struct Slots {
     slots: UnsafeCell<[Slot; MOST]>,
 }
 
-// SAFETY: only the functions below reach it, one at a time by their contract.
+// SAFETY: only the functions below use the words. By their contract, one thread at a time does.
 unsafe impl Sync for Slots {}
 
-/// What was changed.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Modules.
+    /// The number of modules with changed words.
     pub modules: u32,
-    /// Words.
+    /// The number of changed words.
     pub words: u32,
-    /// Modules that were left as they are.
+    /// The number of modules that were not changed.
     pub left: u32,
 }
 
-/// What was put back.
+/// The result of putting back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutBack {
-    /// Words.
+    /// The number of words that were put back.
     pub words: u32,
-    /// Words that somebody else has changed.
+    /// The number of words that other code has changed. They stay as they are.
     pub others: u32,
-    /// Words of modules that are not there any more.
+    /// The number of changed words whose modules are no longer mapped.
     pub gone: u32,
 }
 
-/// What a word has.
+/// The present value of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
-    /// The function, or what looks it up at the first call.
+    /// The function, or the code that looks it up at the first call.
     Real,
-    /// Ours already.
+    /// Our function.
     Ours,
-    /// A way through the program's own word: the program has given its address away as the function's.
+    /// A jump through the program's own word. The program uses the address of this jump as that of the function.
     Program,
-    /// Something else.
+    /// Any other value.
     Other,
 }
 
@@ -85,19 +86,20 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// None.
+    /// No words.
     pub const fn new() -> Slots {
         let none = Slot { at: 0, before: 0, ours: 0 };
         Slots { count: AtomicUsize::new(0), slots: UnsafeCell::new([none; MOST]) }
     }
 
-    /// Changes the words of all modules but the one with the address `own`, and those that have one of `skipped`. Words that are changed
-    /// already stay. The error is the system's number: then some words may be changed, and [`put_back`](Self::put_back) is to be called.
+    /// Changes the words of all modules except the module with the address `own` and modules with an address in
+    /// `skipped`. Words that are already changed stay. The error is the system's number. After an error some words may
+    /// be changed: call [`put_back`](Self::put_back).
     ///
     /// # Safety
     ///
-    /// One thread at a time calls this and `put_back`, while no other one opens or closes a library. Each function can be called in the place of
-    /// the other.
+    /// Only one thread at a time may call this and `put_back`, and no other thread may open or close a library at this
+    /// time. Each function and its replacement must be callable in place of each other.
     pub unsafe fn change(&self, functions: &[Function], own: usize, skipped: &[usize]) -> Result<Changed, i32> {
         let (mut changed, mut error, mut program) = (Changed::default(), 0, None);
         module::all(|number, module| {
@@ -127,7 +129,8 @@ impl Slots {
         changed: &mut Changed,
     ) -> Result<(), i32> {
         let of = |word: &Word| functions.iter().find(|one| one.name == word.name);
-        // All or none: a block of one allocator must not get to another one's free.
+        // Either all words of a module are changed, or none: a block of one allocator must not be passed to the free of
+        // another one.
         let mut can = true;
         module.words(|word| {
             if let Some(function) = of(&word) {
@@ -160,7 +163,8 @@ impl Slots {
         // SAFETY: one thread at a time, by the contract.
         let slots = unsafe { &mut *self.slots.get() };
         let count = self.count.load(SeqCst);
-        // A word whose own module was closed, and another one loaded, or one that was looked up by another thread meanwhile.
+        // The word may be known already: its module was closed and another one is at this address, or another thread
+        // has looked up the function since.
         let number = slots[..count].iter().position(|slot| slot.at == at).unwrap_or(count);
         let slot = slots.get_mut(number).ok_or(libc::ENOSPC)?;
         *slot = Slot { at, before, ours };
@@ -168,7 +172,7 @@ impl Slots {
         store(module, at, ours)
     }
 
-    /// Puts back what was in the words of modules that are still there. A word that somebody else has changed meanwhile stays as it is.
+    /// Restores the words of modules that are still mapped. If other code has changed a word since, it stays as it is.
     ///
     /// # Safety
     ///
@@ -203,7 +207,8 @@ impl Slots {
 }
 
 fn word(at: usize) -> &'static AtomicUsize {
-    // SAFETY: an aligned word of a module that the loader has mapped; the caller has it while the list is locked.
+    // SAFETY: an aligned word of a module that the loader has mapped. The loader's list is locked, so the module stays
+    // mapped.
     unsafe { &*with_exposed_provenance::<AtomicUsize>(at) }
 }
 
@@ -220,15 +225,15 @@ fn has(module: &Module, place: &Word, function: &Function, program: (usize, usiz
     }
 }
 
-/// Whether the page of a word can be written, now or during a store.
+/// Whether the page of a word is writable, or can be made writable for a store.
 fn can_be_written(module: &Module, at: usize) -> bool {
     const POPULATE_WRITE: libc::c_int = 23;
     if module.is_protected(at) {
         return true;
     }
-    // SAFETY: the page of a mapped word; what is in it stays.
+    // SAFETY: the page of a mapped word. Its content does not change.
     let made = unsafe { libc::madvise(page_of(at), PAGE, POPULATE_WRITE) };
-    // A kernel before 5.14 does not know it.
+    // A kernel before 5.14 does not know this request.
     made == 0 || errno() == libc::EINVAL
 }
 
@@ -244,7 +249,7 @@ fn errno() -> i32 {
 fn store(module: &Module, at: usize, value: usize) -> Result<(), i32> {
     let is_protected = module.is_protected(at);
     let protect = |access| {
-        // SAFETY: a page of a module's own data, which can be read before and after.
+        // SAFETY: a page of a module's own data. It can be read before and after the call.
         let done = unsafe { libc::mprotect(page_of(at), PAGE, access) };
         if done == 0 { Ok(()) } else { Err(errno()) }
     };

@@ -5,7 +5,7 @@ extern "C" fn another_parent() -> libc::pid_t {
     -7
 }
 
-/// All words of this process that name a function, and what is in them.
+/// All words of this process that name a function, with their values.
 fn words_of(name: &CStr) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     module::all(|_, module| {
@@ -58,7 +58,7 @@ fn a_module_that_calls_another_function_of_the_name_is_left() {
     assert_eq!((words_of(c"getpgrp"), unsafe { libc::getpgrp() }), (before, group));
 }
 
-/// The table of this program is one that the loader has made read-only.
+/// The loader has made the table of this program read-only.
 #[test]
 fn a_protected_page_is_protected_again() {
     static SLOTS: Slots = Slots::new();
