@@ -1,38 +1,37 @@
-//! Finds the arenas. In: the writable data of the program and its libraries. Out: the main arena, which proves itself by its empty bins,
-//! and the ring of arenas that begins and ends there. Symbols are not needed.
+//! Finds the arenas. In: the writable data of the program and its libraries. Out: the main arena, and the ring of
+//! arenas that begins and ends there. The empty bins of the main arena prove it. Symbols are not needed.
 
 use crate::{Mapping, Memory, Window};
 
 /// Bins of an arena.
 pub(super) const BINS: u64 = 127;
-/// From the bins to the link to the next arena.
+/// The distance from the bins to the link to the next arena.
 pub(super) const NEXT: u64 = 2048;
-/// The distances from an arena's start to its bins that are known.
+/// The known distances from an arena's start to its bins.
 const STARTS: [u64; 2] = [112, 24];
-/// A thread arena's heaps begin at multiples of this, whatever the size of huge pages.
+/// The heaps of thread arenas begin at multiples of this, whatever the size of huge pages.
 pub(super) const HEAPS: u64 = 2 << 20;
-/// The headers of heaps that are known. A thread arena lies behind one.
+/// The known lengths of the header of a heap. The first heap of a thread arena has the arena after this header.
 pub(super) const HEADERS: [u64; 2] = [0x20, 0x30];
-/// Tries to read an arena's end.
+/// How often the end of an arena is read until its two values belong together.
 const TOPS: usize = 100;
-/// Bins that may look wrong, because the process changes them while they are read.
+/// How many bins may look wrong, because the process changes them while they are read.
 const MOVING: usize = 4;
-/// The most arenas of a ring: what glibc makes by default on 1024 cores. Links that do not close to a ring are followed
-/// no farther.
+/// The most arenas of a ring: as many as glibc makes by default on 1024 cores. A longer chain of links is not followed.
 pub(super) const MOST: usize = 8 << 10;
 
 /// The arenas of a C library.
 #[derive(Debug)]
 pub(super) struct Arenas {
-    /// From an arena's start to its bins.
+    /// The distance from an arena's start to its bins.
     pub bins: u64,
     /// The main arena, then the thread arenas in the order of the ring.
     pub all: Vec<u64>,
-    /// The data that has the main arena: its first address and the first one after it.
+    /// The mapping with the main arena: its first address, and the address after its last one.
     pub data: (u64, u64),
 }
 
-/// What an arena tells of itself.
+/// The fields of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arena {
     /// Its address.
@@ -41,7 +40,7 @@ pub(super) struct Arena {
     pub top: u64,
     /// Threads that allocate from it.
     pub threads: u64,
-    /// Bytes that it has from the kernel.
+    /// Bytes that it has from the kernel, by its own count.
     pub system: u64,
     /// Whether all its memory is in one piece. Only the main arena's can be.
     pub contiguous: bool,
@@ -56,8 +55,8 @@ impl Arena {
     }
 }
 
-/// Where the free block at the end of an arena begins and ends now. The arena changes it with each block that it takes from there, so that both
-/// are read until they belong together.
+/// The begin and the end of the free block at the end of an arena. The arena changes this block with each block that it
+/// takes from there. So both values are read again until they belong together.
 pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u64)> {
     let top = || memory.word(at.checked_add(bins - 16)?);
     let mut before = top()?;
@@ -72,7 +71,8 @@ pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u
     None
 }
 
-/// Finds the arenas of every C library in the process: there is more than one where a library was loaded into a name space of its own.
+/// Finds the arenas of every C library in the process. There is more than one if a library was loaded into another name
+/// space.
 pub(super) fn find(memory: &dyn Memory) -> Vec<Arenas> {
     let has_data = |one: &&Mapping| one.readable && one.writable && !one.shared && one.inode != 0;
     let mut found = Vec::new();
@@ -101,7 +101,8 @@ fn find_in(memory: &dyn Memory, data: &Mapping, from: u64, to: u64, found: &mut 
     }
 }
 
-/// The arenas if `at` is an empty bin of the main arena. It can be any bin of it: the ring must close for the one that it is.
+/// The arenas, if `at` is an empty bin of the main arena. Which bin it is is not known: each is tried, and the right
+/// one is that with which the ring closes.
 fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Option<(u64, Vec<u64>)> {
     for bin in 0..BINS {
         let bins = at.checked_sub(16 * bin)?;
@@ -120,7 +121,7 @@ fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Opt
     None
 }
 
-/// Whether the 127 bins of an arena are here: each is empty, or the first or last of its blocks points back to it.
+/// Whether the 127 bins of an arena are here. Each bin must be empty, or its first or last block must point back to it.
 fn has_bins(memory: &dyn Memory, window: &mut Window, bins: u64) -> bool {
     let (mut empty, mut wrong) = (0, 0);
     for bin in 0..BINS {
@@ -140,7 +141,7 @@ fn has_bins(memory: &dyn Memory, window: &mut Window, bins: u64) -> bool {
     empty >= 2
 }
 
-/// The arenas from the main one until the ring closes. `None` if it does not.
+/// The arenas from the main one on, until the ring closes. `None` if it does not close.
 fn ring(memory: &dyn Memory, main: u64, start: u64) -> Option<Vec<u64>> {
     let mut all = vec![main];
     loop {

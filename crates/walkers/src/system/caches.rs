@@ -1,5 +1,6 @@
-//! The thread caches. In: the threads' pointers. Out: the caches' own blocks, and the blocks in their lists. The variable that points to a
-//! cache is at one distance below the thread pointer in all threads: the distance that most threads agree on is taken.
+//! The thread caches. In: the threads' pointers. Out: the blocks that the caches are in, and the blocks in their lists.
+//! In all threads, the variable that points to the cache is at the same distance below the thread pointer. The distance
+//! that most threads agree on is used.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +9,26 @@ use super::marks::Marks;
 use super::release::{Cache, Release};
 use crate::{Memory, Window};
 
-/// How far below the thread pointer the variable is looked for: first near, then far. A program's own thread-local variables lie between.
+/// How far below the thread pointer the variable is looked for: first near, then further away. A program's own
+/// thread-local variables lie between them.
 const REACH: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
-/// Threads that are asked for the distance.
+/// The number of threads that are examined to find the distance.
 const VOTERS: usize = 32;
-/// The largest block of a thread cache, if a parameter was set.
+/// The largest block of a thread cache, if a parameter allows large blocks.
 const LARGEST: u64 = 8 << 20;
-/// Lists that may begin with something else, because their thread changes them at the moment.
+/// How many lists may begin with something else, because their thread is changing them.
 const MOVING: usize = 2;
 
-/// What was found.
+/// The thread caches of a process.
 #[derive(Debug, Default)]
 pub(super) struct Caches {
     /// The blocks that the caches themselves are in.
     pub own: Marks,
     /// The blocks in their lists.
     pub listed: Listed,
-    /// Threads that have a cache, as far as known.
+    /// The number of threads that should have a cache, as far as this is known.
     pub wanted: u64,
-    /// Threads whose cache was read.
+    /// The number of threads whose cache was read.
     pub found: u64,
 }
 
@@ -73,11 +75,11 @@ fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &
             }
         }
     }
-    // Of distances with equal votes the nearest: what is farther below can be an old copy on the stack.
+    // If distances have equal votes, the nearest is used: a more distant word may be an old copy on the stack.
     votes.into_iter().rev().max_by_key(|&(_, votes)| votes).map(|(distance, _)| distance)
 }
 
-/// Whether a pointer is to a block of a cache's size whose lists begin with blocks of their sizes.
+/// Whether a pointer leads to a block of a cache's size, and the cache's lists begin with blocks of their sizes.
 fn is_cache(window: &mut Window, at: u64, cache: &Cache) -> bool {
     let Some(size) = at.checked_sub(8).and_then(|at| window.word(at)) else { return false };
     let size = size & !5;
@@ -99,7 +101,7 @@ fn in_bin(bin: u64, size: u64) -> bool {
 }
 
 impl Cache {
-    /// From a cache's start to a list.
+    /// The distance from a cache's start to one of its lists.
     fn list(&self, bin: u64) -> u64 {
         self.bins * self.count + 8 * bin
     }

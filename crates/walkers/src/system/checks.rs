@@ -1,14 +1,14 @@
-//! What the allocator counts itself, next to what the walk found. The counts are read before and after the walk: a difference between
-//! these two readings is a tolerance, since the process runs, and so is a fiftieth of the bytes.
+//! Compares the allocator's own counts with what the walk found. The counts are read before and after the walk, because
+//! the process runs. The tolerance is the difference between these two readings, and a fiftieth of the bytes.
 
 use super::arenas::Arena;
 use super::memories::Memories;
 use super::structures::Structures;
 use crate::{Check, Memory};
 
-/// One part in this many of the bytes may differ.
+/// The bytes may differ by one part in this many.
 const PART: u64 = 50;
-/// One in this many thread caches may be missing: threads begin and end.
+/// One thread cache in this many may be missing, because threads begin and end.
 const CACHES: u64 = 20;
 
 /// An arena's name in reports.
@@ -16,8 +16,8 @@ pub(super) fn name(index: usize) -> String {
     if index == 0 { "main arena".into() } else { format!("thread arena {index}") }
 }
 
-/// The bytes of each arena, the blocks with their own pages, and the thread caches. `cached` is the bytes of cached
-/// blocks that the walk has met.
+/// Checks the bytes of each arena, the blocks with their own pages, and the thread caches. `cached` is the bytes of the
+/// cached blocks that the walk found.
 pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, cached: u64) -> Vec<Check> {
     let arenas = found.arenas.iter().enumerate().map(|(index, before)| {
         let after = Arena::read(memory, before.at, found.release.bins).unwrap_or(*before);
@@ -36,7 +36,8 @@ pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, 
         what: "mmapped blocks".into(),
         wanted: after.mmapped,
         found: memories.mmapped.len() as u64,
-        // Which share of the heap they are is told by their bytes. These few come and go while the walk lasts.
+        // The next check compares the bytes of these blocks, so a few of them matter little here. They come and go
+        // during the walk.
         tolerance: before.mmapped.abs_diff(after.mmapped) + 2 + after.mmapped / PART,
     });
     checks.push(Check {

@@ -1,22 +1,23 @@
-//! Which of the addresses that could be blocks with their own pages are such blocks. In: candidates, and the allocator's own counts. Out: those
-//! that agree with both counts. Other memory can have words like a block's header where a page begins: the JVM has some.
+//! Chooses blocks with their own pages among the addresses that look like such blocks. In: candidates, and the
+//! allocator's own counts. Out: the candidates that agree with both counts. Other memory may look like a block's header
+//! at the begin of a page: the JVM has such words.
 
-/// What could be a block.
+/// An address that may be a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub at: u64,
     pub bytes: u64,
-    /// Whether it, or neighbours up to there, touch an end of the memory that it lies in. That is so for most blocks: the kernel puts a new
-    /// mapping next to another one.
+    /// Whether it touches an end of the memory that it lies in, itself or through neighbours. This is so for most
+    /// blocks: the kernel puts a new mapping next to another one.
     pub anchored: bool,
 }
 
-/// The steps that a search may take.
+/// The most steps of a search.
 const STEPS: u32 = 1 << 16;
-/// Of more candidates no choice is made.
+/// With more candidates than this, no search is made.
 const MOST: usize = 2048;
 
-/// Tells which candidates are anchored, of those that lie in the memory of a range, in their order.
+/// Finds the anchored ones among candidates of one range. The candidates are in the order of their addresses.
 pub(super) fn anchor(candidates: &mut [Candidate], from: u64, to: u64) {
     let mut end = from;
     for one in &mut *candidates {
@@ -34,8 +35,9 @@ pub(super) fn anchor(candidates: &mut [Candidate], from: u64, to: u64) {
     }
 }
 
-/// The blocks among candidates, which are in the order of their addresses: address and bytes. If no choice agrees with both counts, because
-/// the process goes on, candidates that are not anchored are left out as long as the bytes come nearer to the count.
+/// Returns the blocks (address and bytes) among candidates, which are in the order of their addresses. While the
+/// process runs, perhaps no choice agrees with both counts. Then candidates that are not anchored are removed, as long
+/// as the bytes come nearer to the count.
 pub(super) fn choose(candidates: &[Candidate], count: u64, bytes: u64) -> Vec<(u64, u64)> {
     if candidates.len() <= MOST {
         let add = |sum: &mut u64, one: &Candidate| {
@@ -59,7 +61,7 @@ pub(super) fn choose(candidates: &[Candidate], count: u64, bytes: u64) -> Vec<(u
 /// A search for a set that agrees with both counts.
 struct Search<'a> {
     all: &'a [Candidate],
-    /// The bytes from each candidate on.
+    /// For each candidate, the sum of the bytes from it to the last one.
     after: Vec<u64>,
     count: u64,
     bytes: u64,
@@ -69,7 +71,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Goes on with a candidate, from an address, with the bytes that are taken.
+    /// Continues with a candidate. `at` is the end of the last chosen one, `bytes` the sum of the chosen ones.
     fn from(&mut self, index: usize, at: u64, bytes: u64) -> bool {
         let taken = self.taken.len() as u64;
         let Some(one) = self.all.get(index).copied() else { return taken == self.count && bytes == self.bytes };
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn those_that_agree_with_both_counts_are_chosen() {
-        // The second is another's words, and covers the third.
+        // The second candidate is not a block, and it overlaps the third one.
         let all = candidates(&[(0, 10, true), (20, 30, false), (40, 7, false), (60, 7, true)]);
         assert_eq!(choose(&all, 3, 24), [(0, 10), (40, 7), (60, 7)]);
         assert_eq!(choose(&all, 2, 17), [(0, 10), (60, 7)], "those that are anchored stay");

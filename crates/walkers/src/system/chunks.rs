@@ -1,6 +1,6 @@
-//! Walks the blocks of a piece of memory, from one to the next. In: the bytes from a first block to an end. Out: what each block is, on
-//! the pages of a layout and in sums. A block is in use if the next one says so, and free otherwise; blocks in fast bins and thread caches
-//! say that they are in use, and are known by their lists.
+//! Walks the blocks of a piece of memory, from each to the next one. In: the bytes from a first block to an end. Out:
+//! what each block is, on the pages of a layout and in sums. The next block says whether a block is in use or free.
+//! Blocks in fast bins and thread caches are marked as in use, and are known from the lists.
 
 use super::links::Closure;
 use super::marks::Cursor;
@@ -8,14 +8,15 @@ use super::structures::Structures;
 use super::trim::Trim;
 use crate::{Kind, Layout, Memory, Window};
 
-/// Blocks in a row that must be plausible where the walk goes on behind a break.
+/// After a break, the walk continues where this many blocks in a row are plausible.
 const PROOF: usize = 8;
-/// Addresses that are tried behind breaks, in one walk of a heap.
+/// The most addresses that are tried after breaks, in one walk of a heap.
 const TRIES: u64 = 1 << 24;
-/// The smallest block, and a fence: a header that ends a piece.
+/// The bytes of the smallest block. The next constant is a fence, a header that ends a piece.
 const SMALLEST: u64 = 32;
 pub(super) const FENCE: u64 = 16;
-/// The bits of a header: the block before is in use; the block has its own mapping; the block is of a thread arena.
+/// The bits of a header: the block before it is in use; the block has its own mapping; the block belongs to a thread
+/// arena.
 const BEFORE_IN_USE: u64 = 1;
 const MMAPPED: u64 = 2;
 const OF_THREAD: u64 = 4;
@@ -25,15 +26,15 @@ const OF_THREAD: u64 = 4;
 pub(super) struct Extent {
     /// Its first block.
     pub from: u64,
-    /// The first address after it, as far as the mappings had it when they were read.
+    /// The first address after it that was mapped when the mappings were read.
     pub to: u64,
-    /// The first address after it now: farther than that if the arena has grown since.
+    /// The first address after it now. It is higher than `to` if the arena has grown since.
     pub end: u64,
-    /// The arena's place in the list; 0 is the main one.
+    /// The index of the arena in the list; 0 is the main arena.
     pub arena: u32,
-    /// The free block that ends it, if it is the arena's last piece.
+    /// The free block at its end, if it is the arena's last piece.
     pub top: Option<u64>,
-    /// Whether the arena is made smaller at its end by a trim.
+    /// Whether a trim makes the arena smaller at the end of this piece.
     pub shrinks: bool,
 }
 
@@ -50,7 +51,7 @@ pub struct Free {
     pub fast_blocks: u64,
 }
 
-/// What a walk adds up over all pieces.
+/// Sums of a walk over all pieces.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub live: u64,
@@ -64,7 +65,7 @@ pub(super) struct Sums {
 pub(super) struct Chunks<'a> {
     memory: &'a dyn Memory,
     window: Window<'a>,
-    /// For addresses that are tried: they jump about.
+    /// A second window, for the addresses that are tried after breaks: they are not in order.
     probe: Window<'a>,
     tries: u64,
     cached: Cursor<'a>,
@@ -126,14 +127,14 @@ impl<'a> Chunks<'a> {
     fn block(&mut self, at: u64, size: u64, extent: &Extent, free: &mut Free, links: &mut Closure) {
         let next = at + size;
         if next > extent.to {
-            // It goes on where the arena has grown.
+            // The block ends in the part by which the arena has grown.
             return self.in_use(at, extent.to - at, free);
         }
         let header = (next < extent.to).then(|| self.window.bytes(next, 16)).flatten().map(two_words);
         let Some((before, _)) = header.filter(|(_, header)| header & BEFORE_IN_USE == 0) else {
             return self.in_use(at, size, free);
         };
-        // A free block has its size at its end, too.
+        // A free block also has its size at its end.
         self.sums.breaks += u64::from(before != size);
         if let Some((first, last)) = self.window.bytes(at + 16, 16).map(two_words) {
             links.block(at, first, last);
@@ -159,25 +160,26 @@ impl<'a> Chunks<'a> {
         } else {
             self.sums.live += size;
             self.sums.blocks += 1;
-            // Behind the header, and with the next block's first word.
+            // The program's bytes begin after the header, and include the next block's first word.
             self.layout.list(at + FENCE, size - 8, 1);
             Kind::Live
         };
         self.layout.block(at, size, kind);
     }
 
-    /// Where the walk goes on if there is no block at an address.
+    /// Where the walk continues if there is no block at an address.
     fn behind(&mut self, at: u64, fenced: bool, extent: &Extent) -> u64 {
         self.trim.used();
         let left = extent.to - at;
-        // The header that ends a thread arena's heap stands behind a fence, or behind a small block if there was no room for one.
+        // The header that ends a thread arena's heap is after a fence. If there was no room for the fence, it is after
+        // a small block.
         if left <= FENCE && (fenced || extent.arena != 0) {
             self.layout.block(at, left, Kind::Structure);
             return extent.to;
         }
         let next = self.resume(at, extent);
         self.layout.block(at, next - at, Kind::Unknown);
-        // Behind fences the main heap has memory that the program itself took with `sbrk`.
+        // After fences, the main heap may have memory that the program itself took with `sbrk`.
         if !(fenced && extent.arena == 0) {
             self.sums.breaks += 1;
             self.sums.skipped += next - at;

@@ -8,12 +8,12 @@ use super::{release, version};
 use crate::counters::{Counters, Source};
 use crate::{Memory, PAGE};
 
-/// Where they are.
+/// The places of the counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The main arena.
     main: u64,
-    /// From an arena's start to its bins.
+    /// The distance from an arena's start to its bins.
     bins: u64,
     /// The word with the bytes of mmapped blocks, if the parameters were found.
     mapped: Option<u64>,
@@ -25,7 +25,7 @@ const COUNT: usize = 2072;
 const SPAN: usize = COUNT + 8;
 
 impl Place {
-    /// Looks for them. `None` if there is no glibc whose malloc was used.
+    /// Finds the places. `None` if there is no glibc whose malloc was used.
     pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
         let system = |one: &arenas::Arenas| Arena::read(memory, one.all[0], one.bins).map_or(0, |main| main.system);
         let found = arenas::find(memory).into_iter().max_by_key(system)?;
@@ -37,7 +37,7 @@ impl Place {
         Some(Place { main: found.all[0], bins: found.bins, mapped })
     }
 
-    /// What they say now.
+    /// Reads the present counts.
     pub(crate) fn read(&self, source: &impl Source) -> Option<Counters> {
         let (mut at, mut arenas, mut system) = (self.main, 0, 0_u64);
         loop {

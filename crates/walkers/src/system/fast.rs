@@ -1,4 +1,5 @@
-//! The fast bins of an arena: small blocks that were freed and not yet merged with their neighbours. 2.43 has none.
+//! The fast bins of an arena: small blocks that were freed and not yet merged with their neighbours. glibc 2.43 has
+//! none.
 
 use super::lists::{Links, Listed};
 use super::release::Release;

@@ -1,5 +1,6 @@
-//! The pieces of memory that an arena has. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The main arena has the data
-//! segment; what it got from `mmap` because the data segment could not grow is found by `mappings.rs`.
+//! The pieces of memory of an arena. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The
+//! main arena has the data segment. If the data segment cannot grow, it takes more memory by `mmap`: `mappings.rs`
+//! finds that.
 
 use super::arenas::{Arena, end_now};
 use super::chunks::Extent;
@@ -15,12 +16,12 @@ pub(super) struct Piece {
     pub blocks: Extent,
 }
 
-/// The heaps of a thread arena. `None` if they do not lead from the arena's end to its beginning.
+/// The heaps of a thread arena. `None` if the chain of heaps does not lead from the arena's end to its begin.
 pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &Structures) -> Option<Vec<Piece>> {
     let (release, heap) = (found.release, found.params.heap);
     let mut heaps = Vec::new();
     let mut from = arena.top & !(heap - 1);
-    // No heap is there twice, so there are not more of them than mappings could have.
+    // This limits a chain that is a circle: there are no more heaps than fit in the mappings.
     let most = memory.mappings().iter().map(|one| one.bytes() / heap + 1).sum::<u64>();
     for _ in 0..most {
         let [owner, before, size] = [0, 8, 16].map(|at| memory.word(from + at));
@@ -37,11 +38,12 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
             to,
             end,
             arena: index,
-            // Where it has grown since, its end is not looked at.
+            // If the heap has grown since the mappings were read, its free block at the end may be outside them, and is
+            // not used.
             top: heaps.is_empty().then_some(arena.top).filter(|&top| top < to || to == end),
             shrinks: false,
         };
-        // The end of the arena is in its last heap.
+        // The end of the arena must be in its last heap.
         let has_end = !heaps.is_empty() || blocks.from <= arena.top && arena.top <= end;
         if blocks.from > blocks.to || !has_end {
             return None;
@@ -58,21 +60,21 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
     None
 }
 
-/// The main arena's memory if it is in one piece: from where it began to its end. The arena can have grown since the mappings were read: then it
-/// is walked as far as they go.
+/// The main arena's memory if it is in one piece, from its begin to its end. If the arena has grown since the mappings
+/// were read, it is walked only up to their end.
 pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, found: &Structures) -> Option<Piece> {
     let base = found.params.base;
     let (top, end) = end_now(memory, arena.at, found.release.bins)?;
     let to = end.min(mapped_end(memory, base)?);
     let from = base.checked_next_multiple_of(16)?;
-    // It has not become twice as large meanwhile.
+    // It is assumed that it has not doubled since then.
     let whole = base != 0 && from <= top && end - top >= 16 && end - to <= arena.system;
     let top = Some(top).filter(|&top| top < to);
     let shrinks = ends_data_segment(memory, to);
     whole.then_some(Piece { from: base, blocks: Extent { from, to, end, arena: 0, top, shrinks } })
 }
 
-/// Where the memory ends that is mapped from an address on without a hole, for reading and writing.
+/// The end of the memory that is mapped from an address on without a hole, for reading and writing.
 fn mapped_end(memory: &dyn Memory, from: u64) -> Option<u64> {
     let mut to = None;
     while let Some(mapping) = memory.mapping(to.unwrap_or(from)).filter(|one| one.readable && one.writable) {
@@ -81,7 +83,7 @@ fn mapped_end(memory: &dyn Memory, from: u64) -> Option<u64> {
     to
 }
 
-/// Whether the data segment ends at an address. Only there can the main arena be made smaller.
+/// Whether the data segment ends at an address. The main arena can be made smaller only there.
 pub(super) fn ends_data_segment(memory: &dyn Memory, to: u64) -> bool {
     memory.mapping(to.saturating_sub(1)).is_some_and(|one| one.name == "[heap]" && one.to == to)
 }

@@ -1,5 +1,5 @@
-//! The memory of a process with glibc, laid out by a test as a release has it: two arenas, a thread cache, fast bins, free blocks in
-//! bins, and two blocks with their own pages.
+//! The memory of a process with glibc. A test lays it out as a given release would: two arenas, a thread cache, fast
+//! bins, free blocks in bins, and two blocks with their own pages.
 
 use super::arenas::BINS;
 use super::chunks::Free;
@@ -24,15 +24,15 @@ pub(super) struct Truth {
     pub blocks: u64,
     pub cached: u64,
     pub free: [Free; 2],
-    /// A block behind a free one.
+    /// A block after a free one.
     pub behind_free: u64,
     /// The main arena.
     pub main: u64,
-    /// The list of the thread cache that has blocks.
+    /// The thread cache's list that has blocks.
     pub list: u64,
 }
 
-/// Lays a process out. A static program has no text that tells the release.
+/// Lays out a process. With `fixed` it is a static program, whose release is not in its constants.
 pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
     let mut fake = Fake::default();
     fake.map(HEAP, HEAP_BYTES, true, 0, "[heap]");
@@ -76,7 +76,7 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
     truth.free[0].add(HEAP + HEAP_BYTES - top);
     arena(&mut fake, release, main, top, thread, HEAP_BYTES);
 
-    // The thread's arena: a full heap that ends with a fence, and a second one.
+    // The thread's arena: a full heap that ends with a fence, and a second heap.
     for (place, at) in THREAD_HEAPS.into_iter().enumerate() {
         fake.put(at, &[thread, if place == 0 { 0 } else { THREAD_HEAPS[0] }, THREAD_BYTES, THREAD_BYTES, PAGE]);
     }
@@ -162,15 +162,15 @@ impl Free {
     }
 }
 
-/// Blocks, one behind the other.
+/// Blocks, each directly after the other.
 struct Chain<'a> {
     fake: &'a mut Fake,
     release: &'a Release,
     bins: u64,
     at: u64,
-    /// The size of the block before, if it is free.
+    /// The size of the previous block, if that is free.
     before: Option<u64>,
-    /// The bit of a thread arena's blocks.
+    /// The bit that marks blocks of a thread arena.
     own: u64,
 }
 
@@ -199,7 +199,7 @@ impl Chain<'_> {
         at
     }
 
-    /// A free block. It is the last one of the first bin but one.
+    /// Adds a free block. It becomes the last one of the second bin.
     fn free(&mut self, size: u64) -> u64 {
         let at = self.header(size, 0);
         let own = self.bins;

@@ -1,6 +1,6 @@
-//! Whether the free blocks that a walk met are the ones in the bins. The bins' lists are rings with links in both ways. So the blocks and
-//! the bins together are exactly what the links of the blocks and of the bins lead to. Sums over both tell it without following a list,
-//! which would read the heap once more, in no order.
+//! Checks whether the free blocks that a walk found are those in the bins. The lists of the bins are rings with links
+//! in both directions. So the links of the blocks and bins must lead to exactly these blocks and bins. Sums over both
+//! show this without following a list, which would read the heap once more, in no order.
 
 use super::arenas::BINS;
 use crate::Memory;
@@ -14,7 +14,7 @@ pub(super) struct Closure {
 }
 
 impl Closure {
-    /// Begins with the bins.
+    /// Begins the sums with the bins.
     pub fn of_bins(memory: &dyn Memory, bins: u64) -> Closure {
         let mut closure = Closure::default();
         let mut words = [0; 16 * BINS as usize];
@@ -28,20 +28,20 @@ impl Closure {
         closure
     }
 
-    /// A block, or a bin, with its two links.
+    /// Adds a block or a bin, with its two links.
     pub fn block(&mut self, at: u64, first: u64, last: u64) {
         self.members = self.members.wrapping_add(mixed(at));
         self.first = self.first.wrapping_add(mixed(first));
         self.last = self.last.wrapping_add(mixed(last));
     }
 
-    /// Whether the links lead to the blocks and bins, each once.
+    /// Whether the links lead to the blocks and bins, each exactly once.
     pub fn closes(&self) -> bool {
         self.members == self.first && self.members == self.last
     }
 }
 
-/// Mixes an address, so that sums of addresses that are not the same differ.
+/// Mixes an address, so that different sets of addresses have different sums.
 fn mixed(at: u64) -> u64 {
     let at = (at ^ at >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let at = (at ^ at >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

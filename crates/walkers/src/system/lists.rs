@@ -1,4 +1,5 @@
-//! Follows a list of free blocks that has one link a block: fast bins and thread caches. In: the first link. Out: its blocks as marks.
+//! Follows a list of free blocks that have one link each: a fast bin or a list of a thread cache. In: the first link.
+//! Out: its blocks as marks.
 
 use super::marks::Marks;
 use crate::Window;
@@ -11,7 +12,8 @@ const MOST: u64 = 1 << 24;
 pub(super) struct Links {
     /// Whether a link is mangled with its own address.
     pub mangled: bool,
-    /// From a block's start to where a link to it points: 0, or 16 if it points to what the program gets.
+    /// The distance from a block's start to the place that a link to it names. It is 0, or 16 if links name the
+    /// program's first byte.
     pub points_at: u64,
 }
 
@@ -22,12 +24,13 @@ pub(super) struct Listed {
     pub marks: Marks,
     /// Bytes of blocks.
     pub bytes: u64,
-    /// Lists that do not end with null: a link leads to something that is not a block of the list, or there is no end.
+    /// The number of lists that do not end with null: a link leads to something that is not a block of the list, or the
+    /// list is too long.
     pub broken: u64,
 }
 
 impl Listed {
-    /// Adds the blocks of a list whose sizes fit.
+    /// Adds the blocks of a list. `fits` says whether a size belongs to the list.
     pub fn follow(&mut self, window: &mut Window, first: u64, links: Links, fits: impl Fn(u64) -> bool) {
         let mut link = first;
         for _ in 0..MOST {

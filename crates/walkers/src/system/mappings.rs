@@ -1,6 +1,7 @@
-//! What an allocator took from `mmap` besides heaps: blocks that have their own pages, and pieces of the main arena where the data segment
-//! could not grow. In: the mappings without a file. Out: both. They prove themselves: a block by its header, a piece by the chain of its
-//! blocks up to its fences. The kernel merges neighbours into one mapping, so that they can begin at any page.
+//! Finds what the allocator took by `mmap` in addition to heaps: blocks with their own pages, and pieces of the main
+//! arena where the data segment could not grow. In: the mappings without a file. Out: both. Each proves itself: a block
+//! by its header, a piece by its chain of blocks up to its fences. The kernel merges adjacent mappings into one, so
+//! both may begin at any page.
 
 use super::arenas::Arena;
 use super::choose::{Candidate, anchor, choose};
@@ -9,17 +10,17 @@ use super::heaps::{Piece, ends_data_segment};
 use super::release::Release;
 use crate::{Memory, PAGE, Window};
 
-/// What is looked for. The allocator's own counts tell when it is complete.
+/// What is searched. The allocator's own counts say when all of it is found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub release: &'a Release,
-    /// Blocks that have their own pages.
+    /// The number of blocks that have their own pages.
     pub mmapped: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub mmapped_bytes: u64,
-    /// The main arena if it is in several pieces.
+    /// The main arena, if it is in several pieces.
     pub main: Option<&'a Arena>,
-    /// Where the main arena begins. It needs not be the start of a page.
+    /// Where the main arena begins. This need not be the start of a page.
     pub base: u64,
 }
 
@@ -28,16 +29,16 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Found {
     /// Blocks that have their own pages: address and bytes.
     pub mmapped: Vec<(u64, u64)>,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub mmapped_bytes: u64,
     /// Pieces of the main arena.
     pub pieces: Vec<Piece>,
-    /// Bytes of them.
+    /// The bytes of these pieces.
     pub piece_bytes: u64,
 }
 
-/// Looks in all mappings without a file, but not in the ranges that are taken, which are in the order of their addresses. First where
-/// mappings and ranges begin; then, if something is missing, at each page.
+/// Searches all mappings without a file, except for the ranges of `taken`, which are in the order of their addresses.
+/// It first looks where mappings and ranges begin. If something is then missing, it looks at each page.
 pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) -> Found {
     let found = search(memory, wanted, taken, false);
     match wanted.main {
@@ -47,7 +48,7 @@ pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) ->
     }
 }
 
-/// Of all addresses at which a block could begin, those that agree with the allocator's counts.
+/// Looks at all addresses at which a block could begin. Returns those that agree with the allocator's counts.
 fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
     let mut small = Window::of_pages(memory);
     let mut all: Vec<Candidate> = Vec::new();
@@ -105,7 +106,7 @@ impl Found {
     }
 }
 
-/// The parts of a range that no range of `taken` has.
+/// The parts of a range that are in no range of `taken`.
 fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut at = from;
@@ -122,8 +123,9 @@ fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// The bytes of the block that begins with its own pages at an address. One that was aligned has its header farther behind, and the
-/// header from before is still here. They differ only if it was made larger or smaller since: `closely` looks for it.
+/// The bytes of the block that begins with its own pages at an address. An aligned block has its header further on, and
+/// its first header is still here. The two differ only if the block was resized since. With `closely` the second header
+/// is searched too.
 fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bool) -> Option<u64> {
     if window.word(at)? != 0 {
         return None;
@@ -137,8 +139,8 @@ fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bo
     behind.or((bytes <= to - at).then_some(bytes))
 }
 
-/// The bytes of a block that was aligned to 64 bytes up to a page: its header tells how far behind the start of its pages it is. One that
-/// was aligned to more, and moved since, could be anywhere.
+/// The bytes of a block that was aligned to at least 64 bytes and at most a page. Its header says how far it is from
+/// the start of its pages. A block with a larger alignment that was moved since could be anywhere, and is not searched.
 fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
     (6..=12).map(|power| (1 << power) - 16).find_map(|before| {
         let header = window.word(at + before + 8)?;
@@ -148,7 +150,7 @@ fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u
     })
 }
 
-/// The piece of the main arena that begins at an address. The arena's last piece can be its free end and nothing else.
+/// The piece of the main arena that begins at an address. The arena's last piece may consist only of its free end.
 fn piece(
     memory: &dyn Memory,
     small: &mut Window,
@@ -173,7 +175,7 @@ fn piece(
             return Some(Piece { from, blocks: Extent { to, end: to, shrinks, ..whole } });
         }
         match size(large, at, &whole)? {
-            // Two fences, and a third one if a block of 16 bytes would have been left before them.
+            // A piece ends with two fences. A third one is before them if otherwise a block of 16 bytes would remain.
             FENCE => {
                 fences += 1;
                 at += FENCE;
@@ -197,7 +199,7 @@ mod tests {
 
     const AT: u64 = 0x7f00_0000_0000;
 
-    /// The bytes of a piece that has these headers: each at its distance from the start.
+    /// The bytes of a piece with these headers. Each is given with its distance from the start.
     fn piece_bytes(headers: &[(u64, u64)], top: u64) -> Option<u64> {
         let mut fake = Fake::default();
         fake.map(AT, 4 * PAGE, true, 0, "");

@@ -1,8 +1,9 @@
-//! A set of addresses that are multiples of 16, such as blocks: a bit for each, so that a heap full of them costs less than one percent.
+//! A set of addresses that are multiples of 16, such as blocks. It has one bit for each possible address, so a heap
+//! full of blocks costs less than one percent of its size.
 
 use std::collections::HashMap;
 
-/// Bytes of memory that a group of bits is for.
+/// The bytes of memory for which one group of bits is.
 const GROUP: u64 = 1 << 16;
 const WORDS: usize = (GROUP / 16 / 64) as usize;
 
@@ -22,7 +23,7 @@ impl Marks {
         new
     }
 
-    /// Looks addresses up, fast if one is mostly near the last one.
+    /// A cursor that looks up addresses. It is fast if each address is near the one before.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { marks: self, key: u64::MAX, group: None }
     }

@@ -14,14 +14,14 @@ pub(super) struct Memories {
     pub pieces: Vec<Vec<Piece>>,
     /// Blocks that have their own pages: address and bytes.
     pub mmapped: Vec<(u64, u64)>,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub mmapped_bytes: u64,
     /// Arenas whose memory was not found.
     pub breaks: u64,
 }
 
 impl Memories {
-    /// Finds the memory of all arenas, and then what lies between.
+    /// Finds the memory of all arenas, and then the blocks and pieces between.
     pub fn find(memory: &dyn Memory, found: &Structures) -> Memories {
         let release = found.release;
         let (main, threads) = found.arenas.split_first().expect("there is a main arena");
@@ -35,7 +35,7 @@ impl Memories {
 
         let mut taken: Vec<_> = pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to)).collect();
         taken.sort_unstable();
-        // The counts of now: blocks come and go.
+        // Reads the counts again, because blocks come and go.
         let params = &found.params.again(memory, release).unwrap_or(found.params);
         let wanted = Wanted {
             release,
@@ -51,7 +51,8 @@ impl Memories {
 }
 
 impl Arena {
-    /// Whether it has memory. The main arena of a program that has allocated nothing has none: its end is in its own bins.
+    /// Whether the arena has memory. The main arena of a program that has allocated nothing has none: its end is in its
+    /// own bins.
     pub fn has_memory(&self, release: &Release) -> bool {
         self.top != 0 && self.top != self.at + release.bins - 16
     }

@@ -1,5 +1,6 @@
-//! glibc's malloc, on x86-64. In: the memory of a process. Out: its heap. Nothing needs a symbol: the main arena proves itself by its bins
-//! (`arenas`), the parameters by their neighbours (`params`), and one table has what differs between releases (`release`).
+//! Walks glibc's malloc on x86-64. In: the memory of a process. Out: its heap. No symbol is needed: the main arena
+//! proves itself by its bins (`arenas`), the parameters by the words around them (`params`). One table has the
+//! differences between releases (`release`).
 //!
 //! Live bytes are the sizes of blocks with their headers, as glibc's `mallinfo2` counts them.
 
@@ -45,7 +46,7 @@ pub const WALKER: Walker = Walker {
     walk: |memory| read(memory).map(|heap| heap.map(|heap| heap.walk)),
 };
 
-/// By what it is known where it was not walked. Its text is not looked for: it is in each program that is linked statically.
+/// How it is named if it was not walked. Its text is not searched, because it is in every statically linked program.
 pub(super) const KNOWN: Known =
     Known { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
 
@@ -54,27 +55,28 @@ const NAME: &str = system::HEAP;
 /// A heap, with what glibc's own functions would report of it.
 #[derive(Debug)]
 pub struct Heap {
-    /// The heap, as every walker returns it.
+    /// The heap, in the form that every walker returns.
     pub walk: Walk,
     /// The free blocks of each arena, in the order of the walk's arenas, without the mmapped blocks.
     pub free: Vec<Free>,
-    /// Bytes that each of these arenas has from the kernel, by its own count.
+    /// The bytes that each of these arenas has from the kernel, by its own count.
     pub system: Vec<u64>,
-    /// Blocks that have their own pages.
+    /// The number of blocks that have their own pages.
     pub mmapped: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub mmapped_bytes: u64,
 }
 
 /// Finds and walks the heap. `None` if there is no glibc whose malloc was used.
 pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
-    // Of several C libraries in name spaces of their own, the program's is the one with the most memory.
+    // If there are several C libraries in different name spaces, the program's is the one with the most memory.
     let system = |one: &Arenas| Arena::read(memory, one.all[0], one.bins).map_or(0, |main| main.system);
     let arenas = arenas::find(memory).into_iter().max_by_key(system)?;
     Some(read_known(memory, &arenas).map_err(|reason| Unknown { allocator: NAME, reason }))
 }
 
-/// Takes the release that the program tells. A static program tells none: then the one whose structures are least in doubt is taken.
+/// Uses the release that the program names. A static program names none: then the release whose structures are least in
+/// doubt is used.
 fn read_known(memory: &dyn Memory, arenas: &Arenas) -> Result<Heap, String> {
     let minor = version::minor(memory, arenas.data.0);
     let mut reason = match minor {
@@ -153,7 +155,7 @@ fn own_pages(memory: &dyn Memory, chunks: &mut Chunks, at: u64, bytes: u64, aren
     chunks.layout.list(at + 16, bytes.saturating_sub(16), 1);
 }
 
-/// The arenas as reports have them, with the mmapped blocks as the last one.
+/// The arenas in the form for reports, with the mmapped blocks as the last one.
 fn names(arenas: &[Arena]) -> Vec<crate::Arena> {
     let named = arenas.iter().enumerate().map(|(index, arena)| crate::Arena {
         name: checks::name(index),

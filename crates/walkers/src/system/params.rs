@@ -1,12 +1,12 @@
-//! Finds `mp_`, the parameters of malloc. In: the data that has the main arena. Out: where the main heap begins, and the allocator's own
-//! counts of mmapped blocks, which tell whether a walk has found all of them.
+//! Finds `mp_`, the parameters of malloc. In: the data with the main arena. Out: where the main heap begins, and the
+//! allocator's own counts of mmapped blocks. The counts say whether a walk has found all of these.
 
 use std::ops::RangeInclusive;
 
 use super::release::Release;
 use crate::{Memory, PAGE, Window};
 
-/// A thread arena's heap, without huge pages.
+/// The size of a thread arena's heap, without huge pages.
 const HEAP: u64 = 64 << 20;
 /// The sizes of huge pages on x86-64 and elsewhere.
 const HUGE: RangeInclusive<u64> = 64 << 10..=16 << 30;
@@ -16,11 +16,11 @@ const HUGE: RangeInclusive<u64> = 64 << 10..=16 << 30;
 pub(super) struct Params {
     /// The address of the word `sbrk_base`.
     at: u64,
-    /// Where the main heap begins. 0 if the main arena has had no memory yet.
+    /// Where the main heap begins. 0 if the main arena has never had memory.
     pub base: u64,
-    /// What a trim makes the main arena smaller by a multiple of.
+    /// A trim makes the main arena smaller by a multiple of this.
     pub trim_unit: u64,
-    /// A thread arena's heaps begin at multiples of this, and are not larger.
+    /// The heaps of thread arenas begin at multiples of this, and are at most this large.
     pub heap: u64,
     /// Mmapped blocks.
     pub mmapped: u64,
@@ -29,8 +29,8 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Finds the parameters by what they must be: they know where the main arena begins once it has memory. `None` if no words of the
-    /// data can be they.
+    /// Finds the parameters by the values that they must have. They contain the begin of the main arena if it has
+    /// memory. `None` if no words of the data fit.
     pub fn find(memory: &dyn Memory, data: (u64, u64), release: &Release, has_memory: bool) -> Option<Params> {
         let mut window = Window::new(memory);
         for run in memory.pages().within(data.0, data.1) {
@@ -46,17 +46,18 @@ impl Params {
         None
     }
 
-    /// The word with the bytes of mmapped blocks.
+    /// The address of the word with the bytes of mmapped blocks.
     pub fn at_mapped(&self) -> u64 {
         self.at - 16
     }
 
-    /// The counts as they are now.
+    /// Reads the parameters again.
     pub fn again(&self, memory: &dyn Memory, release: &Release) -> Option<Params> {
         Params::at(&mut Window::new(memory), memory, self.at, release)
     }
 
-    /// `sbrk_base` is followed by the bins of a thread cache, the largest block in it, blocks in a bin, and a limit that is mostly 0.
+    /// Reads the parameters, if `at` is the word `sbrk_base`. The bins of a thread cache, the largest block in it, the
+    /// blocks of a bin, and a limit that is mostly 0 follow this word.
     fn at(window: &mut Window, memory: &dyn Memory, at: u64, release: &Release) -> Option<Params> {
         let [bins, largest, count] = [8, 16, 24].map(|after| window.word(at + after));
         let (bins, largest, count) = (bins?, largest?, count?);

@@ -1,27 +1,28 @@
-//! What differs between the releases of glibc on x86-64, as one table of distances. All else is the same since 2.27, seen from the bins.
+//! The differences between the releases of glibc on x86-64, as one table of distances. Everything else, as seen from
+//! the bins, has been the same since 2.27.
 
 /// A release, or several that have the same structures.
 #[derive(Debug)]
 pub(super) struct Release {
     /// The first release that has them: 31 for 2.31.
     pub since: u32,
-    /// The name in reports if the program does not tell its release.
+    /// The name in reports, if the program does not name its release.
     pub name: &'static str,
-    /// From the start of an arena to its bins.
+    /// The distance from the start of an arena to its bins.
     pub bins: u64,
     /// The bytes of an arena's structure.
     pub arena: u64,
     /// Whether an arena has fast bins, 96 bytes before its bins.
     pub fast_bins: bool,
-    /// The header of a thread arena's heap. The first heap has the arena behind it.
+    /// The length of the header of a thread arena's heap. In the first heap, the arena is after the header.
     pub heap_header: u64,
     /// Whether the links of thread caches and fast bins are mangled with their address.
     pub mangled: bool,
-    /// From the count of mmapped blocks to the word `sbrk_base`.
+    /// The distance from the count of mmapped blocks to the word `sbrk_base`.
     pub n_mmaps: u64,
-    /// Whether it can use huge pages: the sizes of two kinds are 56 and 48 bytes before `sbrk_base`.
+    /// Whether the release can use huge pages. If so, two sizes of huge pages are 56 and 48 bytes before `sbrk_base`.
     pub huge_pages: bool,
-    /// How much an mmapped block's size is smaller than its pages.
+    /// By how much the size of an mmapped block is smaller than its pages.
     pub mmapped_short: u64,
     /// The thread caches.
     pub cache: Cache,
@@ -30,13 +31,13 @@ pub(super) struct Release {
 /// The structure of a thread cache: counts of two bytes or one, then a list for each bin.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// The size of the block that has it. It may be 16 more.
+    /// The size of the block that the cache is in. It may be 16 more.
     pub block: u64,
-    /// Bins. The first 64 have one size each: 32, 48, and so on.
+    /// The number of bins. The first 64 have one size each: 32, 48, and so on.
     pub bins: u64,
     /// The bytes of a count.
     pub count: u64,
-    /// Whether a thread has a cache only from the first block on that it frees, and not from the first that it allocates.
+    /// Whether a thread gets its cache when it first frees a block, and not when it first allocates one.
     pub at_first_free: bool,
 }
 
@@ -87,14 +88,14 @@ const WITHOUT_FAST_BINS: Release = Release {
     ..WITH_LARGE_CACHED
 };
 
-/// Every release that is known, from the oldest. The distances were compared with glibc's own counts on 2.31, 2.36, 2.41 and 2.43; those of
-/// the other releases come from its source. The process tests run on the release of the host.
+/// All known releases, from the oldest on. For 2.31, 2.36, 2.41 and 2.43 the distances were compared with glibc's own
+/// counts. For the other releases they come from its source. The process tests run on the release of the host.
 pub(super) const ALL: &[Release] =
     &[OLDEST, WITH_WIDE_COUNTS, MANGLED, WITH_HUGE_PAGES, WITH_LARGE_CACHED, WITHOUT_FAST_BINS];
 
-/// The releases in which the bins are `bins` bytes after an arena's start, the likeliest first. `minor` is the release
-/// that the program itself names: 31 for 2.31. A release that is later than all known ones is tried as the last of
-/// them: the checks decide.
+/// The releases in which the bins are `bins` bytes after an arena's start, the most likely one first. `minor` is the
+/// release that the program names: 31 for 2.31. A release later than all known ones is tried as the last of these. The
+/// checks then show whether it fits.
 pub(super) fn candidates(bins: u64, minor: Option<u32>) -> Vec<&'static Release> {
     let fits = |one: &&Release| one.bins == bins;
     match minor {

@@ -1,4 +1,4 @@
-//! The allocator's structures in a process, read as a release has them.
+//! The allocator's structures in a process, for one release.
 
 use super::arenas::{Arena, Arenas};
 use super::caches::{self, Caches};
@@ -21,7 +21,7 @@ pub(super) struct Structures {
 }
 
 impl Structures {
-    /// Reads all of them. The error is what was not there.
+    /// Reads all structures. The error says which one was not found.
     pub fn find(memory: &dyn Memory, found: &Arenas, release: &'static Release) -> Result<Structures, &'static str> {
         let arenas: Option<Vec<Arena>> = found.all.iter().map(|at| Arena::read(memory, *at, release.bins)).collect();
         let arenas = arenas.ok_or("an arena could not be read: the process changes or has ended")?;
@@ -34,12 +34,13 @@ impl Structures {
         Ok(Structures { release, params, arenas, caches, fast })
     }
 
-    /// Thread caches that were not found, and lists that lead astray. All are found if the release is the right one.
+    /// The number of thread caches that were not found, and of lists that lead to something else. It is 0 if the
+    /// release is the right one.
     pub fn doubt(&self) -> u64 {
         self.caches.wanted.abs_diff(self.caches.found) + self.caches.listed.broken + self.fast.broken
     }
 
-    /// All bytes that the arenas have from the kernel, by their own count.
+    /// The bytes that all arenas have from the kernel, by their own counts.
     pub fn system(&self) -> u64 {
         self.arenas.iter().fold(0, |sum: u64, arena| sum.saturating_add(arena.system))
     }

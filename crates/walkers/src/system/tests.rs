@@ -1,4 +1,4 @@
-//! Heaps of every release, laid out in bytes: whole and damaged.
+//! Heaps of every release, laid out in bytes: undamaged and damaged.
 
 use allocanary_testing::fuzz;
 use proptest::prelude::*;
@@ -84,7 +84,8 @@ fn an_end_that_is_far_from_the_beginning_is_no_heap() {
     assert!(walk.breaks > 0 && walk.checks.iter().any(|check| !check.holds()));
 }
 
-/// The mappings are those of before: the main arena and a thread's have blocks and their ends behind them now.
+/// The mappings were read earlier. By now the main arena and a thread's arena have blocks and their ends after these
+/// mappings.
 #[test]
 fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_go() {
     for release in ALL {
@@ -108,7 +109,7 @@ fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_g
     }
 }
 
-/// The JVM's memory has such words. One seems to be a block that covers a true one.
+/// The JVM's memory has such words. One of them seems to be a block that overlaps a real one.
 #[test]
 fn words_that_are_like_a_block_with_its_own_pages_are_told_by_the_counts() {
     for release in ALL {
@@ -121,7 +122,7 @@ fn words_that_are_like_a_block_with_its_own_pages_are_told_by_the_counts() {
     }
 }
 
-/// A program's own thread-local variables lie between the thread pointer and libc's.
+/// A program's own thread-local variables are between the thread pointer and those of the C library.
 #[test]
 fn a_thread_cache_is_found_behind_a_programs_own_variables() {
     let release = &ALL[3];

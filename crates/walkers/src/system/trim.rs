@@ -1,14 +1,14 @@
-//! What `malloc_trim(0)` would give back. In: the free blocks of an arena in the order of their addresses. Out: the resident bytes of the
-//! pages that it would name to the kernel. It first merges the blocks of the fast bins with their free neighbours; it leaves thread caches
-//! alone, and the ends of thread arenas.
+//! Forecasts what `malloc_trim(0)` would give back. In: the free blocks of an arena in the order of their addresses.
+//! Out: the resident bytes of the pages that it would pass to the kernel. It first merges the blocks of the fast bins
+//! with their free neighbours. It does not touch thread caches, nor the free ends of thread arenas.
 
 use crate::{PAGE, Pages};
 
-/// A free block this large or smaller is not looked at.
+/// Free blocks up to this size are skipped.
 const SMALL: u64 = PAGE - 1 + HEADER;
-/// The links at the start of a free block.
+/// The bytes of the links at the start of a free block.
 const HEADER: u64 = 48;
-/// What is kept at the end of the main arena.
+/// The bytes that stay at the end of the main arena.
 const KEPT: u64 = 33;
 
 /// The forecast.
@@ -17,7 +17,7 @@ pub(super) struct Trim<'a> {
     pages: &'a Pages,
     /// The main arena is made smaller by a multiple of this.
     unit: u64,
-    /// Free blocks that touch each other.
+    /// The present run of free blocks that touch each other.
     run: Option<(u64, u64)>,
     /// Resident bytes that would be given back.
     pub bytes: u64,
@@ -28,7 +28,7 @@ impl<'a> Trim<'a> {
         Trim { pages, unit, run: None, bytes: 0 }
     }
 
-    /// A free block.
+    /// Adds a free block.
     pub fn free(&mut self, at: u64, size: u64) {
         match &mut self.run {
             Some((_, to)) if *to == at => *to = at + size,
@@ -39,7 +39,7 @@ impl<'a> Trim<'a> {
         }
     }
 
-    /// Something that is not free, or the end of a piece of memory.
+    /// Ends the run of free blocks: at something that is not free, or at the end of a piece of memory.
     pub fn used(&mut self) {
         let Some((from, to)) = self.run.take() else { return };
         if to - from > SMALL {
@@ -48,7 +48,8 @@ impl<'a> Trim<'a> {
         }
     }
 
-    /// The free block at the end of an arena. Only where the main arena ends at the end of the data segment is it made smaller.
+    /// Adds the free block at the end of an arena. The main arena is made smaller only if it ends at the end of the
+    /// data segment.
     pub fn top(&mut self, at: u64, to: u64, shrinks: bool) {
         let from = match self.run {
             Some((from, end)) if end == at => from,
