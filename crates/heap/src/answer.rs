@@ -1,13 +1,14 @@
-//! The answer in a sentence. In: a reading. Out: how much is resident, what most of it is, and what would give some of it back.
+//! The answer in a sentence. In: a reading. Out: how much is resident, what most of it is, and what would give a part
+//! of it back.
 
 use allocanary_kernel::units::{Bytes, Unit};
 
 use crate::rows::rows;
 use crate::{Heap, Part, Reading, Sort, Sure};
 
-/// A part has a clause of its own if it has at least one in this many of the resident bytes.
+/// A part has its own clause if it has at least one part in this many of the resident bytes.
 const LEAST: u64 = 25;
-/// Clauses, at most.
+/// The most clauses of a sentence.
 const MOST: usize = 6;
 /// The maximum number of differing counts that the sentence names.
 const CHECKS: usize = 4;
@@ -43,7 +44,7 @@ pub fn answer(reading: &Reading) -> String {
     text
 }
 
-/// The clause of a part of a heap.
+/// The clause for a part of a heap.
 fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
     let name = &heap.allocator;
     let of_it = if several { format!(" ({name})") } else { String::new() };
@@ -60,7 +61,7 @@ fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
     }
 }
 
-/// `: malloc_trim(0) would give back 1.1`.
+/// The text `: malloc_trim(0) would give back 1.1`.
 fn would_give(heap: &Heap, unit: &Scale) -> String {
     let Some(best) = heap.remedies.iter().filter(|remedy| remedy.bytes > 0).max_by_key(|remedy| remedy.bytes) else {
         return String::new();
@@ -86,7 +87,7 @@ impl Scale {
         Scale { name, shift }
     }
 
-    /// Whether it is at least a tenth of the unit.
+    /// Whether this is at least a twentieth of the unit, which rounds to 0.1.
     fn has(&self, bytes: u64) -> bool {
         bytes.saturating_mul(20) >= 1 << self.shift
     }
@@ -96,7 +97,7 @@ impl Scale {
     }
 }
 
-/// What the division of a heap is worth, in a sentence.
+/// How reliable the division of a heap is, in a sentence.
 pub fn how_sure(heap: &Heap) -> String {
     let equal = heap.checks.iter().filter(|check| check.wanted == check.found).count();
     let counts = match (equal, heap.checks.len()) {

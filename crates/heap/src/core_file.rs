@@ -1,8 +1,9 @@
 //! A core file: the memory of a process at one moment, as the kernel or `gcore` wrote it. In: an ELF file. Out: its mappings, threads,
 //! pages and bytes.
 //!
-//! A core does not tell which pages were resident: those that have something other than zeroes in them count. It has no constants of files
-//! either, but for their first page: they are read from the file, if that one begins like it.
+//! A core does not say which pages were resident. Pages count as resident if they have a byte other than zero. Of
+//! mapped files the core has only the first page. The constants are read from the file itself, if it begins with the
+//! same page.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -28,9 +29,9 @@ use crate::{Mapping, Memory, PAGE, Pages, State, Thread};
 pub struct CoreFile {
     file: File,
     mappings: Vec<Mapping>,
-    /// Where each mapping's bytes are in the file, and how many are there.
+    /// For each mapping: where its bytes are in the file, and how many of them are stored.
     places: Vec<(u64, u64)>,
-    /// The mapped files that could be opened and begin as the process's do.
+    /// The mapped files that could be opened and begin with the same page as in the process.
     files: BTreeMap<u64, File>,
     threads: Vec<Thread>,
     pages: Pages,
@@ -38,20 +39,20 @@ pub struct CoreFile {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// The path of its executable, if the core tells the mapped files.
+    /// The path of its executable, if the core lists the mapped files.
     pub executable: String,
     /// For each thread its stack pointer, and all its general registers.
     pub registers: Vec<(u64, Vec<u64>)>,
-    /// Bytes that the core should have and that lie behind its end.
+    /// How many bytes the core should have after its end: the file is truncated.
     pub missing: u64,
     until: Option<Instant>,
     late: Cell<bool>,
 }
 
-/// What the notes tell.
+/// The content of the notes.
 #[derive(Default)]
 struct Notes {
-    /// From an address: where it is in its file, and the file.
+    /// For the first address of each mapping: its offset in the file, and the path of the file.
     files: BTreeMap<u64, (u64, String)>,
     /// The threads, each with its stack pointer and its registers.
     threads: Vec<(Thread, u64, Vec<u64>)>,
@@ -67,7 +68,8 @@ const REGISTERS: std::ops::Range<usize> = 112..112 + 27 * 8;
 const PRPSINFO: (usize, usize) = (24, 40);
 
 impl CoreFile {
-    /// Opens a core of a 64-bit x86-64 program. The error says what it is not. From a time on nothing more is read.
+    /// Opens a core of a 64-bit x86-64 program. The error says what is wrong with the file. Nothing is read after the
+    /// time `until`.
     pub fn open(path: &Path, until: Option<Instant>) -> io::Result<CoreFile> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let file = File::open(path)?;
@@ -162,12 +164,12 @@ impl CoreFile {
         core
     }
 
-    /// The structure that a thread pointer points to has its own address in it, twice.
+    /// Whether a thread pointer is valid: its structure has its own address in it, twice.
     fn points_to_itself(&self, pointer: u64) -> bool {
         [0, 16].iter().all(|at| pointer.checked_add(*at).and_then(|at| self.word(at)) == Some(pointer))
     }
 
-    /// Opens the mapped files that begin as the core says: with the same page, in which a build-id is.
+    /// Opens the mapped files that begin with the page that the core has. This page has the build-id.
     fn open_files(&mut self) {
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
             if mapping.inode == 0 || mapping.offset != 0 || *there < PAGE {
@@ -183,19 +185,19 @@ impl CoreFile {
         }
     }
 
-    /// The file of a mapping, if it could be opened and begins as the process's does.
+    /// The file of a mapping, if it could be opened and begins with the same page as in the process.
     pub fn file(&self, mapping: &Mapping) -> Option<File> {
         self.files.get(&mapping.inode)?.try_clone().ok()
     }
 
-    /// Whether the time for reading is over.
+    /// Whether the time for reading is over. If so, this is also stored.
     fn is_over(&self) -> bool {
         let over = self.until.is_some_and(|until| Instant::now() >= until);
         self.late.set(self.late.get() || over);
         over
     }
 
-    /// The pages of private writable mappings that have something in them, and those that are missing.
+    /// The pages of private writable mappings that have a byte other than zero.
     fn full_pages(&self) -> Pages {
         const PIECE: u64 = 1 << 20;
         let mut pages = Pages::default();
@@ -204,7 +206,7 @@ impl CoreFile {
             if !mapping.writable {
                 continue;
             }
-            // A hole of the file has zeroes only. What is stored may begin within a page.
+            // A hole of the file has only zeroes. A stored range may begin in the middle of a page.
             let all = *at..at + there / PAGE * PAGE;
             for stored in stored(&self.file, all.clone()) {
                 let first = at + (stored.start - at) / PAGE * PAGE;
@@ -276,7 +278,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// A count and the size of a page; for each mapping its start, end, and place in its file, in pages; then the paths, each with a zero.
+/// Reads the list of mapped files. It has a count and the size of a page; for each mapping its start, its end, and its
+/// offset in the file, in pages; then the paths, each ending with a zero.
 fn mapped_files(desc: &[u8]) -> Option<BTreeMap<u64, (u64, String)>> {
     let (count, page) = (word(desc, 0)?, word(desc, 8)?);
     let table = usize::try_from(count.checked_mul(24)?).ok()?.checked_add(16)?;

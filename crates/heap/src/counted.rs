@@ -1,5 +1,5 @@
-//! What is counted of each mapping. In: the states of its pages; the text of `/proc/PID/smaps` where that was asked for. Out: bytes for
-//! each mapping, in the order of the addresses.
+//! Counts the bytes of each mapping. In: the states of its pages, and the text of `/proc/PID/smaps` if exact shares are
+//! requested. Out: the counts of each mapping, in the order of the addresses.
 
 use crate::{Pages, State};
 use allocanary_walkers::part_of;
@@ -10,15 +10,16 @@ use allocanary_walkers::{Mapping, parse_line};
 pub struct Counted {
     /// The mapping.
     pub mapping: Mapping,
-    /// Resident.
+    /// Bytes that are resident.
     pub resident: u64,
-    /// Of that, in huge pages.
+    /// The part of `resident` that is in huge pages.
     pub huge: u64,
-    /// In swap.
+    /// Bytes in swap.
     pub swapped: u64,
-    /// Its share: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    /// The share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
+    /// was not read.
     pub share: Option<u64>,
-    /// Given back lazily, and resident until the kernel needs it. `None` if it was not read.
+    /// Bytes that were given back lazily, and are resident until the kernel needs them. `None` if they were not read.
     pub lazy: Option<u64>,
 }
 
@@ -40,7 +41,8 @@ pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<Counted> {
     mappings.iter().map(count).collect()
 }
 
-/// Adds the shares and what is lazily freed, as the kernel counts them in other mappings: those of another moment.
+/// Adds the shares and the lazily freed bytes. The kernel counted them at another moment, in mappings that may differ
+/// from these.
 pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
     for one in counted {
         let Mapping { from, to, .. } = one.mapping;
@@ -54,12 +56,12 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
     }
 }
 
-/// The counts in a text. Lines of other keys are left out.
+/// The counts in a text of smaps. Lines with other keys are skipped.
 pub fn parse_smaps(text: &str) -> Vec<Counted> {
     let mut all: Vec<Counted> = Vec::new();
     for line in text.lines() {
         if let Some(mapping) = parse_line(line) {
-            // A mapping that grew while the kernel wrote the text can be there twice: the last one counts.
+            // A mapping that grew while the kernel wrote the text may be in it twice. The last one counts.
             while all.pop_if(|last| mapping.from < last.mapping.to).is_some() {}
             all.push(Counted { mapping, share: Some(0), lazy: Some(0), ..Counted::default() });
             continue;
@@ -79,8 +81,8 @@ pub fn parse_smaps(text: &str) -> Vec<Counted> {
     all
 }
 
-/// What would be counted of a process in a test: besides the pages all that is not private memory to write to; and half of each mapping
-/// is its share.
+/// The counts of a process in a test. Private writable memory has the resident pages of the test; all other readable
+/// memory is resident. The share is half of each.
 #[cfg(test)]
 pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<Counted> {
     let count = |mapping: &Mapping| {

@@ -9,12 +9,12 @@ pub use allocanary_walkers::counters::{Counters, Place, Source, locate};
 use crate::states::WORD_PRESENT;
 use crate::{Live, PAGE, Trouble};
 
-/// [`locate`] in a live process.
+/// Runs [`locate`] on a live process.
 pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<Place>, Trouble> {
     Live::open_until(pid, until).map(|live| locate(&live))
 }
 
-/// A live process. Only pages that are present are copied: others would be brought in from swap, or made.
+/// A live process. Only pages that are present are copied: to copy others would bring them in from swap, or make them.
 #[derive(Debug)]
 pub struct Remote {
     pid: u32,
@@ -22,7 +22,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Opens it. The error is the kernel's.
+    /// Opens a process. The error is the kernel's.
     pub fn open(pid: u32) -> io::Result<Remote> {
         Ok(Remote { pid, pagemap: fs::File::open(format!("/proc/{pid}/pagemap"))? })
     }
@@ -46,7 +46,8 @@ impl Source for Remote {
         }
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: `local` is the buffer that was borrowed for writing; the remote address is only used by the kernel, which checks it.
+        // SAFETY: `local` is the buffer that was borrowed for writing. Only the kernel uses the remote address, and
+        // checks it.
         let count = unsafe { libc::process_vm_readv(self.pid as libc::pid_t, &local, 1, &remote, 1, 0) };
         count == into.len() as isize
     }

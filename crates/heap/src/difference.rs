@@ -1,5 +1,5 @@
-//! What changed between two readings. In: an earlier and a later one. Out: the rows that changed, and whether what grew is live or
-//! kept.
+//! The changes between two readings. In: an earlier and a later reading. Out: the rows that changed, and whether the
+//! growth is live or kept.
 
 use allocanary_kernel::units::Bytes;
 
@@ -29,22 +29,22 @@ impl Change {
 pub struct Difference {
     /// Resident memory.
     pub resident: Change,
-    /// Each row of either reading, what grew most first.
+    /// All rows of both readings. The row that grew most is first.
     pub rows: Vec<Change>,
-    /// Each arena of either reading, what grew most first.
+    /// All arenas of both readings. The arena that grew most is first.
     pub arenas: Vec<Change>,
-    /// Bytes by which live blocks grew.
+    /// By how many bytes live blocks grew.
     pub live: i64,
-    /// Bytes by which all grew that the allocators keep: caches, free memory, structures, padding.
+    /// By how many bytes the memory grew that allocators keep: caches, free memory, structures, padding.
     pub kept: i64,
-    /// Bytes by which all else grew.
+    /// By how many bytes all other memory grew.
     pub other: i64,
-    /// Whether both are of one process that runs one program.
+    /// Whether both readings are of one process, which runs the same program.
     pub is_same: bool,
 }
 
 impl Difference {
-    /// Compares.
+    /// Compares two readings.
     pub fn of(before: &Reading, after: &Reading) -> Difference {
         let named = |reading: &Reading| -> Vec<(String, u64)> {
             rows(reading).into_iter().map(|row| (row.full_name(), row.resident)).collect()
@@ -73,7 +73,7 @@ impl Difference {
         }
     }
 
-    /// In a sentence: whether what grew is live, or kept.
+    /// The growth in a sentence: whether it is live or kept.
     pub fn answer(&self) -> String {
         let by = self.resident.by();
         let (before, after) = (Bytes(self.resident.before), Bytes(self.resident.after));
@@ -90,7 +90,7 @@ impl Difference {
     }
 }
 
-/// `+1.50 MiB`.
+/// Bytes with a sign: `+1.50 MiB`.
 pub fn signed(bytes: i64) -> String {
     let sign = if bytes < 0 { '-' } else { '+' };
     format!("{sign}{}", Bytes(bytes.unsigned_abs()))

@@ -1,8 +1,8 @@
-//! What is known of mapped files. Many processes map the same libraries, and what a walker asks of one is the same in each: it is looked
-//! for once. In: a file. Out: a fact.
+//! Facts about mapped files. In: a file. Out: a fact. Many processes map the same libraries, and a fact about a file is
+//! the same in each of them. So it is read only once.
 //!
-//! A fact comes from the file itself and never from a process that maps it: what one process has in its memory must not decide how
-//! another is read.
+//! A fact comes from the file itself and never from a process that maps it: the memory of one process must not
+//! influence how another one is read.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -12,19 +12,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Fact;
 
-/// A file with its contents. One that is written to has another time.
+/// A file with its present content. If the file is written to, its times change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId {
     device: u64,
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
-    /// The time of modification can be set to an earlier one; this one cannot.
+    /// The time of the last change of the file's data or attributes. A user can set the time of modification back, but
+    /// not this time.
     changed: (i64, i64),
 }
 
 impl FileId {
-    /// From what the file system says. `None` if it is no regular file.
+    /// Makes it from the file system's data. `None` if it is not a regular file.
     pub fn of(found: &Metadata) -> Option<FileId> {
         found.is_file().then(|| FileId {
             device: found.dev(),
@@ -36,11 +37,11 @@ impl FileId {
     }
 }
 
-/// Facts of files. `None` is a fact as well: the file does not say it.
+/// Facts about files. `None` is also a fact: the file does not have it.
 #[derive(Debug, Default)]
 struct Files(Mutex<BTreeMap<(FileId, Fact), Option<u64>>>);
 
-/// Facts that are kept. A host maps some hundreds of files; after so many facts all are looked for again.
+/// The most facts that are kept. A host maps some hundreds of files. When there are this many facts, all are forgotten.
 const MOST: usize = 4096;
 
 impl Files {
@@ -48,13 +49,13 @@ impl Files {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fact, from the file if it is not known yet. The error is that of opening it.
+    /// The fact. If it is not known yet, it is read from the file. The error is that of opening the file.
     fn fact(&self, id: FileId, fact: Fact, open: impl FnOnce() -> io::Result<File>) -> io::Result<Option<u64>> {
         if let Some(known) = self.known().get(&(id, fact)) {
             return Ok(*known);
         }
         let file = open()?;
-        // Something else may have its name by now.
+        // By now another file may have this name.
         if FileId::of(&file.metadata()?) != Some(id) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
         }
@@ -70,7 +71,7 @@ impl Files {
 
 static FILES: Files = Files(Mutex::new(BTreeMap::new()));
 
-/// The fact of a file, which is opened if nobody has asked for it before.
+/// The fact about a file. The file is opened only if the fact is not known yet.
 pub fn fact(id: FileId, fact: Fact, open: impl FnOnce() -> io::Result<File>) -> io::Result<Option<u64>> {
     FILES.fact(id, fact, open)
 }

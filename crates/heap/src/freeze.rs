@@ -1,8 +1,9 @@
-//! Stops all threads of a process while it is read, and lets them go on as if nothing had been. In: a process. Out: a value; while it
-//! lives, the process stands still.
+//! Stops all threads of a process while it is read, and then lets them continue, so that the process notices nothing.
+//! In: a process. Out: a value. The process is stopped as long as the value lives.
 //!
-//! The kernel ends some waits of a thread that is stopped: `epoll_wait`, `semtimedop` and reads with a time-out return EINTR, which few
-//! programs expect without a signal. So such a call is made again when the thread goes on. Its time-out starts anew.
+//! The kernel ends some waits of a stopped thread: `epoll_wait`, `semtimedop` and reads with a time-out return EINTR.
+//! Few programs expect this without a signal. So the thread makes such a call again when it continues. The time-out of
+//! the call then starts anew.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,32 +14,34 @@ use std::time::{Duration, Instant};
 use crate::Trouble;
 use crate::ptrace::{Blocked, Stop, detach, ends_call, field, hide, interrupt, seize, stopped};
 
-/// How long a thread may take to stop. One that takes longer waits for a device or a file system, and nobody shall wait
-/// for it.
+/// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
+/// threads must not be stopped during this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A process that stands still until this is dropped. Only the thread that stopped it can let it go on.
+/// A stopped process. It continues when this is dropped. Only the thread that stopped it can let it continue.
 ///
-/// Meanwhile that thread blocks all signals, and gets them afterwards: Ctrl-Z shall not stop the reader while the process stands still,
-/// and Ctrl-C shall not end it before the calls are made again. The mask is that thread's own, so this protects a program whose other
-/// threads, if any, block them too; the command freezes from its main and only thread. SIGKILL cannot be blocked: the kernel then lets
-/// the process go on, and its waits may end with EINTR. Several of these in one thread have to be dropped in reverse order.
+/// During this time, the stopping thread blocks all signals, and gets them afterwards. Ctrl-Z must not stop the reader
+/// while the process is stopped, and Ctrl-C must not end the reader before the process's calls are made again. The
+/// signal mask belongs to this thread. So other threads of the program, if there are any, must block these signals too;
+/// the command stops a process from its main and only thread. SIGKILL cannot be blocked: the kernel then lets the
+/// process continue, and its waits may end with EINTR. If one thread has several of these values, it must drop them in
+/// reverse order.
 #[derive(Debug)]
 pub struct Frozen {
     pid: u32,
-    /// The threads that are traced, and for those that are stopped the signal that each was about to get, or 0.
+    /// The traced threads. A stopped one has the signal that it was about to get, or 0.
     threads: BTreeMap<u32, Option<i32>>,
-    /// Until all are let go: a field is dropped after what holds it.
+    /// Blocks signals until all threads continue: a struct's fields are dropped after the struct's own `drop`.
     _blocked: Blocked,
-    /// Not to be sent to another thread.
+    /// Keeps the value on this thread.
     here: PhantomData<*const ()>,
 }
 
 impl Frozen {
-    /// Stops all threads of a process. If one cannot be stopped, the others go on, and that is an error.
+    /// Stops all threads of a process. If a thread cannot be stopped, this is an error, and the others continue.
     pub fn stop(pid: u32) -> Result<Frozen, Trouble> {
         let mut frozen = Frozen { pid, threads: BTreeMap::new(), _blocked: Blocked::new(), here: PhantomData };
-        // Threads that still run can begin new ones.
+        // Threads that still run may start new threads.
         loop {
             let running: Vec<u32> = frozen.running().map_err(|error| frozen.trouble("reading its threads", error))?;
             if running.is_empty() {
@@ -50,12 +53,12 @@ impl Frozen {
         }
     }
 
-    /// How long a process will stand still while a walk reads `resident` bytes, as measured on a quiet machine.
+    /// How long a process is stopped while a walk reads `resident` bytes, as measured on a quiet machine.
     pub fn expected_pause(resident: u64) -> Duration {
         Duration::from_millis(5) + Duration::from_millis(400).mul_f64(resident as f64 / (1_u64 << 30) as f64)
     }
 
-    /// The threads that are neither stopped nor dead.
+    /// The threads that are not yet stopped, and are not dead.
     fn running(&self) -> io::Result<Vec<u32>> {
         let entries = fs::read_dir(format!("/proc/{}/task", self.pid))?;
         let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -76,7 +79,7 @@ impl Frozen {
         }
     }
 
-    /// What the kernel says about a thread. The thread's name is in it, which can be any bytes.
+    /// A text of the kernel about a thread. It contains the thread's name, which may have any bytes.
     fn about(&self, tid: u32, file: &str) -> io::Result<String> {
         let text = fs::read(format!("/proc/{}/task/{tid}/{file}", self.pid))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -117,20 +120,21 @@ impl Frozen {
         Trouble::of(self.pid, what, error)
     }
 
-    /// Why the kernel does not let a thread be stopped: nobody may trace what another process traces.
+    /// Why the kernel does not allow this thread to be stopped: another process may trace it already.
     fn refused(&self, tid: u32, error: io::Error) -> Trouble {
         let number = |status: &str, name| field(status, name).and_then(|text| text.parse::<u32>().ok());
         let tracer = self.about(tid, "status").ok().and_then(|status| number(&status, "TracerPid"));
         let Some(tracer) = tracer.filter(|&tracer| tracer != 0) else { return self.trouble("stopping it", error) };
-        // That is the thread that traces; its process has a number that users know.
+        // `TracerPid` is a thread. Users know the number of its process.
         let status = fs::read(format!("/proc/{tracer}/status")).unwrap_or_default();
         let tracer = number(&String::from_utf8_lossy(&status), "Tgid").unwrap_or(tracer);
         let traced = format!("process {tracer} traces it already (a debugger?): end that first");
         self.trouble("stopping it", io::Error::other(traced))
     }
 
-    /// Whether a signal ends the call of a thread that was about to get `signal`, or 0. If that cannot be known, it does: a program that
-    /// gets EINTR too often makes its call again, and one that misses it may wait for ever.
+    /// Whether a signal ends the present call of a thread that was about to get `signal`, or 0. If this cannot be
+    /// known, the answer is yes: a program that gets EINTR too often makes its call again, but a program that misses an
+    /// EINTR may wait for ever.
     fn has_signal(&self, tid: u32, signal: i32) -> bool {
         self.about(tid, "status").map_or(true, |status| ends_call(&status, signal))
     }
@@ -140,7 +144,7 @@ impl Drop for Frozen {
     fn drop(&mut self) {
         for (&tid, &signal) in &self.threads {
             let late = || if let Ok(Stop::By(signal)) = stopped(tid) { Some(signal) } else { None };
-            // Only a thread that is stopped can be let go. The kernel lets others go when the thread that traces them ends.
+            // Only a stopped thread can be released. The kernel releases the others when the tracing thread ends.
             let Some(signal) = signal.or_else(late) else { continue };
             if !self.has_signal(tid, signal) {
                 let _ = hide(tid);

@@ -1,18 +1,20 @@
-//! Allocators that are linked into a program, and that no walker has found. In: a memory of which much is not known. Out: their names, by a text
-//! that each has in its constants. It is looked for only then, since that takes a read of the whole program.
+//! Finds allocators that are linked into a program and that no walker has found. In: a memory, much of which is not
+//! known. Out: their names, by a text that each of them has in its constants. Texts are only searched if much memory is
+//! not known, because this reads the whole program.
 
 use crate::{Area, Memory, Reading, Sort};
 use allocanary_walkers::texts;
 
-/// The most bytes of constants that are searched, and those that are read at once. The pieces overlap by more than the longest text.
+/// The most bytes of constants that are searched. The next constants: bytes that are read at once, and the overlap of
+/// two such pieces, which is longer than the longest text.
 const MOST: u64 = 256 << 20;
 const PIECE: u64 = 1 << 20;
 const AGAIN: u64 = 64;
-/// Less than this is not worth a name, and neither is less than one in so many of the resident bytes.
+/// Nothing is searched if fewer bytes than this are not known, or less than one part in `PART` of the resident bytes.
 const LITTLE: u64 = 1 << 20;
 const PART: u64 = 20;
 
-/// Adds the names to a reading, with a sentence each.
+/// Adds the names to a reading, and a sentence for each.
 pub(crate) fn name(reading: &mut Reading, memory: &dyn Memory) {
     let unknown: u64 =
         reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area: &Area| area.resident).sum();
@@ -33,7 +35,7 @@ pub(crate) fn name(reading: &mut Reading, memory: &dyn Memory) {
     }
 }
 
-/// The allocators whose text is in the constants of the executable, and its path.
+/// The allocators whose texts are in the constants of the executable, each with the path of the executable.
 fn found<'a>(memory: &'a dyn Memory, executable: &str) -> Vec<(&'static str, &'a str)> {
     let file = |path: &'a str| path.strip_suffix(" (deleted)").unwrap_or(path).rsplit('/').next().unwrap_or_default();
     let constants =
@@ -58,7 +60,7 @@ fn found<'a>(memory: &'a dyn Memory, executable: &str) -> Vec<(&'static str, &'a
     found
 }
 
-/// Whether bytes have a text, which is given backwards.
+/// Whether bytes contain a text. The text is given in reverse order.
 fn has(bytes: &[u8], backwards: &[u8]) -> bool {
     let (last, rest) = backwards.split_first().expect("no mark is empty");
     let ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == last).map(|(at, _)| at);
@@ -77,7 +79,7 @@ mod tests {
         fake.map(0x400000, 0x10_1000, false, 7, "/opt/program (deleted)");
         fake.map(0x1000_0000, 4 << 20, true, 0, "");
         fake.touch(0x1000_0000, 0x1000_0000 + unknown);
-        // Across the end of the first piece.
+        // The text begins in one piece and ends in the next.
         let text: Vec<u8> = mark.iter().rev().copied().collect();
         fake.write(0x500000 - 3, &text);
         let fake = fake.done();

@@ -1,16 +1,18 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! The heap of another process, taken apart from outside: without a restart, a preload, symbols or a stop. Data flow in one direction:
+//! Divides the heap of another process into parts, from outside: without a restart, a preload, symbols or a stop. Data
+//! flow in one direction:
 //!
-//! 1. A [`Memory`] is read: a live process, a core file, or bytes in a test. Only pages that are present are read, so that reading adds
-//!    nothing to the process.
-//! 2. The [walkers](allocanary_walkers) find the heaps of the allocators in it, and what lies on their pages.
-//! 3. A [`Reading`] is all of a process: its heaps, the memory that is no `malloc`'s, and how sure that is. Its [`answer`] is a
-//!    sentence, and two readings have a [`Difference`].
+//! 1. A [`Memory`] is read: a live process, a core file, or bytes in a test. Only present pages are read, so that
+//! reading adds no memory to the process.
+//! 2. The [walkers](allocanary_walkers) find the heaps of the allocators in it, and what is on the pages of each heap.
+//! 3. A [`Reading`] describes the whole process: its heaps, the memory that does not belong to a `malloc`, and how
+//! certain this is. Its [`answer`] is a sentence, and two readings have a [`Difference`].
 //!
-//! What a process holds must not harm who reads it: a [`Reader`] does all this in a child, with a time and an amount of memory.
+//! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
+//! memory.
 //!
-//! A process that runs is walked up to three times ([`best_of`]), or stopped meanwhile ([`Frozen`]).
+//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`Frozen`]).
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -38,7 +40,7 @@ mod subject;
 mod take;
 mod unread;
 
-/// What a reading is made of.
+/// The parts of a reading.
 pub use allocanary_walkers::{
     Arena, Block, Check, Fact, Forecast, Kind, Layout, Mapping, Memory, PAGE, PARTS, Pages, Part, Parts, Run, State,
     Stretch, Thread, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,

@@ -1,4 +1,5 @@
-//! A live process: `process_vm_readv` of pages that are present, and the kernel's state of each page. Nothing is stopped.
+//! A live process, which is not stopped: reads its present pages by `process_vm_readv`, and the kernel's state of each
+//! page.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub enum Trouble {
          (run as root), and a PID namespace that has it"
     )]
     Denied(u32),
-    /// It runs another program than when the reading began.
+    /// It now runs another program than at the begin of the reading.
     #[error("process {0}: it has started another program while it was read: try again")]
     Changed(u32),
     /// The time for reading it is over.
@@ -39,10 +40,10 @@ pub enum Trouble {
     Costly {
         /// The process.
         pid: u32,
-        /// What was too much.
+        /// The limit that was exceeded.
         cost: Cost,
     },
-    /// What another process has told of it.
+    /// An error in the words of another process.
     #[error("{0}")]
     Told(String),
     /// A core file cannot be read.
@@ -69,7 +70,7 @@ pub enum Trouble {
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 
 impl Trouble {
-    /// From the system's error, and what was tried.
+    /// Makes it from the system's error, and from what was tried.
     pub fn of(pid: u32, what: &'static str, error: io::Error) -> Trouble {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
@@ -80,7 +81,8 @@ impl Trouble {
     }
 }
 
-/// The memory of a live process, as its mappings and pages were at one moment. What is read later may have changed.
+/// The memory of a live process. Its mappings and page states are those of one moment. Bytes that are read later may
+/// have changed.
 #[derive(Debug)]
 pub struct Live {
     pid: u32,
@@ -90,7 +92,7 @@ pub struct Live {
     kernel: [Kernel; 2],
     until: Option<Instant>,
     late: Cell<bool>,
-    /// The files of its mappings, by number and name.
+    /// The files of its mappings, by inode number and name.
     files: RefCell<BTreeMap<(u64, String), Option<FileId>>>,
 }
 
@@ -100,7 +102,7 @@ impl Live {
         Live::open_until(pid, None)
     }
 
-    /// As [`Live::open`]; from a time on nothing more is read.
+    /// As [`Live::open`], but reads nothing after the time `until`.
     pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, Trouble> {
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(Trouble::Late(pid));
@@ -122,17 +124,17 @@ impl Live {
         self.pid
     }
 
-    /// What the kernel counted just before and just after the states of the pages were read.
+    /// The kernel's counts just before and just after the states of the pages were read.
     pub fn kernel(&self) -> [Kernel; 2] {
         self.kernel
     }
 
-    /// From when on nothing more is read.
+    /// The time after which nothing is read.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Pages that may be the page of zeroes are resident if there is something else in them.
+    /// A page that may be the kernel's page of zeroes is resident if it has a byte other than zero.
     fn clear_up(&mut self) {
         let runs = self.pages.within(0, u64::MAX);
         let pages = runs.flat_map(|run| match run.state {
@@ -150,8 +152,8 @@ impl Live {
         Run { from: at, to: at + PAGE, state: if full { State::Resident } else { State::Unclear } }
     }
 
-    /// The thread pointer of a thread: glibc tells the kernel where a thread's list of robust locks begins, which lies in the thread's
-    /// own structure. The structure proves itself: it points to itself twice.
+    /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
+    /// is in the thread's own structure, which proves itself: it points to itself twice.
     fn thread_pointer(&self, tid: u32) -> Option<u64> {
         let (mut head, mut bytes) = (0_u64, 0_usize);
         // SAFETY: the kernel writes one word to each of the two variables, which live until the call returns.
@@ -161,14 +163,14 @@ impl Live {
         (points_to_itself(0) && points_to_itself(16)).then_some(pointer)
     }
 
-    /// Which file a mapping has, asked once for each.
+    /// The file of a mapping. The file system is asked once for each file.
     fn id_of_file(&self, mapping: &Mapping) -> Option<FileId> {
         let name = (mapping.inode, mapping.name.clone());
         *self.files.borrow_mut().entry(name).or_insert_with(|| FileId::of(&found(self.pid, mapping).ok()?))
     }
 
-    /// Reads from the file what the process has not touched: copying it from the process would give the process a page. Behind the end of
-    /// the file its last page goes on with zeroes.
+    /// Reads from the file the pages that the process has not touched: copying them from the process would give it
+    /// pages. The last page of the file continues with zeroes after the end of the file.
     fn read_file(file: &fs::File, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
         let from = mapping.offset + (at - mapping.from);
         let bytes = file.metadata()?.len();
@@ -180,10 +182,11 @@ impl Live {
         file.read_exact_at(&mut into[..there], from)
     }
 
-    /// Reads the bytes of a mapping. What was never touched is the file's, or zero; touching it from here would give the process a page.
+    /// Reads the bytes of a mapping. Untouched pages have the file's bytes, or zeroes. To touch them from here would
+    /// give the process pages.
     fn read_mapping(&self, mapping: &Mapping, from: u64, into: &mut [u8]) -> bool {
         let to = from + into.len() as u64;
-        // It is opened once, for all gaps between touched pages.
+        // The file is opened once, for all gaps between touched pages.
         let mut file = None;
         let mut untouched = |at: u64, part: &mut [u8]| match mapping {
             _ if part.is_empty() => true,
@@ -191,7 +194,7 @@ impl Live {
                 let file = file.get_or_insert_with(|| file_of(self.pid, one));
                 file.as_ref().is_ok_and(|file| Self::read_file(file, one, at, part).is_ok())
             }
-            // The kernel's own, such as `[vdso]`.
+            // Mappings of the kernel, such as `[vdso]`.
             one if one.name.starts_with("[v") => self.copy(at, part),
             one if one.shared => false,
             _ => {
@@ -220,13 +223,14 @@ impl Live {
         untouched(done, &mut into[(done - from) as usize..])
     }
 
-    /// Copies bytes that are present. Returns whether all could be copied.
+    /// Copies present bytes. Returns whether all could be copied.
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: `local` is the buffer that was borrowed for writing; the remote address is only used by the kernel, which checks it.
+        // SAFETY: `local` is the buffer that was borrowed for writing. Only the kernel uses the remote address, and
+        // checks it.
         let count = unsafe { libc::process_vm_readv(self.pid as libc::pid_t, &local, 1, &remote, 1, 0) };
-        // It has ended: nothing more can be read.
+        // The process has ended: nothing more can be read.
         if count < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
             self.late.set(true);
         }
@@ -281,9 +285,10 @@ impl Memory for Live {
     }
 }
 
-/// The mappings and the states of their pages. The error has what was tried.
+/// The mappings and the states of their pages. The error says what was tried.
 ///
-/// Looking at all pages takes a while, and memory grows meanwhile. So what is new afterwards is looked at once more.
+/// Reading the states takes a while, and memory grows during this time. So the states of new ranges are read once more
+/// at the end.
 fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
     let maps = || {
         let text = read_whole(format!("/proc/{pid}/maps")).map_err(|error| ("reading its mappings", error))?;
@@ -298,7 +303,7 @@ fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), 
     Ok((now, pages))
 }
 
-/// The parts of mappings that were in none before.
+/// The ranges of the present mappings that were in no mapping before.
 fn grown(before: &[Mapping], now: &[Mapping]) -> Vec<Mapping> {
     let mut grown = Vec::new();
     for mapping in now {
@@ -322,25 +327,26 @@ pub fn file_of(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
     by_range(pid, mapping).or_else(|_| by_name(format!("/proc/{pid}/root").as_ref(), mapping))
 }
 
-/// What the file system says of the file of a mapping, without opening it.
+/// The file system's data about the file of a mapping. The file is not opened.
 fn found(pid: u32, mapping: &Mapping) -> io::Result<fs::Metadata> {
     fs::metadata(map_file(pid, mapping))
         .or_else(|_| place_by_name(format!("/proc/{pid}/root").as_ref(), mapping)?.metadata())
 }
 
-/// The link of the kernel to the file of a mapping.
+/// The kernel's link to the file of a mapping.
 fn map_file(pid: u32, mapping: &Mapping) -> String {
     format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.from, mapping.to)
 }
 
-/// The file of a mapping, as the kernel has it. That needs a capability.
+/// Opens the file of a mapping by the kernel's link. This needs a capability.
 fn by_range(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
     regular(place(map_file(pid, mapping).as_ref(), 0)?)
 }
 
-/// The file of a mapping by its path below a root. Something else may have that name by now: only a regular file with the same number is
-/// opened. The kernel writes paths without links, so none is followed: a link that begins with `/` would lead out of the root.
-/// The device is not compared: some file systems show another one in `maps` than in `stat`.
+/// Opens the file of a mapping by its path below a root. Another file may have this name by now: only a regular file
+/// with the same inode number is opened. The kernel writes paths without links, so no link is followed: a link that
+/// begins with `/` would lead out of the root. The device is not compared: some file systems show different devices in
+/// `maps` and in `stat`.
 fn by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
     regular(place_by_name(root, mapping)?)
 }
@@ -356,12 +362,13 @@ fn place_by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
     Ok(found)
 }
 
-/// A place in the file system, without opening what is there: that could wait for ever (a FIFO), or do something (a device).
+/// A place in the file system. The file there is not opened: this could wait for ever (a FIFO), or have effects (a
+/// device).
 fn place(path: &Path, flags: i32) -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)
 }
 
-/// Opens what is at a place for reading, if it is a regular file.
+/// Opens the file at a place for reading, if it is a regular file.
 fn regular(place: fs::File) -> io::Result<fs::File> {
     if !place.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -394,7 +401,8 @@ mod tests {
         assert!(live.pages().resident(at, at + 800_000) >= 790_000);
     }
 
-    /// Four pages of a file. The second is read, the third is written to. Then all are read-only, as after relocations.
+    /// Four pages of a file. The second page is read, and the third is written to. Then all are made read-only, as
+    /// after relocations.
     #[test]
     fn pages_of_a_file_are_the_files_until_they_are_written_to() {
         const BYTES: usize = PAGE as usize;
@@ -406,7 +414,7 @@ mod tests {
             let start =
                 unsafe { libc::mmap(std::ptr::null_mut(), 5 * BYTES, both, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
             assert_ne!(start, libc::MAP_FAILED);
-            // SAFETY: two bytes of the mapping made above that lie in the file, and its protection.
+            // SAFETY: two bytes of the mapping made above, both within the file, and the protection of the mapping.
             unsafe {
                 std::hint::black_box(start.cast::<u8>().add(BYTES).read_volatile());
                 start.cast::<u8>().add(2 * BYTES).write_volatile(9);
@@ -455,7 +463,7 @@ mod tests {
         assert!(matches!(error, Trouble::Gone(_)), "{error}");
     }
 
-    /// A mapping of the file that is at a path now.
+    /// A mapping of the file that is now at a path.
     fn mapping_of(root: &Path, name: &str) -> Mapping {
         let inode = fs::metadata(root.join(&name[1..])).unwrap().ino();
         Mapping { inode, name: name.to_string(), ..Mapping::default() }

@@ -1,15 +1,16 @@
-//! How fast a process's page tables are read. The kernel holds the lock of its address space meanwhile, and who wants to map waits.
+//! Limits how fast a process's page tables are read. The kernel locks the process's address space while it reads them.
+//! If the process maps memory at this time, it has to wait.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The bytes of memory whose pages are asked for at once. For 4 MiB the lock is held for some 60 us.
+/// How many bytes of memory are examined in one call. For 4 MiB the lock is held for some 60 us.
 pub(crate) const PIECE: u64 = 4 << 20;
-/// After so long a pause is made, and so long at least it is.
+/// After this time of work there is a pause, which lasts at least `PAUSE`.
 const WORK: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The pauses between pieces. Without them a reader takes the lock again before the one who waits has woken up.
+/// The pauses between pieces. Without them the reader would take the lock again before a waiting thread has woken up.
 #[derive(Debug)]
 pub(crate) struct Pace {
     until: Option<Instant>,
@@ -17,12 +18,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins. From `until` on nothing more is read.
+    /// Begins the work. Nothing is read after the time `until`.
     pub fn until(until: Option<Instant>) -> Pace {
         Pace { until, began: Instant::now() }
     }
 
-    /// Before each piece: makes a pause if it is time for one. The error is that the time is over.
+    /// Call it before each piece: makes a pause if one is due. The error means that the time is over.
     pub fn next(&mut self) -> io::Result<()> {
         if self.began.elapsed() >= WORK {
             std::thread::sleep(PAUSE);

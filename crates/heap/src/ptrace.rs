@@ -1,15 +1,15 @@
-//! The kernel's means to stop a thread and to change it: `ptrace`. In: a thread. Out: its stops, its registers, its signals. The traced
-//! thread belongs to the thread of this process that seized it, and only that one may make these calls.
+//! Stops and changes a thread by the kernel's `ptrace`. In: a thread. Out: its stops, its registers, its signals. Only
+//! the thread of this process that seized the traced thread may make these calls.
 
 use std::io;
 
-/// The calling thread gets no signals while this lives.
+/// While this lives, the calling thread gets no signals.
 pub struct Blocked {
     before: libc::sigset_t,
 }
 
 impl Blocked {
-    /// From now on.
+    /// Blocks the signals from now on.
     pub fn new() -> Blocked {
         // SAFETY: all zeroes are a value of this structure of numbers. The calls write to both, which live until they return.
         unsafe {
@@ -29,7 +29,7 @@ impl Default for Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the mask is one that the kernel gave, and lives until the call returns.
+        // SAFETY: the kernel has given this mask, and it lives until the call returns.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
@@ -40,8 +40,9 @@ impl std::fmt::Debug for Blocked {
     }
 }
 
-/// Whether a thread gets a signal that ends its call, which it then has to. In: the text of its `status`, and the signal that it was about
-/// to get, or 0. Only while a thread is traced, signals wait that it ignores: it shall not notice them.
+/// Whether a thread is about to get a signal that ends its call. If so, the call must end. In: the text of the thread's
+/// `status`, and the signal that it was about to get, or 0. Signals that the thread ignores are not counted: they are
+/// pending only because the thread is traced, and it must not notice them.
 pub fn ends_call(status: &str, signal: i32) -> bool {
     let mask = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
     let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].map(bit).into_iter().sum::<u64>();
@@ -50,7 +51,7 @@ pub fn ends_call(status: &str, signal: i32) -> bool {
     (bit(signal) | waiting) & !ignored != 0
 }
 
-/// A signal in a mask as the kernel prints it. 0 is none.
+/// The bit of a signal in a mask, as the kernel prints it. 0 for no signal.
 pub fn bit(signal: i32) -> u64 {
     if signal == 0 { 0 } else { 1 << (signal - 1) }
 }
@@ -60,7 +61,7 @@ pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// How a thread that is stopped goes on.
+/// How a stopped thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// Until a signal or a fault stops it.
@@ -69,7 +70,7 @@ pub enum Resume {
     ToCall,
 }
 
-/// Begins to trace a thread, which runs on. A stop at a system call is told from a fault.
+/// Begins to trace a thread. The thread continues to run. A stop at a system call can be distinguished from a fault.
 pub fn seize(tid: u32) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize).map(drop)
 }
@@ -79,13 +80,14 @@ pub fn interrupt(tid: u32) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// Lets a thread that is stopped go on, still traced, with a signal that it was about to get, or 0.
+/// Lets a stopped thread continue, still traced. `signal` is the signal that it was about to get, or 0.
 pub fn resume(tid: u32, how: Resume, signal: i32) -> io::Result<()> {
     let request = if how == Resume::ToCall { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
     ptrace(request, tid, 0, signal as usize).map(drop)
 }
 
-/// Whether the kernel made the signal that has stopped a thread, because of what the thread did: a fault, and no signal that was sent.
+/// Whether the kernel itself made the signal that has stopped a thread, because of a fault of this thread. Otherwise
+/// somebody has sent the signal.
 pub fn is_fault(tid: u32) -> io::Result<bool> {
     // SAFETY: all zeroes are a value of this structure of numbers.
     let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -93,12 +95,12 @@ pub fn is_fault(tid: u32) -> io::Result<bool> {
     Ok(about.si_code > 0)
 }
 
-/// Lets a thread that is stopped go for good, with a signal that it was about to get, or 0.
+/// Releases a stopped thread. `signal` is the signal that it was about to get, or 0.
 pub fn detach(tid: u32, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
 }
 
-/// The registers of a thread that is stopped.
+/// The registers of a stopped thread.
 #[cfg(target_arch = "x86_64")]
 pub fn registers(tid: u32) -> io::Result<libc::user_regs_struct> {
     // SAFETY: all zeroes are a value of this structure of numbers.
@@ -107,7 +109,7 @@ pub fn registers(tid: u32) -> io::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Sets the registers of a thread that is stopped.
+/// Sets the registers of a stopped thread.
 #[cfg(target_arch = "x86_64")]
 pub fn set_registers(tid: u32, registers: &libc::user_regs_struct) -> io::Result<()> {
     let mut registers = *registers;
@@ -118,13 +120,13 @@ pub fn set_registers(tid: u32, registers: &libc::user_regs_struct) -> io::Result
 #[cfg(target_arch = "x86_64")]
 const XSTATE: usize = 0x202;
 
-/// The extended registers of a thread that is stopped, as the kernel writes them.
+/// The extended registers of a stopped thread, in the kernel's format.
 #[cfg(target_arch = "x86_64")]
 pub fn extended(tid: u32) -> io::Result<Vec<u8>> {
     register_set(tid, XSTATE)
 }
 
-/// Sets what [`extended`] gave.
+/// Sets the extended registers, as [`extended`] returned them.
 #[cfg(target_arch = "x86_64")]
 pub fn set_extended(tid: u32, bytes: &[u8]) -> io::Result<()> {
     let mut bytes = bytes.to_vec();
@@ -132,8 +134,8 @@ pub fn set_extended(tid: u32, bytes: &[u8]) -> io::Result<()> {
     ptrace(libc::PTRACE_SETREGSET, tid, XSTATE, &raw mut vector as usize).map(drop)
 }
 
-/// The stack pointer of a thread that is stopped, and the words that its registers have. No caller of a system call keeps something in the
-/// vector registers: what is there is old. So they are left out of a thread that waits in a call.
+/// The stack pointer of a stopped thread, and the words in its registers. No caller of a system call keeps a value in
+/// the vector registers: their values are old. So they are left out if the thread waits in a call.
 #[cfg(target_arch = "x86_64")]
 pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
     let all = registers(tid)?;
@@ -160,16 +162,16 @@ pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
     Ok((all.rsp, words))
 }
 
-/// The stack pointer of a thread that is stopped, and the words that its registers have. No caller of a system call keeps something in the
-/// vector registers: what is there is old. So they are left out of a thread that waits in a call.
+/// The stack pointer of a stopped thread, and the words in its registers. No caller of a system call keeps a value in
+/// the vector registers: their values are old. So they are left out if the thread waits in a call.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
-    // The kernel's numbers: general registers, vector registers, the number of the system call.
+    // The kernel's numbers of these sets: general registers, vector registers, the number of the system call.
     const GENERAL: usize = 1;
     const VECTORS: usize = 2;
     const CALL: usize = 0x404;
     let mut words = words_of(&register_set(tid, GENERAL)?);
-    // 31 registers, the stack pointer, the program counter, the state.
+    // The general registers are: 31 registers, the stack pointer, the program counter, the state.
     let stack = *words.get(31).ok_or_else(|| io::Error::other("its registers are fewer than 32"))?;
     words.truncate(31);
     let call =
@@ -185,7 +187,7 @@ fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(word).collect()
 }
 
-/// A set of registers of a thread that is stopped, by the kernel's number, as the kernel writes it.
+/// A set of registers of a stopped thread, by the kernel's number, in the kernel's format.
 fn register_set(tid: u32, number: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0_u8; 64 << 10];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -194,17 +196,17 @@ fn register_set(tid: u32, number: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a mask of signals, as the kernel wants it told.
+/// The length of a signal mask in bytes, which the kernel's request needs.
 const MASK: usize = 8;
 
-/// The signals that a thread that is stopped blocks, as [`bit`] numbers them.
+/// The signals that a stopped thread blocks, with the bits of [`bit`].
 pub fn mask(tid: u32) -> io::Result<u64> {
     let mut mask = 0_u64;
     ptrace(libc::PTRACE_GETSIGMASK as _, tid, MASK, &raw mut mask as usize)?;
     Ok(mask)
 }
 
-/// Sets them.
+/// Sets the signals that a stopped thread blocks.
 pub fn set_mask(tid: u32, mask: u64) -> io::Result<()> {
     let mut mask = mask;
     ptrace(libc::PTRACE_SETSIGMASK as _, tid, MASK, &raw mut mask as usize).map(drop)
@@ -218,7 +220,7 @@ pub fn is_after_call(tid: u32, at: u64) -> io::Result<bool> {
     Ok(ptrace(libc::PTRACE_PEEKTEXT, tid, from as usize, 0)? & 0xffff == SYSCALL)
 }
 
-/// The segment of 64-bit code.
+/// The code segment of 64-bit code.
 #[cfg(target_arch = "x86_64")]
 pub const USER_CODE: u64 = 0x33;
 
@@ -245,20 +247,20 @@ pub fn hide(_tid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What has become of a thread that was told to stop.
+/// The state of a thread that was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It runs.
+    /// The thread still runs.
     NotYet,
-    /// It has ended.
+    /// The thread has ended.
     Ended,
-    /// It is stopped. It was about to get this signal, or 0.
+    /// The thread is stopped. It was about to get this signal, or 0.
     By(i32),
-    /// It is stopped where it enters or leaves a system call.
+    /// The thread is stopped at the begin or the end of a system call.
     AtCall,
 }
 
-/// Whether a traced thread has stopped. It does not wait.
+/// Whether a traced thread has stopped. Does not wait.
 pub fn stopped(tid: u32) -> io::Result<Stop> {
     let mut status = 0;
     // SAFETY: the kernel writes to `status`, which lives until the call returns.
@@ -277,9 +279,9 @@ type Request = libc::c_int;
 #[cfg(not(target_env = "musl"))]
 type Request = libc::c_uint;
 
-/// One call of `ptrace`. What it reads or writes in this process is `data`, for the requests that take an address.
+/// Makes one call of `ptrace`. For requests that take an address in this process, `data` is that address.
 fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: the variable is this thread's own. A word of -1 that was read is told from an error by it.
+    // SAFETY: the variable is this thread's own. It distinguishes an error from a word of -1.
     unsafe { *libc::__errno_location() = 0 };
     // SAFETY: requests that use `data` as an address are given that of a live variable of the right type; the others use numbers.
     let result = unsafe { libc::ptrace(request, tid as libc::pid_t, at, data) };

@@ -1,5 +1,5 @@
-//! A process's memory at one moment. In: what the kernel counts, the memory, and the walks. Out: one value that adds up to the
-//! resident memory, for every view and for a file.
+//! A process's memory at one moment. In: the kernel's counts, the memory, and the walks. Out: one value for all views
+//! and for a file. Its parts add up to the resident memory.
 
 use allocanary_kernel::sys::{line_number, read_whole};
 use serde::{Deserialize, Serialize};
@@ -8,33 +8,34 @@ use crate::others::{self, Area, Sight};
 use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
 use allocanary_walkers::part_of;
 
-/// The form of saved readings. A reader refuses later ones.
+/// The version of saved readings. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
 
-/// The stretches of a map, about.
+/// About how many stretches a map has.
 const STRETCHES: u64 = 1000;
 
 /// A process's memory, divided as far as it is known. All sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// [`SCHEMA`].
+    /// The version of the reading: [`SCHEMA`].
     pub schema: u32,
     /// When it was read, in milliseconds since 1970.
     pub taken: u64,
     /// The process.
     pub process: Subject,
-    /// How long it was stopped to be read, in microseconds; `None` if it ran on.
+    /// For how long it was stopped for the reading, in microseconds; `None` if it was not stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<u64>,
-    /// What is resident: the sum of all heaps and areas.
+    /// The resident bytes: the sum of all heaps and areas.
     pub resident: u64,
-    /// What the kernel counts.
+    /// The kernel's counts.
     pub kernel: Kernel,
     /// The heaps of `malloc`s.
     pub heaps: Vec<Heap>,
-    /// The rest.
+    /// The memory that is not in heaps.
     pub areas: Vec<Area>,
-    /// The allocators that are in the process and have no heap here, because it could not be divided.
+    /// The allocators that are in the process and have no heap in this reading, because their heaps could not be
+    /// divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undivided: Vec<String>,
     /// What could not be read or divided, a sentence each.
@@ -44,61 +45,62 @@ pub struct Reading {
 /// The kernel's counts, in bytes, just after the states of the pages were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// Resident.
+    /// Resident bytes.
     pub resident: u64,
-    /// Of that, its share: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    /// The share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
+    /// was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// Resident without a file behind it.
+    /// Resident bytes that have no file behind them.
     pub anonymous: u64,
-    /// Given back lazily, and resident until the kernel needs it. `None` if it was not read.
+    /// Bytes that were given back lazily, and are resident until the kernel needs them. `None` if they were not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lazy: Option<u64>,
-    /// In swap: not resident.
+    /// Bytes in swap, which are not resident.
     pub swapped: u64,
 }
 
-/// How sure the parts of a heap are.
+/// How certain the parts of a heap are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sure {
-    /// No block was wrong, and every count is the allocator's.
+    /// No block was wrong, and every count is equal to the allocator's.
     Exact,
-    /// The heap changed while it was read; the counts agree as far as that allows.
+    /// The heap changed while it was read. The counts agree within the tolerance for this.
     Close,
-    /// It is not divided.
+    /// The heap is not divided.
     NotKnown,
 }
 
 /// The heap of one `malloc`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heap {
-    /// The allocator: `glibc`.
+    /// The allocator, such as `glibc`.
     pub allocator: String,
     /// The version or the layout by which it was read.
     pub version: String,
-    /// How sure its parts are.
+    /// How certain its parts are.
     pub sure: Sure,
     /// Resident bytes: the sum of the parts.
     pub resident: u64,
-    /// Its share of them. `None` if it was not read.
+    /// Its share of the resident bytes. `None` if it was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// Resident bytes by part. All of them are `unknown` if the heap is not divided.
     pub parts: Parts,
     /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
     pub live: u64,
-    /// Live blocks.
+    /// The number of live blocks.
     pub blocks: u64,
     /// Its arenas that have resident memory, the largest first.
     pub arenas: Vec<ArenaParts>,
-    /// How many resident pages have how many live bytes: none, up to 256, up to 512, and so on.
+    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on.
     pub live_in_a_page: Vec<u64>,
-    /// What was compared with the allocator's own counts.
+    /// The comparisons with the allocator's own counts.
     pub checks: Vec<Check>,
-    /// Places at which a block could not be.
+    /// The number of places that cannot be a block.
     pub breaks: u64,
-    /// Bytes that were skipped there.
+    /// The bytes that were skipped at these places.
     pub skipped: u64,
     /// Bytes of the heap in swap, which were not read.
     pub swapped: u64,
@@ -112,16 +114,16 @@ pub struct Heap {
 /// A heap's memory in the order of its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
-    /// The addresses that one stretch stands for.
+    /// The bytes of addresses that one stretch covers.
     pub bytes: u64,
     /// The stretches that have resident memory.
     pub stretches: Vec<Stretch>,
-    /// The names of the arenas: a stretch's arena is an index into these.
+    /// The names of the arenas. A stretch names its arena by the index in this list.
     pub arenas: Vec<String>,
 }
 
 impl Map {
-    /// Whether it shows nothing.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.stretches.is_empty()
     }
@@ -134,7 +136,7 @@ pub struct ArenaParts {
     pub name: String,
     /// Its address; 0 if it has none.
     pub at: u64,
-    /// Threads that allocate from it, where the allocator counts them.
+    /// Threads that allocate from it, if the allocator counts them.
     pub threads: Option<u64>,
     /// Resident bytes.
     pub resident: u64,
@@ -145,21 +147,21 @@ pub struct ArenaParts {
 /// What a remedy would give back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// The remedy: `malloc_trim(0)`.
+    /// The remedy, such as `malloc_trim(0)`.
     pub name: String,
     /// Resident bytes that it would give back.
     pub bytes: u64,
-    /// Whether that is an upper bound only.
+    /// Whether `bytes` is only an upper bound.
     pub at_most: bool,
 }
 
 impl Kernel {
-    /// Reads the counts of a process. Its address space is not locked for it.
+    /// Reads the counts of a process. This does not lock its address space.
     pub fn of(pid: u32) -> std::io::Result<Kernel> {
         let status = read_whole(format!("/proc/{pid}/status"))?;
         let bytes = |key: &str| line_number(&status, key.as_bytes()).unwrap_or(0).saturating_mul(1024);
         Ok(Kernel {
-            // Reserved huge pages are in no other line, and are in the pages of mappings.
+            // Reserved huge pages are in no other line of the text, but they are pages of mappings.
             resident: bytes("VmRSS:") + bytes("HugetlbPages:"),
             anonymous: bytes("RssAnon:"),
             swapped: bytes("VmSwap:"),
@@ -170,7 +172,7 @@ impl Kernel {
 }
 
 impl Reading {
-    /// Puts a reading together. `taken` is in milliseconds since 1970.
+    /// Makes a reading from its parts. `taken` is in milliseconds since 1970.
     pub fn of(
         process: Subject,
         taken: u64,
@@ -231,19 +233,20 @@ impl Reading {
     }
 }
 
-/// The addresses that heaps have, so that no page counts twice.
+/// The addresses that belong to heaps, so that no page is counted twice.
 #[derive(Default)]
 struct Claims(Vec<(u64, u64)>);
 
 impl Claims {
-    /// The resident bytes of a mapping that heaps have.
+    /// The resident bytes of a mapping that belong to heaps.
     fn divided(&self, mapping: &Mapping, pages: &Pages) -> u64 {
         let first = self.0.partition_point(|(_, to)| *to <= mapping.from);
         let within = self.0[first..].iter().take_while(|(from, _)| *from < mapping.to);
         within.map(|(from, to)| pages.resident((*from).max(mapping.from), (*to).min(mapping.to))).sum()
     }
 
-    /// A heap from its walk. If it has memory of another heap's, one of the two is wrong, and this one gets none.
+    /// Makes a heap from its walk. If it overlaps another heap, one of the two walks is wrong, and this heap gets no
+    /// memory.
     fn heap(&mut self, walk: Walk, counted: &[Counted], memory: &dyn Memory, problems: &mut Vec<String>) -> Heap {
         let pages = memory.pages();
         let arenas = walk.layout.parts(pages, walk.arenas.len() as u32);
@@ -305,9 +308,10 @@ impl Claims {
 }
 
 impl Heap {
-    /// Fills in what only a heap that is divided has.
+    /// Fills in the fields that only a divided heap has.
     fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &Pages) {
-        // The kernel counts lazily freed pages by mapping only. They are whole pages, so that they lie among those that are kept.
+        // The kernel counts lazily freed pages only for each mapping. They are whole pages, so they are among the kept
+        // ones.
         let kept: u64 = arenas.iter().map(|parts| parts.of(Part::Kept)).sum();
         for parts in &mut arenas {
             parts.pass(Part::Kept, Part::Lazy, part_of(lazy.min(kept), parts.of(Part::Kept), kept));

@@ -8,8 +8,8 @@ use allocanary_kernel::sys::read_whole;
 use crate::parse_maps;
 use crate::states::states;
 
-/// The resident pages of private memory without a file. Nothing of the process is read but the kernel's tables of it. A page that may be the
-/// kernel's page of zeroes counts as not resident: kernels before 6.7 do not tell.
+/// The resident pages of private memory without a file. Only the kernel's tables are read, not the process's memory. A
+/// page that may be the kernel's page of zeroes counts as not resident: kernels before 6.7 do not say whether it is.
 pub fn resident(pid: u32) -> io::Result<Vec<Range<u64>>> {
     let text = read_whole(format!("/proc/{pid}/maps"))?;
     let mut mappings = parse_maps(&String::from_utf8_lossy(&text));
@@ -29,7 +29,7 @@ pub fn resident(pid: u32) -> io::Result<Vec<Range<u64>>> {
 mod tests {
     use super::*;
 
-    /// Four pages of this process: the second and third are written to.
+    /// Four pages of this process. The second and the third are written to.
     #[test]
     fn pages_that_were_written_to_are_resident_and_others_are_not() {
         const PAGE: usize = 4096;

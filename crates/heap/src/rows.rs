@@ -1,4 +1,5 @@
-//! A reading as rows that add up. In: a reading. Out: a row for each part of each heap and for each area.
+//! The rows of a reading, which add up to its resident bytes. In: a reading. Out: a row for each part of each heap, and
+//! for each area.
 
 use crate::{Part, Reading, Sort};
 
@@ -7,20 +8,20 @@ use crate::{Part, Reading, Sort};
 pub struct Row {
     /// The heap's allocator; `None` for an area.
     pub allocator: Option<String>,
-    /// The part, if it is one of a heap.
+    /// The part, if the row is for a part of a heap.
     pub part: Option<Part>,
-    /// What the area is, if it is one.
+    /// The kind of area, if the row is for an area.
     pub sort: Option<Sort>,
-    /// Its name: `live`, `stacks`.
+    /// Its name, such as `live` or `stacks`.
     pub name: String,
     /// Resident bytes.
     pub resident: u64,
-    /// Its share of them; `None` if it was not read.
+    /// Its share of the resident bytes; `None` if it was not read.
     pub share: Option<u64>,
 }
 
 impl Row {
-    /// The name with the allocator's: `glibc: live`.
+    /// The name with the allocator's, such as `glibc: live`.
     pub fn full_name(&self) -> String {
         self.allocator.as_ref().map_or_else(|| self.name.clone(), |allocator| format!("{allocator}: {}", self.name))
     }
@@ -49,8 +50,8 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
     of_heaps.chain(of_areas).filter(|row| row.resident > 0).collect()
 }
 
-/// The rows of several processes as one, by their shares: a page that several of them have counts once, and one that others have
-/// as well counts in part. The order is that of the first process that has the row.
+/// Adds the rows of several processes by their shares. A page that several of these processes have is counted once. A
+/// page that other processes have too is counted in part. The order is that of the first process that has the row.
 pub fn together(readings: &[Reading]) -> Vec<Row> {
     let mut all: Vec<Row> = Vec::new();
     for row in readings.iter().flat_map(rows) {

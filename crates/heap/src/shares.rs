@@ -1,5 +1,6 @@
-//! How many processes have each page. In: a process, and its counted mappings. Out: the share of each mapping (PSS), without a long wait
-//! for the process: `/proc/PID/pagemap` in pieces, and `/proc/kpagecount`, which needs no lock of it. Only root is told that.
+//! Finds how many processes have each page. In: a process, and its counted mappings. Out: the share of each mapping
+//! (PSS). The process does not wait long for this: `/proc/PID/pagemap` is read in pieces, and `/proc/kpagecount` needs
+//! no lock of the process. Only root may read these numbers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +12,7 @@ use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
 use crate::{Counted, PAGE, Pages};
 
-/// Adds the shares. The error is why they could not be read, and then no mapping has one.
+/// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
 pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: Option<Instant>) -> io::Result<()> {
     let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
     let mut owners = Owners { file: File::open("/proc/kpagecount")?, known: BTreeMap::new() };
@@ -21,7 +22,7 @@ pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: 
         let (mut share, mut trouble) = (0, None);
         for run in pages.within(one.mapping.from, one.mapping.to).filter(|run| run.state.is_resident()) {
             each_word(&pagemap, run.from, run.to, &mut pace, |_, word| match word {
-                // It has gone since, and was the process's.
+                // The page is no longer present, but was the process's, or it belongs to this process alone.
                 word if word & WORD_PRESENT == 0 || word & WORD_EXCLUSIVE != 0 => share += PAGE,
                 word => match owners.of(word & WORD_FRAME) {
                     Ok(count) => share += PAGE / count.max(1),
@@ -38,14 +39,14 @@ pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: 
     Ok(())
 }
 
-/// How often a page of memory is mapped.
+/// Reads how often a page of memory is mapped.
 struct Owners {
     file: File,
-    /// Counts of pages in a row, by the first of them. A library's are asked for again and again.
+    /// Rows of counts, by the number of the row. The pages of a library are needed again for each process.
     known: BTreeMap<u64, [u8; ROW * 8]>,
 }
 
-/// The counts that are read at once, and rows that are remembered.
+/// The number of counts that are read at once. The next constant: the most rows that are kept.
 const ROW: usize = 64;
 const ROWS: usize = 4096;
 
@@ -60,7 +61,7 @@ impl Owners {
                 self.known.clear();
             }
             let mut row = [0; ROW * 8];
-            // The last row can be shorter.
+            // The last row may be shorter.
             let read = self.file.read_at(&mut row, first * 8 * ROW as u64)?;
             if read < within + 8 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
     use crate::{Live, Memory, counted};
 
-    /// Sixteen pages that this process has twice, and eight that it has once.
+    /// Sixteen pages that this process maps twice, and eight that it maps once.
     #[test]
     fn a_page_that_is_mapped_twice_counts_half_for_each() {
         const BYTES: usize = 16 * PAGE as usize;
@@ -91,7 +92,7 @@ mod tests {
             // SAFETY: a new mapping of a file, at a place that the kernel chooses.
             let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, both, libc::MAP_SHARED, fd, 0) };
             assert_ne!(at, libc::MAP_FAILED);
-            // SAFETY: each page of the mapping made above lies in the file.
+            // SAFETY: each page of the mapping made above is within the file.
             (0..bytes).step_by(PAGE as usize).for_each(|page| unsafe { at.cast::<u8>().add(page).write_volatile(1) });
             at as u64
         };

@@ -1,12 +1,13 @@
-//! The parts of a file that are stored. In: a file and a range of it. Out: the ranges that are no holes. A hole has zeroes only, so that
-//! nobody need read it: a sparse core can have holes of terabytes.
+//! Finds the stored parts of a file. In: a file and a range of it. Out: the ranges that are not holes. A hole has only
+//! zeroes and need not be read: a sparse core may have holes of terabytes.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// The ranges within `from..to` in which something is stored, in their order. Where the file system does not tell holes, all of it is.
+/// The stored ranges within `from..to`, in their order. If the file system does not know about holes, this is the whole
+/// range.
 pub fn stored(file: &File, range: Range<u64>) -> Vec<Range<u64>> {
     let mut all = Vec::new();
     let mut at = range.start;
@@ -14,7 +15,7 @@ pub fn stored(file: &File, range: Range<u64>) -> Vec<Range<u64>> {
         let start = match seek(file, at, libc::SEEK_DATA) {
             Ok(start) if start < range.end => start.max(at),
             Ok(_) => break,
-            // Behind the last of what is stored.
+            // There is nothing stored after this place.
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => break,
             Err(_) => at,
         };
@@ -27,7 +28,8 @@ pub fn stored(file: &File, range: Range<u64>) -> Vec<Range<u64>> {
 
 fn seek(file: &File, at: u64, what: i32) -> io::Result<u64> {
     let at = i64::try_from(at).map_err(io::Error::other)?;
-    // SAFETY: a system call with three numbers. The position of the file is of no use to others: they read at places that they name.
+    // SAFETY: a system call with three numbers. Nothing depends on the position of the file: all reads name their
+    // place.
     match unsafe { libc::lseek(file.as_raw_fd(), at, what) } {
         found if found >= 0 => Ok(found as u64),
         _ => Err(io::Error::last_os_error()),

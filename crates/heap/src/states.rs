@@ -1,8 +1,9 @@
-//! The kernel's state of each page of a live process: by `PAGEMAP_SCAN`, and on kernels before 6.7 by the words of
-//! `/proc/PID/pagemap`, which do not tell the kernel's page of zeroes from a page that a fork shares.
+//! The kernel's state of each page of a live process. It is read by `PAGEMAP_SCAN`; on kernels before 6.7 from the
+//! words of `/proc/PID/pagemap`. These words do not distinguish the kernel's page of zeroes from a page that a fork
+//! shares.
 //!
-//! The kernel holds the lock of the address space while it looks, and `mmap`, `munmap` and `brk` of the process wait for it. So little is
-//! asked for at once, with pauses ([`Pace`]).
+//! The kernel locks the process's address space while it reads the states, and `mmap`, `munmap` and `brk` of the
+//! process wait for it. So little is requested at once, with pauses ([`Pace`]).
 
 use std::fs;
 use std::io;
@@ -16,14 +17,14 @@ use crate::Run;
 use crate::pace::{PIECE, Pace};
 use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 
-/// The states of the pages of mappings. A mapping that ends meanwhile has none. From a time on it is an error that the time is over.
+/// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
     let pagemap = fs::File::open(format!("/proc/{pid}/pagemap"))?;
     let mut pages = Pages::default();
     let mut pace = Pace::until(until);
     let mut counted = Vec::new();
     let mut scans = true;
-    // Nobody has pages of the kernel's own mapping at the end of all addresses.
+    // No process has pages of its own in the kernel's mapping at the end of all addresses.
     for mapping in mappings.iter().filter(|one| one.name != "[vsyscall]") {
         if scans {
             match scan(&pagemap, mapping, &mut pace, &mut pages) {
@@ -42,11 +43,12 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
     Ok(pages)
 }
 
-/// A larger mapping is read word by word only if the kernel counts pages in it: there are 2 GiB of words for 1 TiB. Only for these
-/// mappings, and only on kernels before 6.7, are the kernel's counts asked for, during which the process cannot map.
+/// A mapping larger than this is read word by word only if the kernel's counts show pages in it: 1 TiB needs 2 GiB of
+/// words. The counts are read only for such mappings, and only on kernels before 6.7, because the process cannot map
+/// memory during this.
 const LARGE: u64 = 64 << 30;
 
-/// Whether a mapping has pages in memory or in swap, by the kernel's counts. One that is not in them may have some.
+/// Whether a mapping has pages in memory or in swap, by the kernel's counts. A mapping without counts may have some.
 fn has_pages(counted: &[Counted], mapping: &Mapping) -> bool {
     let same = |one: &&Counted| (one.mapping.from, one.mapping.to) == (mapping.from, mapping.to);
     counted.iter().find(same).is_none_or(|one| one.resident > 0 || one.swapped > 0)
@@ -57,7 +59,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS))
 }
 
-/// `struct pm_scan_arg` of Linux 6.7.
+/// The structure `struct pm_scan_arg` of Linux 6.7.
 #[repr(C)]
 #[derive(Default)]
 struct Scan {
@@ -75,7 +77,7 @@ struct Scan {
     return_mask: u64,
 }
 
-/// `struct page_region`.
+/// The structure `struct page_region`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Region {
@@ -91,7 +93,8 @@ const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 
-/// The addresses that are looked at in one call: tables that a process has emptied are walked as well, and there may be many.
+/// The range of addresses of one call. It is limited because the kernel also walks tables that the process has emptied,
+/// and there may be many.
 const RANGE: u64 = 64 << 20;
 
 fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
@@ -119,7 +122,7 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
             let state = match region.categories {
                 bits if bits & SWAPPED != 0 => State::Swapped,
                 bits if bits & ZERO != 0 => State::Zero,
-                // A device's memory: the kernel does not count it as resident.
+                // Memory of a device: the kernel does not count it as resident.
                 bits if mapping.shared && bits & FILE == 0 => continue,
                 bits if bits & HUGE != 0 => State::Huge,
                 _ => State::Resident,
@@ -138,10 +141,11 @@ pub(crate) const WORD_PRESENT: u64 = 1 << 63;
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_FILE: u64 = 1 << 61;
 pub(crate) const WORD_EXCLUSIVE: u64 = 1 << 56;
-/// The number of the page of memory; 0 for who may not know it.
+/// The bits with the number of the page of memory. The number is 0 if this process may not know it.
 pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 
-/// Reads a word for each page. The page of zeroes is of no file and of no process alone.
+/// Reads a word for each page. A page that belongs neither to a file nor to one process alone may be the page of
+/// zeroes.
 fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
     each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
         let state = match word {
@@ -157,7 +161,7 @@ fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
     })
 }
 
-/// Visits the kernel's word for each page of a range: the page's address, and the word.
+/// Calls a function with each page's address and the kernel's word for this page.
 pub(crate) fn each_word(
     pagemap: &fs::File,
     from: u64,
@@ -201,11 +205,11 @@ mod tests {
     #[test]
     fn both_ways_see_the_same_pages() {
         const COUNT: usize = 60;
-        // More than any allocator takes from a heap that is there: all pages are new.
+        // This is more than any allocator takes from an existing heap, so all pages are new.
         let mut memory = vec![0_u8; 80 << 20];
         let from = (memory.as_ptr() as u64).next_multiple_of(PAGE);
         let first = from as usize - memory.as_ptr() as usize;
-        // What is only read is the page of zeroes, which is not resident.
+        // A page that was only read is the page of zeroes, which is not resident.
         assert_eq!(std::hint::black_box(memory[first + (20 << 12)]), 0);
         memory[first..first + (20 << 12)].fill(1);
         let text = fs::read_to_string("/proc/self/maps").unwrap();

@@ -1,32 +1,32 @@
-//! Who is read. In: `/proc/PID`. Out: its name, its executable, when it started, and the processes of this host.
+//! The process that is read. In: `/proc/PID`. Out: its name, its executable, its start, and the processes of this host.
 
 use std::fs;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, by what does not change while it runs one program.
+/// A process, described by properties that do not change while it runs one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// Its number.
     pub pid: u32,
-    /// The process that started it, or took it over.
+    /// The process that started it. If that has ended, the process that adopted it.
     pub parent: u32,
     /// Its name, as `ps` shows it.
     pub name: String,
-    /// The path of its executable; empty if it may not be read, or if it is a thread of the kernel.
+    /// The path of its executable. Empty if it may not be read, or for a thread of the kernel.
     pub executable: String,
     /// When it started, in seconds since 1970.
     pub started: u64,
-    /// Its threads.
+    /// The number of its threads.
     pub threads: u64,
 }
 
-/// The kernel's clock ticks in a second, as `/proc` counts them on Linux.
+/// The clock ticks in a second that `/proc` counts on Linux.
 const TICKS: u64 = 100;
 
 impl Subject {
-    /// Reads it. `None` if there is no such process.
+    /// Reads a process. `None` if there is no such process.
     pub fn of(pid: u32) -> Option<Subject> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -36,30 +36,30 @@ impl Subject {
         Some(Subject { executable: executable.to_string_lossy().into_owned(), ..subject })
     }
 
-    /// The file's name of its executable.
+    /// The file name of its executable.
     pub fn file(&self) -> &str {
         let path = self.executable.strip_suffix(" (deleted)").unwrap_or(&self.executable);
         path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// How long it has run at a time since 1970.
+    /// How long it had run at a time, which is given in seconds since 1970.
     pub fn age(&self, at: u64) -> Duration {
         Duration::from_secs(at.saturating_sub(self.started))
     }
 
     /// Whether both are the same program in the same process.
     pub fn is_same(&self, other: &Subject) -> bool {
-        // The time of boot is rounded, so that it may move by a second.
+        // The time of boot is rounded, so it may differ by a second.
         self.pid == other.pid && self.executable == other.executable && self.started.abs_diff(other.started) <= 1
     }
 }
 
-/// The text of `/proc/PID/stat`. The name may have spaces and brackets in it.
+/// Reads the text of `/proc/PID/stat`. The name in it may contain spaces and brackets.
 fn parse_stat(text: &str, boot: u64) -> Option<Subject> {
     let (pid, rest) = text.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The state is the third field of the file and the first of these.
+    // The state is the third field of the file, and the first one here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Subject {
         pid: pid.parse().ok()?,
@@ -71,7 +71,7 @@ fn parse_stat(text: &str, boot: u64) -> Option<Subject> {
     })
 }
 
-/// Every process that can be seen from here, in the order of their numbers.
+/// Every process that can be seen from here, in the order of process IDs.
 pub fn processes() -> Vec<Subject> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -80,17 +80,17 @@ pub fn processes() -> Vec<Subject> {
     all
 }
 
-/// Those of a name: that of the process, or the file's name of its executable.
+/// The processes with this name, which may be the name of the process or the file name of its executable.
 pub fn named<'a>(all: &'a [Subject], name: &str) -> Vec<&'a Subject> {
     all.iter().filter(|one| one.name == name || one.file() == name).collect()
 }
 
-/// A process and all that it started, directly or not: the process first.
+/// A process and all processes that it started, directly or not. The process is first.
 pub fn tree(all: &[Subject], root: u32) -> Vec<&Subject> {
     let mut found: Vec<&Subject> = all.iter().filter(|one| one.pid == root).collect();
     let mut at = 0;
     while let Some(parent) = found.get(at).map(|one| one.pid) {
-        // Numbers may be used again while the list is read, so that it need not be a tree.
+        // Process IDs may be used again while the list is read, so the list may contain a circle.
         let is_new = |one: &Subject| found.iter().all(|known| known.pid != one.pid);
         let children: Vec<&Subject> = all.iter().filter(|one| one.parent == parent && is_new(one)).collect();
         found.extend(children);

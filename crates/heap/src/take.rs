@@ -1,5 +1,5 @@
-//! Reads a live process. In: its number. Out: a [`Reading`]. It runs on, unless it shall be stopped: a heap that changes while it is
-//! read is read again.
+//! Reads a live process. In: its process ID. Out: a [`Reading`]. If the process is not stopped, a heap that changes
+//! during the walk is walked again.
 
 use std::fs;
 use std::path::Path;
@@ -14,26 +14,27 @@ use crate::{
 };
 use allocanary_walkers::{KNOWN, Known, build_id};
 
-/// Walks of a heap that changes.
+/// The most walks of a heap that changes.
 const TRIES: u32 = 3;
 
 /// How a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// While it runs.
+    /// The process runs during the reading.
     Running,
-    /// Stopped, for as long as the walk takes.
+    /// The process is stopped during the walk.
     Stopped,
 }
 
-/// What is read of how many processes have a page.
+/// Whether and how the shares of pages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Shares {
-    /// Nothing.
+    /// Shares are not read.
     NotRead,
-    /// The share of each page, if this process is root: nobody else is told.
+    /// Reads the share of each page. Only root may do this.
     ByPages,
-    /// Also what is lazily freed, as the kernel counts it: by `smaps`, during which nothing can be mapped or unmapped in the process.
+    /// Also reads the lazily freed bytes. The kernel counts both in `smaps`, and during this the process cannot map or
+    /// unmap memory.
     BySmaps,
 }
 
@@ -42,10 +43,11 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
     take_with(pid, how, Shares::NotRead, time)
 }
 
-/// Reads a process. What cannot be divided is a problem in the reading; a process that cannot be read at all is an error.
+/// Reads a process. If a part cannot be divided, the reading has a problem. If the process cannot be read at all, this
+/// is an error.
 ///
-/// After `time` nothing more of its memory is read, and a heap that is not done by then is not divided. The sizes of its mappings are told
-/// in any case: the kernel has them.
+/// After `time` no more of its memory is read. A heap that is not finished by then is not divided. The sizes of its
+/// mappings are always in the reading, because the kernel has them.
 pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
     let until = Instant::now().checked_add(time);
     let open = || Live::open_until(pid, until);
@@ -96,7 +98,7 @@ pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<R
     Ok(reading)
 }
 
-/// Reads a core file. After `time` nothing more of it is read, as in [`take`].
+/// Reads a core file. After `time` no more of it is read, as in [`take`].
 pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     let until = Instant::now().checked_add(time);
     let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
@@ -105,7 +107,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
         walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
     }
     if core.missing > 0 {
-        // What lies in the part that is missing could be anything: only a walk without a doubt is taken.
+        // The missing part may contain anything: a walk is only accepted if nothing in it is in doubt.
         let reason = || {
             format!(
                 "the core is truncated, and a part of the heap is among the {} bytes that are missing",
@@ -121,7 +123,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     }
     let unwalked: Vec<Unknown> = unwalked(&core, &walks).collect();
     walks.extend(unwalked.into_iter().map(Err));
-    // A core tells of no other process.
+    // A core says nothing about other processes.
     let alone = |one: Counted| Counted { share: Some(one.resident), lazy: Some(0), ..one };
     let counted: Vec<Counted> = counted(core.mappings(), core.pages()).into_iter().map(alone).collect();
     let sum = |of: &dyn Fn(&&Counted) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
@@ -148,13 +150,13 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     Ok(reading)
 }
 
-/// The pages of each mapping, with what was asked for of their shares.
+/// The counts of each mapping, with the requested shares.
 fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
     let mut counted = counted(live.mappings(), live.pages());
     let pid = live.pid();
     match shares {
         Shares::NotRead => {}
-        // Without the right to it they stay unknown.
+        // If this process may not read the shares, they stay unknown.
         Shares::ByPages => drop(shares::by_pages(pid, &mut counted, live.pages(), live.until())),
         Shares::BySmaps => {
             let text = read_whole(format!("/proc/{pid}/smaps"));
@@ -165,13 +167,13 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
     Ok(counted)
 }
 
-/// One part in this many of the resident bytes may differ from what the kernel counts, and so many bytes. Besides, kernels before 6.17
-/// have up to 64 pages for each processor that are not yet counted.
+/// The resident bytes may differ from the kernel's count by one part in this many, plus the bytes of `FEW`. Kernels
+/// before 6.17 also have up to 64 pages for each processor that are not counted yet.
 const PART: u64 = 50;
 const FEW: u64 = 4 << 20;
 const OF_A_PROCESSOR: u64 = 64 * PAGE;
 
-/// What is wrong if the pages are not what the kernel counted at the same time.
+/// The problem, if the pages do not agree with what the kernel counted at the same time.
 fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
     let counts = kernel.map(|kernel| kernel.resident);
     let (least, most) = (counts[0].min(counts[1]), counts[0].max(counts[1]));
@@ -187,18 +189,19 @@ fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
     })
 }
 
-/// Whether the kernel lets its memory be read, and not only its mappings: where pages are resident, one can be copied.
+/// Whether the kernel allows this process to read the memory, and not only the mappings. If pages are resident, one of
+/// them must be readable.
 fn may_read(live: &Live) -> bool {
     let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
     let resident = |state: &State| matches!(state, State::Resident | State::Huge);
     let mut pages =
         { readable }.flat_map(|one| live.pages().within(one.from, one.to)).filter(|run| resident(&run.state));
-    // A process may unmap one of them just now.
+    // The process may unmap one of these pages at this moment.
     let mut some = pages.by_ref().take(20).map(|run| live.word(run.from).is_some()).peekable();
     some.peek().is_none() || some.any(|read| read)
 }
 
-/// Why a program cannot be divided here, whatever allocator it has.
+/// Why the heap of this program cannot be divided, whatever its allocator is.
 fn unsupported(pid: u32) -> Option<String> {
     let mut head = [0; 20];
     let mut file = fs::File::open(format!("/proc/{pid}/exe")).ok()?;
@@ -206,7 +209,7 @@ fn unsupported(pid: u32) -> Option<String> {
     machine(&head)
 }
 
-/// The same from the beginning of its file.
+/// The same, from the first bytes of its file.
 fn machine(head: &[u8; 20]) -> Option<String> {
     const X86_64: u16 = 62;
     if &head[..4] != b"\x7fELF" {
@@ -229,7 +232,7 @@ fn machine(head: &[u8; 20]) -> Option<String> {
     }
 }
 
-/// Allocators whose library is mapped and whose heap no walker has found.
+/// The allocators whose library is mapped, but whose heap no walker has found.
 fn unwalked<'a>(live: &'a dyn Memory, walks: &[Result<Walk, Unknown>]) -> impl Iterator<Item = Unknown> + use<'a> {
     let found: Vec<&'static str> = walks
         .iter()

@@ -1,4 +1,5 @@
-//! A process that could not be read. In: its number, and why. Out: a reading of which the kernel's counts are all that is known.
+//! A process that could not be read. In: its process ID, and the reason. Out: a reading that has only the kernel's
+//! counts.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +9,8 @@ use allocanary_kernel::sys::line_number;
 use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
 
 impl Reading {
-    /// What is resident by the counts in `/proc/PID/status`, for which nothing of the process is read and nobody waits.
+    /// The resident bytes, from the counts in `/proc/PID/status`. Nothing of the process's memory is read, and nothing
+    /// waits.
     pub fn unread(pid: u32, problem: String) -> Result<Reading, Trouble> {
         let process = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
         let status = fs::read(format!("/proc/{pid}/status"));

@@ -1,5 +1,5 @@
-//! A core file against the process that it was written from: whole, truncated, and without the files that were mapped. The core is
-//! written here, with the notes that the kernel writes.
+//! Compares a core file with the process that it was written from: whole, truncated, and without the mapped files. The
+//! test writes the core itself, with the notes that the kernel writes.
 
 mod running;
 
@@ -13,8 +13,8 @@ use running::{compiled, start};
 
 const PAGE: usize = 4096;
 
-/// Writes a core of a process that waits, with all that may be read of it, or with the first pages only of what cannot be written.
-/// `renamed` is put before the paths of mapped files.
+/// Writes a core of a waiting process. It has all readable memory; of mappings that are not writable it has only the
+/// first page. `renamed` is put before the paths of mapped files.
 fn write(live: &Live, path: &Path, renamed: &str) {
     let readable: Vec<&Mapping> =
         live.mappings().iter().filter(|one| one.readable && !one.name.starts_with("[v")).collect();
@@ -79,7 +79,7 @@ fn a_core_has_the_heap_of_its_process() {
         let live = Live::open(running.pid()).unwrap();
         let path = folder.path().join("core");
         let mut forecast = 0;
-        // With the mapped files; and without them, when the release is known by its structures only.
+        // Once with the mapped files, and once without: then only the structures show the release.
         for renamed in ["", "/nowhere"] {
             write(&live, &path, renamed);
             let core = CoreFile::open(&path, None).unwrap();
@@ -92,7 +92,7 @@ fn a_core_has_the_heap_of_its_process() {
             assert!(reading.heaps[0].parts.sum() <= wanted["arena"], "pages full of zeroes do not count");
             forecast = reading.heaps[0].remedies[0].bytes;
         }
-        // A core does not tell where the data segment ends, so that its last free block is not in the forecast.
+        // A core does not say where the data segment ends. So the free block at its end is not in the forecast.
         running.go_on("");
         let given = running.counts()["given"];
         assert!(0 < forecast && forecast <= given, "{forecast} {given}");

@@ -1,4 +1,4 @@
-//! A process that is stopped and let go notices nothing: no wait ends, and no signal is lost.
+//! A process that is stopped and continues notices nothing: no wait ends, and no signal is lost.
 
 mod running;
 
@@ -28,11 +28,12 @@ fn no_wait_ends_and_no_signal_is_lost() {
         assert_eq!(running.counts()["ended"], 0);
     }
     let frozen = Frozen::stop(pid).unwrap();
-    // SAFETY: a system call with three numbers; the thread is of a program that this test started.
+    // SAFETY: a system call with three numbers. The thread belongs to a program that this test started.
     assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid, epoll, libc::SIGUSR1) }, 0);
     drop(frozen);
     running.go_on("s");
-    // The signal ends a wait only if the thread waits again by then: on a busy machine it may be on its way there.
+    // The signal ends a wait only if the thread waits again at that time. On a busy machine it may not have reached its
+    // wait yet.
     assert_eq!(running.counts()["signals"], 1);
 }
 

@@ -1,4 +1,5 @@
-//! glibc's heaps against glibc's own counts: programs whose heap does not change, read from outside. All figures must be the same.
+//! Compares glibc's heaps with glibc's own counts: programs whose heaps do not change are read from outside. All
+//! figures must be equal.
 
 mod running;
 
@@ -8,8 +9,9 @@ use allocanary_heap::{Live, Memory, Parts};
 use allocanary_walkers::system::{self as glibc, Free, Heap};
 use running::{compiled, start};
 
-/// Few blocks alive, half alive, threads with arenas of their own, blocks with their own pages, a data segment that cannot grow, one whose
-/// last piece of other memory has become free, memory that the program itself takes with `sbrk`, and blocks that are aligned.
+/// In this order: few live blocks, half of the blocks live, threads with their own arenas, blocks with their own pages,
+/// a data segment that cannot grow, one whose last piece of other memory has become free, memory that the program
+/// itself takes with `sbrk`, and aligned blocks.
 const CASES: &[&str] = &["one", "half", "threads", "mmaps", "blocked", "emptied", "foreign", "aligned"];
 
 #[test]
@@ -52,7 +54,7 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
     }
 }
 
-/// The counts of `mallinfo2`.
+/// The counts as `mallinfo2` names them.
 fn counts(heap: &Heap) -> BTreeMap<String, u64> {
     let sum = |part: fn(&Free) -> u64| heap.free.iter().map(part).sum::<u64>();
     let arena: u64 = heap.system.iter().sum();

@@ -1,4 +1,4 @@
-//! A program with jemalloc linked in, taken apart from outside: not a byte differs from what it counts itself.
+//! A program with jemalloc linked in is read from outside. Not one byte may differ from its own count.
 
 mod known;
 
@@ -20,13 +20,13 @@ fn program() {
 
 #[test]
 fn every_live_byte_is_found() {
-    // Without thread caches, so that the program's count is all that is taken.
+    // Without thread caches, the program's own count covers all blocks.
     let walk = known::compare("jemalloc", "program", &[("_RJEM_MALLOC_CONF", "tcache:false,narenas:3")]);
     let check = &walk.checks[0];
     assert_eq!((check.what.as_str(), check.wanted), ("bytes of active extents", check.found));
 }
 
-/// The caches' own memory is not the program's.
+/// The memory of the caches themselves does not count as the program's.
 #[test]
 fn what_thread_caches_are_made_of_is_not_live() {
     known::compare("jemalloc", "program", &[("_RJEM_MALLOC_CONF", "tcache:true,narenas:3")]);

@@ -1,4 +1,4 @@
-//! A program with mimalloc linked in, taken apart from outside: not a byte differs from what it counts itself.
+//! A program with mimalloc linked in is read from outside. Not one byte may differ from its own count.
 
 mod known;
 

@@ -1,4 +1,5 @@
-//! Debian's libraries of other allocators, preloaded into a program that knows its live blocks, and read from outside: not a byte differs.
+//! Debian's libraries of other allocators are preloaded into a program that knows its live blocks. It is read from
+//! outside: not one byte may differ.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,7 @@ use allocanary_heap::{Live, Walk, walk_all};
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
 
-/// The allocator, and its library. Each release of Debian has others.
+/// The allocators, each with its library. Each release of Debian has other versions.
 const LIBRARIES: &[(&str, &str)] = &[
     ("jemalloc", "libjemalloc.so.2"),
     ("mimalloc", "libmimalloc.so.2.0"),

@@ -1,5 +1,6 @@
-//! CPython: small objects lie in pools of 16 KiB (4 KiB before 3.10), and pools in arenas of 1 MiB (256 KiB). A pool begins with the
-//! number of its objects in use and the class of their size, from which the last place for an object in it follows.
+//! CPython: small objects are in pools of 16 KiB (4 KiB before 3.10), and pools are in arenas of 1 MiB (256 KiB). A
+//! pool begins with the number of its objects in use and the class of their size. From this class the last place for an
+//! object follows.
 
 use super::{Runtime, Sight};
 use crate::{Mapping, PAGE};
@@ -23,7 +24,7 @@ fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     let resident = pages.resident(mapping.from, mapping.to);
     let (mut at, mut pools) = (mapping.from, 0);
     for run in pages.within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
-        // A pool can go on in the next run.
+        // A pool may continue in the next run.
         at = at.max(run.from);
         while at < run.to {
             let bytes = pool(sight, at).unwrap_or_default();
@@ -34,7 +35,7 @@ fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     pools > 0 && pools * 2 >= resident
 }
 
-/// The bytes of the pool at an address, if one is there.
+/// The bytes of the pool at an address, if there is a pool.
 fn pool(sight: &Sight, at: u64) -> Option<u64> {
     let mut bytes = [0; HEADER as usize];
     if !sight.memory.read(at, &mut bytes) {

@@ -1,10 +1,9 @@
-//! Go: its heap lies in arenas of 64 MiB, at multiples of 64 MiB. The part of an arena that is not used yet is mapped
-//! without access.
+//! Go: its heap is in arenas of 64 MiB, at multiples of 64 MiB. The unused part of an arena is mapped without access.
 
 use super::{Runtime, Sight};
 use crate::{Mapping, PAGE};
 
-/// Its heap.
+/// Go's heap.
 pub const HEAP: Runtime = Runtime {
     name: "Go's heap",
     how: "arenas at multiples of 64 MiB, and Go's mark in the program",
@@ -15,21 +14,21 @@ pub const HEAP: Runtime = Runtime {
 
 /// The bytes of an arena.
 const ARENA: u64 = 64 << 20;
-/// What the linker writes at the beginning of the program's data, at a multiple of 16. It is reversed, so that this program does
-/// not have it.
+/// The linker writes this text at the begin of the program's data, at a multiple of 16. It is reversed here, so that
+/// this program does not contain it.
 const MARK: &[u8] = b":fnidliub oG \xff";
 
 fn is_here(sight: &Sight) -> bool {
     let data = sight.memory.mappings().iter().filter(|one| one.inode != 0 && one.writable);
     let mark: Vec<u8> = MARK.iter().rev().copied().collect();
     { data }.filter(|one| super::file(one) == sight.executable).any(|one| {
-        // The section comes soon after the beginning.
+        // The section is near the begin of the data.
         let mut bytes = vec![0; one.bytes().min(16 * PAGE) as usize];
         sight.memory.read(one.from, &mut bytes) && bytes.chunks(16).any(|line| line.starts_with(&mark))
     })
 }
 
-/// Whether the mapping and its neighbours without access together are whole arenas.
+/// Whether the mapping and its inaccessible neighbours are whole arenas together.
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     if mapping.name.starts_with("[anon: Go: heap") {
         return true;

@@ -1,5 +1,5 @@
-//! The JVM: with compressed pointers its heap lies below 32 GiB (64 GiB with objects at multiples of 16), where nothing else is but a
-//! program that is linked to a fixed address. ZGC maps a file of memory with a name.
+//! The JVM: with compressed pointers its heap is below 32 GiB (64 GiB with objects at multiples of 16). Only a program
+//! that is linked to a fixed address is there too. ZGC maps a file in memory that has a name.
 
 use super::{Runtime, Sight};
 use crate::Mapping;
@@ -13,7 +13,7 @@ pub const HEAP: Runtime = Runtime {
     owns: |_, mapping| mapping.name.is_empty() && mapping.to <= 64 << 30 && !mapping.executable,
 };
 
-/// What it has compiled.
+/// The code that the JVM has compiled.
 pub const CODE: Runtime = Runtime {
     name: "the JVM's compiled code",
     how: "libjvm.so is mapped, and memory that can be executed",

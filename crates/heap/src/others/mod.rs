@@ -1,5 +1,6 @@
-//! Memory that is no `malloc`'s: heaps of language runtimes, stacks, programs, files, and what nobody knows. In: the mappings, and
-//! which bytes a walk has divided. Out: the other resident bytes, by what identifies their mappings.
+//! Names memory that does not belong to a `malloc`: heaps of language runtimes, stacks, programs, files, and memory of
+//! unknown kind. In: the mappings, and how many bytes walks have divided. Out: the other resident bytes, by what
+//! identifies their mappings.
 
 mod cpython;
 mod go;
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Counted, Mapping, Memory};
 
-/// A runtime with a heap of its own.
+/// A runtime with its own heap.
 pub struct Runtime {
-    /// What its memory is called in reports: `Go's heap`.
+    /// The name of its memory in reports, such as `Go's heap`.
     pub name: &'static str,
     /// What identifies its mappings.
     pub how: &'static str,
@@ -23,35 +24,35 @@ pub struct Runtime {
     pub tool: &'static str,
     /// Whether the process runs it.
     pub is_here: fn(&Sight) -> bool,
-    /// Whether a mapping is its own. It is asked for private memory without a file.
+    /// Whether a mapping belongs to it. This is called only for private memory without a file.
     pub owns: fn(&Sight, &Mapping) -> bool,
 }
 
-/// Every runtime that is known.
+/// All known runtimes.
 pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::KEPT, &php::HEAP];
 
-/// What a runtime is recognized by.
+/// The data by which a runtime is recognized.
 pub struct Sight<'a> {
     /// The process's memory.
     pub memory: &'a dyn Memory,
-    /// The file's name of its executable.
+    /// The file name of the process's executable.
     pub executable: &'a str,
 }
 
 impl Sight<'_> {
-    /// Whether a file whose name begins like this is mapped.
+    /// Whether a file whose name begins with this text is mapped.
     fn has_file(&self, name: &str) -> bool {
         self.memory.mappings().iter().any(|mapping| mapping.inode != 0 && file(mapping).starts_with(name))
     }
 }
 
-/// The file's name of a mapping. The kernel adds a note to it if the file was removed or replaced.
+/// The file name of a mapping. If the file was removed or replaced, the kernel adds a note, which is left out.
 fn file(mapping: &Mapping) -> &str {
     let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// What an area is.
+/// The kind of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
@@ -65,31 +66,33 @@ pub enum Sort {
     Files,
     /// Memory that other processes may see.
     Shared,
-    /// Not known.
+    /// The kind is not known.
     Unknown,
 }
 
 /// Resident memory that no heap walk has divided into parts, such as thread stacks or a runtime's heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub sort: Sort,
     /// Resident bytes.
     pub resident: u64,
-    /// Its share of them: a page that several processes have counts as one part of it for each. `None` if it was not read.
+    /// Its share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
+    /// was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// Its mappings.
+    /// The number of its mappings.
     pub mappings: u64,
-    /// What identifies them; empty where the name says it.
+    /// What identifies these mappings; empty if the name says it.
     pub how: String,
     /// The tool that divides it; empty if there is none.
     pub tool: String,
 }
 
-/// The areas of a process, in the order of reports. `divided` is how many resident bytes of a mapping walks have divided.
+/// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping walks have
+/// divided.
 pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
     let here: Vec<&Runtime> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
     let programs = programs(counted);
@@ -116,13 +119,13 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
     areas
 }
 
-/// The files of which some part is mapped for execution: the program and its libraries.
+/// The files that have a part mapped for execution: the program and its libraries.
 fn programs(counted: &[Counted]) -> BTreeSet<(u64, &str)> {
     let mappings = counted.iter().map(|one| &one.mapping);
     mappings.filter(|one| one.inode != 0 && one.executable).map(|one| (one.inode, one.name.as_str())).collect()
 }
 
-/// What a mapping is, as an area without bytes.
+/// The area to which a mapping belongs, without its bytes.
 fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], programs: &BTreeSet<(u64, &str)>) -> Area {
     let mapping = &counted[at].mapping;
     let below = at.checked_sub(1).map(|at| &counted[at].mapping).filter(|below| below.to == mapping.from);
@@ -164,7 +167,7 @@ fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], progr
     if let Some(runtime) = here.iter().find(|runtime| (runtime.owns)(sight, mapping)) {
         return area(runtime.name, Sort::Runtime, runtime.how, runtime.tool);
     }
-    // The data without a file that follow those of a program or a library.
+    // Data without a file, directly after the data of a program or a library.
     if below.is_some_and(|below| below.writable && is_program(below)) && mapping.bytes() <= MOST_BSS {
         return area("program and libraries", Sort::Program, "", "");
     }
@@ -174,11 +177,11 @@ fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], progr
     area("not known", Sort::Unknown, "", "")
 }
 
-/// The longest mapping behind a library's data that is taken for the library's. Few libraries have more.
+/// A mapping after a library's data belongs to the library if it is at most this long. Few libraries have more.
 const MOST_BSS: u64 = 1 << 20;
-/// The longest guard: the largest page.
+/// The longest guard: the size of the largest page.
 const MOST_GUARD: u64 = 64 << 10;
-/// What a thread gets by default. A longer mapping above a guard may have heap in it.
+/// The default size of a thread's stack. A longer mapping above a guard may contain heap memory.
 const MOST_STACK: u64 = 8 << 20;
 
 fn is_stack(sight: &Sight, mapping: &Mapping, below: Option<&Mapping>) -> bool {

@@ -1,13 +1,14 @@
-//! PHP: its memory manager has chunks of 2 MiB at multiples of that. A chunk begins with its heap, the next and the previous chunk of a
-//! ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8). Between requests it keeps empty chunks in a list, as many
-//! as its requests needed on average: after big requests these are most of a worker's memory.
+//! PHP: its memory manager has chunks of 2 MiB at multiples of 2 MiB. A chunk begins with a pointer to its heap, the
+//! next and the previous chunk of a ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8).
+//! Between requests PHP keeps a list of empty chunks, as many as its requests needed on average. After big requests
+//! these are most of a worker's memory.
 
 use std::collections::BTreeSet;
 
 use super::{Runtime, Sight};
 use crate::Mapping;
 
-/// Its heap.
+/// PHP's heap.
 pub const HEAP: Runtime = Runtime {
     name: "PHP's heap",
     how: "chunks at multiples of 2 MiB in a ring that closes, and what adjoins them",
@@ -16,7 +17,7 @@ pub const HEAP: Runtime = Runtime {
     owns,
 };
 
-/// The chunks that it keeps and does not use.
+/// The empty chunks that PHP keeps.
 pub const KEPT: Runtime = Runtime {
     name: "PHP's kept chunks",
     how: "chunks of 2 MiB in a list as long as PHP's heap counts",
@@ -25,17 +26,17 @@ pub const KEPT: Runtime = Runtime {
     owns: keeps,
 };
 
-/// Chunks lie at its multiples.
+/// Chunks begin at multiples of this.
 const CHUNK: u64 = 2 << 20;
 /// The pages of a chunk.
 const PAGES: u64 = 512;
 
-/// The words from a heap's start in which its pointer to the first chunk is looked for.
+/// The number of words from a heap's start that are searched for its pointer to the first chunk.
 const HEAP_WORDS: u64 = 128;
 /// The most chunks of a list: 128 GiB.
 const MOST_KEPT: u64 = 1 << 16;
 
-/// Blocks of more than a chunk are mappings of their own. The kernel makes one of those that adjoin.
+/// Whether a mapping has a chunk. A block larger than a chunk has its own mapping; the kernel merges adjacent ones.
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     places(sight, mapping).any(|at| is_chunk(sight, at))
 }
@@ -46,9 +47,9 @@ fn places<'a>(sight: &'a Sight, mapping: &Mapping) -> impl Iterator<Item = u64> 
     runs.flat_map(|run| (run.from.next_multiple_of(CHUNK)..run.to).step_by(CHUNK as usize))
 }
 
-/// Whether most chunks of a mapping are kept ones. The kernel makes one mapping of chunks that adjoin.
+/// Whether most chunks of a mapping are kept ones. The kernel merges adjacent chunks into one mapping.
 fn keeps(sight: &Sight, mapping: &Mapping) -> bool {
-    // A kept chunk has lost its heap and its predecessor.
+    // In a kept chunk, the pointers to the heap and to the previous chunk are null.
     let may_be = |at: u64| [0, 16].iter().all(|part| sight.memory.word(at + part) == Some(0));
     let places: Vec<u64> = places(sight, mapping).collect();
     if !places.iter().any(|at| may_be(*at)) {
@@ -58,8 +59,8 @@ fn keeps(sight: &Sight, mapping: &Mapping) -> bool {
     places.iter().filter(|at| kept.contains(at)).count() * 2 > places.len()
 }
 
-/// The chunks that the heap keeps. The heap is in its first chunk; there the list follows the pointer to that chunk, and then come three
-/// counts of chunks: in use, the most in use, and kept.
+/// The chunks that the heap keeps. The heap is in its first chunk. In the heap, the list of kept chunks follows the
+/// pointer to the first chunk. Then come three counts of chunks: in use, the most in use, and kept.
 fn kept(sight: &Sight) -> BTreeSet<u64> {
     let word = |at: u64| sight.memory.word(at).unwrap_or_default();
     let private = sight.memory.mappings().iter().filter(|one| one.inode == 0 && one.writable && !one.shared);

@@ -1,4 +1,4 @@
-//! Tests that name memory by its mappings.
+//! Tests that the kind of memory is found from its mappings.
 
 use super::*;
 use crate::{Pages, Run, State, Thread};
@@ -74,7 +74,7 @@ fn cpythons_pools_prove_themselves() {
     let maps = "7f0000000000-7f0000100000 rw-p 0 00:0 0 \n7f1000000000-7f1000100000 rw-p 0 00:0 0 \n";
     let mut memory = Fake::of(maps);
     for pool in 0..40_u64 {
-        // Objects of 32 bytes: class 1, the last one at 16 KiB - 32.
+        // The pool has objects of 32 bytes: class 1, with the last one at 16 KiB - 32.
         let words = [100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32];
         memory.put(0x7f0000000000 + pool * 16384, &words);
         memory.put(0x7f1000000000 + pool * 16384, &[100, 0, 0, 0, 1 << 32, 48 | 16384 << 32]);

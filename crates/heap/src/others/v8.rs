@@ -1,10 +1,10 @@
-//! V8: its heap is made of pieces at multiples of 256 KiB. A piece begins with its length, and further on has the beginning and the
-//! end of its objects.
+//! V8: its heap has pieces at multiples of 256 KiB. A piece begins with its length. Later in its header are the begin
+//! and the end of its objects.
 
 use super::{Runtime, Sight};
 use crate::Mapping;
 
-/// Its heap.
+/// V8's heap.
 pub const HEAP: Runtime = Runtime {
     name: "V8's heap",
     how: "pieces at multiples of 256 KiB, each with its length and bounds",
@@ -16,12 +16,12 @@ pub const HEAP: Runtime = Runtime {
     owns,
 };
 
-/// Pieces lie at its multiples.
+/// Pieces begin at multiples of this.
 const STEP: u64 = 256 << 10;
 
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     let at = mapping.from;
-    // Pieces that touch are one mapping. The first one tells.
+    // Adjacent pieces are one mapping. The first piece is checked.
     let word = |at| sight.memory.word(at).unwrap_or_default();
     let (length, begin, end) = (word(at), word(at + 24), word(at + 32));
     let fits = |piece_end: u64| piece_end <= mapping.to.next_multiple_of(STEP) && end <= piece_end;

@@ -1,4 +1,4 @@
-//! The child, seen from this process. In: a line. Out: the line that it answers, within a time.
+//! The child, as this process uses it. In: a line. Out: the line with the answer, within a time limit.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -10,27 +10,27 @@ use super::WORD;
 use super::cost::Cost;
 use super::limits::NO_MEMORY;
 
-/// A child that waits for a line. Dropping it kills it.
+/// A child that waits for a line. When this is dropped, the child is killed.
 #[derive(Debug)]
 pub struct Child {
     child: process::Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// What was read behind the last line.
+    /// The bytes that were read after the last complete line.
     read: Vec<u8>,
 }
 
-/// The time in which it must have started. A machine may be busy.
+/// The time in which the child must start. The machine may be busy.
 const START: Duration = Duration::from_secs(10);
-/// The time in which a child that was killed ends, unless it waits in the kernel.
+/// The time in which a killed child ends, unless it waits in the kernel.
 const END: Duration = Duration::from_millis(500);
-/// The longest answer. One of a process with 65,000 mappings, each with a name of its own, has 10 MiB.
+/// The longest answer in bytes. The answer for a process with 65,000 mappings, each with a different name, has 10 MiB.
 const LONGEST: usize = 32 << 20;
 
 impl Child {
-    /// Starts this program again, with so much memory.
+    /// Starts this program again as a child, with this memory limit.
     pub fn start(memory: u64) -> Result<Child, Cost> {
-        // The kernel leads to the file of this process also where another one has its name by now.
+        // This link leads to the file of this process even if another file has its name by now.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("allocanary").args([WORD, &memory.to_string()]);
         Child::of(&mut command, memory)
@@ -53,7 +53,8 @@ impl Child {
         self.child.id()
     }
 
-    /// Its answer to a line. After an error it must not be asked again. `time` and `memory` are what the error tells.
+    /// Returns the child's answer to a line. After an error, it must not be called again. `time` and `memory` are only
+    /// for the error.
     pub fn ask(&mut self, line: &str, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
         match self.input.write_all(format!("{line}\n").as_bytes()) {
             Ok(()) => self.line(until, time, memory),
@@ -85,7 +86,8 @@ impl Child {
         }
     }
 
-    /// Whether something can be read from it, or it has ended, within a time.
+    /// Waits until the child has written something or has ended, or until the time is over. Returns false in the last
+    /// case.
     fn has_written(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -94,14 +96,14 @@ impl Child {
             let left = left.min(i32::MAX as u128) as i32;
             // SAFETY: the call reads and writes one structure, which lives until it returns.
             let found = unsafe { libc::poll(&mut poll, 1, left) };
-            // A signal, such as that of another child's end, ends the call early.
+            // A signal ends the call early, for example the signal for the end of another child.
             if found > 0 || found == 0 && Instant::now() >= until {
                 return found > 0;
             }
         }
     }
 
-    /// How it ended.
+    /// How the child ended.
     fn ended(&mut self, memory: u64) -> Cost {
         match self.status() {
             Some(status) if status.code() == Some(NO_MEMORY) => Cost::Memory(memory),
@@ -113,7 +115,7 @@ impl Child {
         }
     }
 
-    /// How it ended, if it does so within a moment.
+    /// The exit status of the child, if it ends within a moment.
     fn status(&mut self) -> Option<process::ExitStatus> {
         let until = Instant::now() + END;
         loop {
@@ -128,7 +130,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // One that waits in the kernel for what never comes stays: this process does not.
+        // A child that waits in the kernel may never end. It is left behind: this process does not wait for it.
         let _ = self.status();
     }
 }

@@ -1,16 +1,16 @@
-//! Why a process was not read: it costs too much. In: limits. Out: a sentence.
+//! Why a process was not read: it would cost too much. In: limits. Out: a sentence.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What was too much.
+/// The limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// It took more than this time.
     Time(Duration),
     /// It took more than this memory, in bytes.
     Memory(u64),
-    /// The child ended, or could not be started. The rest of a sentence whose subject is the child.
+    /// The child ended, or could not be started. The text continues a sentence whose subject is the child.
     Ended(String),
 }
 

@@ -1,4 +1,4 @@
-//! Many processes, several at a time. In: their numbers. Out: each reading as it comes.
+//! Reads many processes, several at a time. In: their process IDs. Out: each reading as soon as it is made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -7,33 +7,36 @@ use std::time::Duration;
 use super::{Cost, Of, Reader, Request};
 use crate::{Reading, Shares, Trouble};
 
-/// How many processes are read.
+/// The way in which the processes are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// How many at a time.
+    /// How many are read at one time.
     pub workers: usize,
     /// The memory of all children together, in bytes.
     pub memory: u64,
     /// The time for each process.
     pub time: Duration,
-    /// Whether maps are wanted.
+    /// Whether the readings have maps.
     pub map: bool,
-    /// What is read of how many processes have a page.
+    /// Whether and how the shares of pages are read.
     pub shares: Shares,
 }
 
-/// A worker for each processor that may be used, and few on a large machine: the processes that are read need it themselves.
+/// One worker for each usable processor, but only few on a large machine, because the processes that are read need the
+/// processors themselves.
 pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(4)
 }
 
-/// A child with less memory than this has little beside its own program.
+/// With less memory than this, a child has little left in addition to its own program.
 pub const LEAST: u64 = 64 << 20;
 
 impl Crowd {
-    /// Reads all of them. `tell` gets each when it is read, in no order; after its first error no more are read.
+    /// Reads all processes. Calls `tell` with each reading as soon as it is made, in no order. After the first error of
+    /// `tell`, no more are read.
     ///
-    /// Each worker has its part of the memory. A process for which that is not enough is read at the end, alone, with all of it.
+    /// Each worker has an equal part of the memory. If this is not enough for a process, the process is read at the
+    /// end, alone, with the whole memory.
     pub fn read<E>(
         &self,
         pids: &[u32],
@@ -67,7 +70,7 @@ impl Crowd {
             while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let of = Of::Process { pid: *pid, stopped: false, shares: self.shares };
                 let read = reader.read(&Request { of, time: self.time, map: self.map });
-                // Nobody listens any more after an error.
+                // After an error nothing receives any more.
                 if sender.send((*pid, read)).is_err() {
                     break;
                 }
@@ -79,7 +82,7 @@ impl Crowd {
                 scope.spawn(move || work(sender));
             }
             drop(sender);
-            // The receiver goes with this call, so that workers end after an error.
+            // The receiver is dropped at the end of this call, so the workers end after an error.
             receiver.into_iter().try_for_each(|(pid, read)| tell(pid, read))
         })
     }

@@ -1,10 +1,11 @@
-//! Reads other processes in a child, within limits. What a process holds is not ours: its memory may look like a heap that takes
-//! gigabytes to read, and a page of it may never come. So whatever it holds, reading it costs at most a time and an amount of memory, and
-//! what costs more is an error.
+//! Reads other processes in a child, within limits. We do not control the memory of another process: it may look like a
+//! heap that takes gigabytes to read, and reading a page of it may never end. So a reading may take at most a given
+//! time and a given amount of memory. If it would take more, this is an error.
 //!
-//! The child is this program again ([`WORD`] is its argument). It reads one process after the other, so that what is known of files that
-//! many processes map is kept. One that is late, or has no memory left, is killed, and the next request gets a new one. A child that does
-//! not end when it is killed, because it waits in the kernel, is left behind: nothing waits for it.
+//! The child is this program again, with [`WORD`] as its argument. It reads one process after the other, so that facts
+//! about files that many processes map are kept. A child that is late, or has no memory left, is killed, and a new
+//! child gets the next request. If a killed child does not end because it waits in the kernel, it is left behind:
+//! nothing waits for it.
 
 mod child;
 mod cost;
@@ -25,17 +26,17 @@ pub use limits::limit_memory;
 pub use request::{Answer, Of, Request};
 pub use serve::{serve, serves};
 
-/// The argument by which a program knows that it is such a child. The memory that it may have, in bytes, is the next one.
+/// The argument that tells a program that it is such a child. The next argument is its memory limit in bytes.
 pub const WORD: &str = "--read-processes";
 
-/// The memory that a child may have by default, with its program. A heap of glibc with 2.1 GiB resident and 10 million blocks took 25 MiB
-/// of addresses, 20 of which the program has before it reads anything.
+/// The default memory limit of a child, including its program. For a heap of glibc with 2.1 GiB resident and 10 million
+/// blocks, 25 MiB of addresses were needed. The program has 20 of these before it reads anything.
 pub const MEMORY: u64 = 256 << 20;
 
-/// Whether the `main` of this program serves as such a child if it is asked to.
+/// Whether the `main` of this program can serve as such a child.
 static CAN_SERVE: AtomicBool = AtomicBool::new(false);
 
-/// Reads processes by a child, which is started with the first of them.
+/// Reads processes by a child. The child is started for the first reading.
 #[derive(Debug)]
 pub struct Reader {
     child: Option<Child>,
@@ -44,7 +45,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader whose child may have so much memory. In a program that cannot be such a child, such as a test, it reads by itself.
+    /// A reader whose child has this memory limit. If the program cannot be such a child, as in a test, the reader
+    /// reads in its own process.
     pub fn new(memory: u64) -> Reader {
         Reader { child: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
     }
@@ -69,7 +71,7 @@ impl Reader {
         self.read(&Request { of: Of::Core(path.into()), time, map: true })
     }
 
-    /// Reads what a request asks for.
+    /// Carries out a request for a reading.
     pub fn read(&mut self, request: &Request) -> Result<Reading, Trouble> {
         if !self.by_child {
             return read_here(request);
@@ -83,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// Has the child do something else that reads a process: what `serve` was given answers it.
+    /// Has the child carry out another request. The function that was passed to `serve` answers it.
     pub fn ask(&mut self, text: &str, time: Duration) -> Result<String, Cost> {
         if !self.by_child {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
@@ -95,7 +97,7 @@ impl Reader {
         }
     }
 
-    /// The answer of the child. One that has cost too much is no longer there.
+    /// The child's answer. A child that has exceeded a limit is dropped.
     fn answer(&mut self, request: &Request) -> Result<Answer, Cost> {
         let mut child = match self.child.take() {
             Some(child) => child,
@@ -104,7 +106,7 @@ impl Reader {
         let line = serde_json::to_string(request).map_err(|error| Cost::Ended(error.to_string()))?;
         let answer = child.ask(&line, Instant::now() + request.time_with_grace(), request.time, self.memory)?;
         let answer = serde_json::from_str(&answer).map_err(|error| Cost::Ended(format!("answered {error}")))?;
-        // What had no memory left may keep some of it.
+        // A child that had no memory left may still keep some of its memory, so it is not used again.
         if !matches!(answer, Answer::Memory) {
             self.child = Some(child);
         }
@@ -112,7 +114,7 @@ impl Reader {
     }
 }
 
-/// Reads by this process itself.
+/// Reads in this process.
 fn read_here(request: &Request) -> Result<Reading, Trouble> {
     let mut reading = match &request.of {
         Of::Process { pid, stopped, shares } => {

@@ -1,4 +1,4 @@
-//! What the child is asked, and what it answers: a line of JSON each.
+//! Requests to the child, and its answers. Each is a line of JSON.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,45 +8,46 @@ use serde::{Deserialize, Serialize};
 use super::cost::Cost;
 use crate::{Reading, Shares, Trouble};
 
-/// What is to be read, and in which time.
+/// What is to be read, and the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// What is to be read.
     pub of: Of,
-    /// The time for it. What is not read by then is not divided.
+    /// The time for it. Parts that are not read by then are not divided.
     pub time: Duration,
-    /// Whether the map of its memory is wanted.
+    /// Whether the reading has the map of the memory.
     pub map: bool,
 }
 
-/// What is to be read.
+/// The object of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Of {
     /// A process, by its number.
     Process {
         /// The number.
         pid: u32,
-        /// Whether it is stopped meanwhile.
+        /// Whether the process is stopped during the reading.
         stopped: bool,
-        /// What is read of how many processes have a page.
+        /// Whether and how the shares of pages are read.
         shares: Shares,
     },
     /// A core file.
     Core(PathBuf),
-    /// Something that only the program knows.
+    /// A request that only the program itself understands.
     Other(String),
 }
 
 impl Request {
-    /// When the child is killed. At the end of its time it reads no more, and it needs a moment to tell what it has read until then.
+    /// The time after which the child is killed. At the end of the time limit the child stops reading, and then needs a
+    /// moment to send what it has read.
     pub fn time_with_grace(&self) -> Duration {
         self.time
             .saturating_add((self.time / 10).clamp(Duration::from_millis(500), Duration::from_secs(2)))
-            // A clock cannot tell a later time than this.
+            // A clock cannot represent a later time than this.
             .min(Duration::from_secs(1 << 32))
     }
 
-    /// The error of one that costs too much.
+    /// The error for a request that exceeds a limit.
     pub(super) fn costly(&self, cost: Cost) -> Trouble {
         match &self.of {
             Of::Process { pid, .. } => Trouble::Costly { pid: *pid, cost },
@@ -59,17 +60,17 @@ impl Request {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was read.
+    /// The reading, if it could be made.
     Reading(Box<Reading>),
-    /// It could not be read.
+    /// Why it could not be read.
     Trouble(Told),
     /// There was not enough memory for it.
     Memory,
-    /// The answer to something that only the program knows.
+    /// The answer to a request that only the program itself understands.
     Other(String),
 }
 
-/// A [`Trouble`] on its way: those that a caller tells from others, and the text of the rest.
+/// A [`Trouble`] on its way to the parent. The kinds that callers distinguish are kept; of all others, the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// [`Trouble::Gone`].
@@ -80,7 +81,7 @@ pub enum Told {
     Changed(u32),
     /// [`Trouble::Late`].
     Late(u32),
-    /// Any other.
+    /// Any other kind.
     Text(String),
 }
 

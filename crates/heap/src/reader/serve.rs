@@ -8,8 +8,8 @@ use super::request::{Answer, Of, Request, Told};
 use super::{CAN_SERVE, WORD, limits, read_here};
 use crate::Trouble;
 
-/// Whether this program was started as such a child: the memory that it may have. `None` if not; then this program can be started so, and
-/// a [`Reader`](super::Reader) does that. To be called once, at the beginning of `main`.
+/// If this program was started as such a child, returns its memory limit. Otherwise returns `None`; from then on, a
+/// [`Reader`](super::Reader) can start this program as a child. Call it once, at the begin of `main`.
 pub fn serves(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<u64> {
     if arguments.nth(1).is_none_or(|word| word != WORD) {
         CAN_SERVE.store(true, Ordering::Relaxed);
@@ -18,7 +18,7 @@ pub fn serves(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
     arguments.next()?.to_str()?.parse().ok()
 }
 
-/// Answers until the input ends. `other` answers what only this program knows.
+/// Answers requests until the input ends. `other` answers the requests that only this program understands.
 pub fn serve(input: impl BufRead, mut output: impl Write, mut other: impl FnMut(&str) -> String) -> io::Result<()> {
     let mut tell = |line: &str| writeln!(output, "{line}").and_then(|()| output.flush());
     tell("ready")?;
@@ -50,7 +50,7 @@ fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> Answer {
             Err(trouble) => Answer::Trouble((&trouble).into()),
         },
     };
-    // A mistake of ours costs one reading, too.
+    // A panic, which is a bug of ours, costs only one reading.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));

@@ -4,7 +4,7 @@ use super::request::Told;
 use super::*;
 use crate::{Shares, Subject};
 
-/// A child that is a script of the shell: it says that it is ready, and then does this.
+/// A child that is a shell script. It says that it is ready, and then executes this.
 fn child(script: &str) -> Child {
     Child::of(Command::new("sh").arg("-c").arg(format!("echo ready; {script}")), 7 << 20).unwrap()
 }
@@ -43,7 +43,7 @@ fn the_end_of_a_child_is_told() {
     assert!(error.starts_with("the child that was to read it could not be started: No such file"), "{error}");
 }
 
-/// Answers to requests, as the child would give them.
+/// The answers of a child to these requests.
 fn served(requests: &[Request]) -> Vec<Answer> {
     let lines: Vec<String> = requests.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
     let mut output = Vec::new();
@@ -63,7 +63,8 @@ fn requests_and_answers_survive_their_lines() {
     };
     let core = Request { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
     let other = Request { of: Of::Other("a\nb".into()), ..process(0, true) };
-    // A process that waits: the heap of this one changes under the walk while other tests run, and then has no map.
+    // Reads a process that waits. The heap of this test process changes during the walk, because other tests run, and
+    // would then have no map.
     let waits = child("read line");
     let pid = waits.pid();
     let answers = served(&[process(pid, true), process(0x3fff_ffff, true), core, other, process(pid, false)]);

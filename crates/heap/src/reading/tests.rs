@@ -1,4 +1,4 @@
-//! Tests of readings, with a memory that a test writes.
+//! Tests of readings, with memory that the test lays out.
 
 use super::*;
 use crate::{Arena, Difference, Forecast, Kind, Layout, Sort, answer, rows, together};
@@ -11,7 +11,7 @@ fn subject() -> Subject {
     Subject { pid: 7, name: "a".into(), executable: "/bin/a".into(), started: 100, threads: 2, ..Subject::default() }
 }
 
-/// A heap of 1 MiB: a quarter is live, a quarter of free and live blocks in turn, and half is whole free pages.
+/// A heap of 1 MiB: a quarter is live, in a quarter free and live blocks alternate, and half is whole free pages.
 fn walk() -> Walk {
     let memory = Fake::of(MAPS);
     let mut layout = Layout::default();

@@ -1,4 +1,5 @@
-//! A program that knows its live blocks: this test, started again. It counts the usable sizes of what it has allocated, and waits.
+//! A program that knows its live blocks: this test, started again. It counts the usable sizes of the blocks that it has
+//! allocated, and waits.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::{BufRead, BufReader, Write, stderr};
@@ -43,7 +44,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
 
 const VARIABLE: &str = "ALLOCANARY_HEAP_TEST_WAITS";
 
-/// In the program that was started: allocates, tells what is live, and waits until it is killed. Else nothing.
+/// In the started program: allocates, prints what is live, and waits until it is killed. Otherwise it does nothing.
 pub fn program() {
     if std::env::var_os(VARIABLE).is_none() {
         return;
@@ -57,10 +58,10 @@ pub fn program() {
                 .map(|turn| (turn * 7919 + thread * 104_729) % if turn % 500 == 0 { 2 << 20 } else { 1500 });
             let blocks: Vec<Vec<u8>> = sizes.map(|size| vec![1; size + 1]).collect();
             let (kept, given) = blocks.into_iter().enumerate().partition::<Vec<_>, _>(|(at, _)| at % 3 == 0);
-            // Blocks that another thread frees.
+            // Another thread frees these blocks.
             sender.send(given.into_iter().map(|(_, block)| block).collect()).unwrap();
             std::mem::forget(kept);
-            // One thread ends; what it leaves is nobody's.
+            // One thread ends. The memory that it leaves belongs to no thread.
             if thread > 0 {
                 barrier.wait();
                 loop {

@@ -1,5 +1,6 @@
-// A program whose heap is known. It builds the heap of one case, writes what glibc itself counts as one line, waits for a line on its
-// standard input, trims, writes how much its resident memory has fallen, and waits again until it is ended.
+// A program with a known heap. It builds the heap of one case, writes glibc's own counts as one line, and waits for a
+// line on its standard input. Then it trims, writes by how much its resident memory has fallen, and waits again until
+// it is ended.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <malloc.h>
@@ -15,7 +16,8 @@
 static void say(const char *line) { if (write(1, line, strlen(line)) < 0) _exit(2); }
 static void wait_for_line(void) { char c; do if (read(0, &c, 1) != 1) _exit(0); while (c != '\n'); }
 
-// Bytes of anonymous resident memory, read without allocating. The kernel adds them up from the page tables: they are exact.
+// Bytes of anonymous resident memory, read without an allocation. The kernel adds them up from the page tables, so they
+// are exact.
 static long resident(void) {
   static char text[8192];
   int file = open("/proc/self/smaps_rollup", O_RDONLY);
@@ -31,7 +33,7 @@ static uint64_t next_random(uint64_t *state) {
   return *state;
 }
 
-// Allocates blocks of 16 bytes to 4 KiB until they are `bytes`, and frees all but `percent` of them.
+// Allocates blocks of 16 bytes to 4 KiB, `bytes` in all. Frees all but `percent` percent of them.
 static void fill(size_t bytes, unsigned percent, uint64_t seed) {
   size_t most = bytes / 64 + 16, count = 0, sum = 0;
   void **blocks = mmap(0, most * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -54,7 +56,7 @@ static void *worker(void *at) {
   for (;;) pause();
 }
 
-// Puts a page behind the data segment, so that it cannot grow.
+// Maps a page after the data segment, so that it cannot grow.
 static void block_brk(void) {
   char *end = (char *)(((uintptr_t)sbrk(0) + 4095) & ~(uintptr_t)4095);
   if (mmap(end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED) _exit(3);
@@ -84,7 +86,8 @@ static void build(const char *name) {
     fill(5 << 20, 100, 5);
   }
   if (!strcmp(name, "emptied")) {
-    // The last piece of memory is one free block: blocks are allocated until the first one of a piece is met, which is freed.
+    // Makes the last piece of memory one free block: allocates blocks until one is the first block of a new piece, and
+    // frees this block.
     block_brk();
     char *block;
     do block = malloc(2000); while ((uintptr_t)block % 4096 != 16 || block < (char *)sbrk(0));
@@ -107,7 +110,7 @@ static void build(const char *name) {
 
 int main(int count, char **arguments) {
   char line[512];
-  // The kernel shall not change what is resident by itself.
+  // The kernel must not change by itself what is resident.
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   build(count > 1 ? arguments[1] : "half");

@@ -1,5 +1,6 @@
-// A process that looks like glibc's main arena with a block in a page that never comes: whoever copies it from the process waits for ever. A
-// thread of it counts, and another one writes how far, whenever it reads a byte.
+// A process whose memory looks like glibc's main arena with a block in a page that never arrives. A reader that copies
+// this page from the process waits for ever. One thread counts, and another one writes the count whenever it reads a
+// byte.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -24,7 +25,7 @@ int main(void) {
     const size_t bytes = 1 << 20;
     int fault = syscall(SYS_userfaultfd, O_CLOEXEC);
     struct uffdio_api api = {.api = UFFD_API};
-    // In memory without sharing the reader would see that the page is not there.
+    // In private memory the reader would see that the page is not present.
     char *shared = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct uffdio_register all = {.range = {(uint64_t)shared, bytes}, .mode = UFFDIO_REGISTER_MODE_MISSING};
     if (fault < 0 || ioctl(fault, UFFDIO_API, &api) || shared == MAP_FAILED || ioctl(fault, UFFDIO_REGISTER, &all)) {

@@ -1,5 +1,6 @@
-// A process that looks like a tree of jemalloc's extents. It has 20 MiB and a quarter of a million leaves, which lie in one another: read
-// one by one they have 68 billion entries. With an argument it has 50 MiB and leaves that do not overlap: 6 million extents.
+// A process whose memory looks like a tree of jemalloc's extents. It has 20 MiB and a quarter of a million leaves,
+// which overlap. Read one by one, they would have 68 billion entries. With an argument it has 50 MiB and leaves that do
+// not overlap: 6 million extents.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ int main(int count, char **arguments) {
     uint64_t *dense = (uint64_t *)map(NULL, 8 * dense_words + leaf_bytes, 0);
     if (!leaves || !extents || !dense) return 1;
     leaves = (char *)(((uintptr_t)leaves + leaf_bytes - 1) & -leaf_bytes);
-    // These are true: an extent of a page each, whose address says in which slot it is.
+    // These extents are valid: each has one page, and its address says in which slot it is.
     for (uint64_t i = 1; i <= PROVEN; i++) {
         char *page = map((void *)(i << 30), 4096, MAP_FIXED_NOREPLACE);
         if (!page) return 1;

@@ -1,5 +1,6 @@
-// A program whose threads wait in calls that end with EINTR if a thread is stopped, and in others. For each line on its standard input it
-// writes how often a wait has ended and how often a signal has come. A line with `s` first waits for a signal, for at most 30 seconds.
+// A program whose threads wait: some in calls that end with EINTR if the thread is stopped, some in other calls. For
+// each line on its standard input it writes how many waits have ended and how many signals have come. A line with `s`
+// first waits for a signal, for at most 30 seconds.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
