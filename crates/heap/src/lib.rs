@@ -4,10 +4,10 @@
 //! flow in one direction:
 //!
 //! 1. A [`Memory`] is read: a live process, a core file, or bytes in a test. Only present pages are read, so that
-//! reading adds no memory to the process.
+//!    reading adds no memory to the process.
 //! 2. The [walkers](allocanary_walkers) find the heaps of the allocators in it, and what is on the pages of each heap.
 //! 3. A [`Reading`] describes the whole process: its heaps, the memory that does not belong to a `malloc`, and how
-//! certain this is. Its [`answer`] is a sentence, and two readings have a [`Difference`].
+//!    certain this is. Its [`answer`] is a sentence, and two readings have a [`Difference`].
 //!
 //! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
 //! memory.

@@ -67,7 +67,7 @@ pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, found: &Structures) ->
     let (top, end) = end_now(memory, arena.at, found.release.bins)?;
     let to = end.min(mapped_end(memory, base)?);
     let from = base.checked_next_multiple_of(16)?;
-    // It is assumed that it has not doubled since then.
+    // A heap that has more than doubled since then is not accepted.
     let whole = base != 0 && from <= top && end - top >= 16 && end - to <= arena.system;
     let top = Some(top).filter(|&top| top < to);
     let shrinks = ends_data_segment(memory, to);
