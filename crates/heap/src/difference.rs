@@ -9,7 +9,7 @@ use crate::{Part, Reading};
 /// A count before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What was counted.
+    /// The name of the row, the arena or the sum.
     pub name: String,
     /// Bytes in the earlier reading.
     pub before: u64,
@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Bytes more.
+    /// By how many bytes it grew.
     pub fn by(&self) -> i64 {
         self.after as i64 - self.before as i64
     }

@@ -87,7 +87,7 @@ pub fn resume(tid: u32, how: Resume, signal: i32) -> io::Result<()> {
 }
 
 /// Whether the kernel itself made the signal that has stopped a thread, because of a fault of this thread. Otherwise
-/// somebody has sent the signal.
+/// another process, or the thread itself, has sent the signal.
 pub fn is_fault(tid: u32) -> io::Result<bool> {
     // SAFETY: all zeroes are a value of this structure of numbers.
     let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };

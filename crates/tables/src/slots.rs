@@ -73,7 +73,7 @@ enum Has {
     Real,
     /// Our function.
     Ours,
-    /// A jump through the program's own word. The program uses the address of this jump as that of the function.
+    /// The address of the program's own jump to the function. The program passes this address on as the function's.
     Program,
     /// Any other value.
     Other,

@@ -22,7 +22,7 @@
 //! | 80 | 8 | monotonic clock at that moment, nanoseconds |
 //! | 88 | 4 | number of threads that have written |
 //! | 92 | 4 | size of a page |
-//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; with a window also: no chunk was to be had |
+//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; with a window also: no chunk was free |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | the most RssAnon so far: the highest reading, or VmHWM without what else is resident; 0 if it was not read |
 //! | 120 | 8 | window in nanoseconds; 0 without one |
@@ -32,11 +32,11 @@
 //! | 152 | 8 | window: clock ticks at which the last place that was used again had been closed |
 //! | 160 | 4 | window: length of every place |
 //! | 164 | 4 | 1 if the program had `PYTHONMALLOC=malloc` (or `malloc_debug`) in its environment, else 0 |
-//! | 168 | 8 | window: those of the calls at 96 for which no chunk was to be had |
+//! | 168 | 8 | window: calls that are counted at 96 because there was no free chunk |
 //! | 172 | 4 | stacks: the stack of one allocation in this many is recorded; else 1 if stacks were asked for, and the C library has no `_dl_find_object` |
-//! | 176 | 8 | stacks: those that had more than 256 frames: only their innermost 256 are recorded |
-//! | 184 | 8 | stacks: those whose outermost function has no tables for exceptions, or others than are read: frames above it are missing |
-//! | 192 | 8 | stacks: those for which the tables had no room; their allocations have none |
+//! | 176 | 8 | stacks with more than 256 frames: only their innermost 256 are recorded |
+//! | 184 | 8 | stacks that end at a function without tables for exceptions, or with tables that are not read: frames above it are missing |
+//! | 192 | 8 | stacks for which the tables had no room; their allocations have no stack |
 //! | 200 | 8 | monotonic clock when the recording was ended from outside and the resident pages were read, nanoseconds, 0 for none: `record` writes it after the run |
 //! | 208 | 8 | an event without a stamp happened at most this many ticks after the stamp before it; 0: no such promise |
 //! | 256 | 512 | path of the program, ends with NUL |
@@ -75,7 +75,7 @@
 //! |---|---|---|---|
 //! | `NODE` | number of the first node | 0 | nodes of 16 bytes: return address (8; 0: not written), parent (4), module (4) |
 //! | `MODL` | how many modules are in chunks before | 0 | modules, to the first one without a length |
-//! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
+//! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: the first, and the one after the last, 8 bytes each |
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
 //! of a stack is that of its innermost node. The module of a node is a number from 1 on, in the order of all modules; 0 means that there is
@@ -88,7 +88,7 @@
 //! | 4 | 2 | length of the path |
 //! | 6 | 2 | length of the build-id |
 //! | 8 | 8 | its first address |
-//! | 16 | 8 | the address behind its last |
+//! | 16 | 8 | the address after its last one |
 //! | 24 | 8 | what is added to an address of the file to get one of the process |
 //! | 32 | | the path as the dynamic linker has it (the program's own is that of its executable), then the build-id |
 //!
@@ -115,7 +115,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 4 | magic `PACK` |
-//! | 4 | 4 | bytes that follow this header; not more than the chunk has behind its own |
+//! | 4 | 4 | bytes that follow this header; not more than the chunk has after its own header |
 //! | 8 | 8 | where the chunk began in the file before |
 //! | 16 | 32 | the chunk's header |
 //! | 48 | | what followed that: as it was if it has the same length, else deflated (RFC 1951) |

@@ -82,7 +82,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Maps a prepared trace that is open; nobody else can write to it.
+    /// Maps an open prepared trace, which no other user can write to.
     pub(crate) fn map(file: &File, path: &Path) -> Result<Prepared> {
         let failed = |error: &dyn Display| failed(path, error);
         let length = file.metadata().map_err(|error| failed(&error))?.len() as usize;
@@ -270,7 +270,7 @@ impl<T> Anonymous<T> {
     /// Takes the pages out of the resident memory of this process. Their content stays.
     pub(crate) fn drop_pages(&self) {
         let length = self.count.max(1) * size_of::<T>();
-        // SAFETY: our own shared mapping: the pages stay in memory that belongs to no process.
+        // SAFETY: our own shared mapping. Its pages stay in memory, and only this process's mapping of them is dropped.
         unsafe { libc::madvise(self.start.as_ptr().cast(), length, libc::MADV_DONTNEED) };
     }
 }

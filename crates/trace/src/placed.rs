@@ -28,7 +28,7 @@ const REGION: u64 = 5;
 pub struct Live {
     /// Its slot: see [`Slots`](crate::prepare::Slots).
     pub slot: u32,
-    /// Where it lies.
+    /// Its address.
     pub address: u64,
     /// The requested size in bytes.
     pub size: u64,

@@ -52,13 +52,13 @@ struct Packed {
 /// An event with the time in which it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What was called.
+    /// The event.
     pub event: Event,
     /// It happened at this tick or later.
     pub low: u64,
     /// It happened at this tick or earlier.
     pub high: u64,
-    /// Of an allocation: its stack; 0 for none.
+    /// The stack of an allocation; 0 if it has none, and for other events.
     pub stack: StackId,
 }
 
@@ -315,7 +315,7 @@ pub struct Stream<'a> {
     /// The present chunk's events, and the place in them.
     bytes: Vec<u8>,
     at: usize,
-    /// Where those bytes lie in the file.
+    /// The offset of these bytes in the file.
     origin: u64,
     coder: Box<Coder>,
     /// The predictor, for a trace with stacks.

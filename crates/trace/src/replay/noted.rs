@@ -20,7 +20,7 @@ use crate::placed::{PAGE, Writer};
 const ADDRESS: u32 = if cfg!(target_arch = "x86_64") { 47 } else { 48 };
 /// Words of bits for all pages.
 const WORDS: usize = 1 << (ADDRESS - 12 - 6);
-/// Words that one bit of the summary stands for: a page of them.
+/// The number of words for one bit of the summary: one page of words.
 const EACH: usize = 512;
 
 /// An allocator, and the pages in which its blocks have been.

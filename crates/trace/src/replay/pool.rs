@@ -114,7 +114,7 @@ impl<'a> Pool<'a> {
         let Some((at, is_new)) = self.take(class) else { return null_mut() };
         let block = self.at(at);
         if zeroed && !is_new {
-            // SAFETY: the block has at least the bytes of the layout, and nobody else has it.
+            // SAFETY: the block has at least the bytes of the layout, and no other thread has it.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         self.notes.note(block, layout.size());

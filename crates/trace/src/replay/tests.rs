@@ -1,4 +1,4 @@
-//! The calls of a replay are those of the trace.
+//! Tests that a replay makes the calls of the trace.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;

@@ -167,7 +167,7 @@ unsafe extern "C" fn early_malloc(size: usize) -> *mut c_void {
     if start.saturating_add(wanted) > EARLY_BYTES {
         return std::ptr::null_mut();
     }
-    // SAFETY: the range is within the place and nobody else's.
+    // SAFETY: the range is within the buffer, and no other block has it.
     unsafe {
         let block = EARLY.0.get().cast::<u8>().add(start);
         block.cast::<usize>().write(size);

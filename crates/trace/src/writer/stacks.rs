@@ -149,7 +149,7 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
     (stack, is_foretold)
 }
 
-/// What a walk needs.
+/// The data that a walk needs.
 struct Site<'a> {
     tables: &'a Tables,
     room: Room<'a>,

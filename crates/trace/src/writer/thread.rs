@@ -257,7 +257,7 @@ impl Thread {
 
     /// Writes a stamp, and the reading of memory if it is time.
     pub(super) unsafe fn put_stamp(this: *mut Thread, at: *mut u8) -> *mut u8 {
-        // SAFETY: as above; the end leaves room for both behind each event.
+        // SAFETY: as above; the end leaves room for both after each event.
         unsafe {
             let passed = Thread::passed(this);
             let cursor = (*this).coder.put_other(at, Event::Stamp, passed);

@@ -24,7 +24,7 @@ pub(super) struct Wanted<'a> {
     pub base: u64,
 }
 
-/// What was found.
+/// The blocks and pieces that were found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Blocks that have their own pages: address and bytes.

@@ -1,4 +1,4 @@
-//! Many processes: those of a tree, or all. In: what is asked for. Out: a line each as it is read, or the sum of a tree.
+//! Reads many processes: those of a tree, or all. In: flags. Out: a line for each process, or the sum of a tree.
 
 use std::process::ExitCode;
 

@@ -111,7 +111,7 @@ impl Started {
     /// Runs the first candidate, and returns the study in a form that can be run. If the program's output differs from
     /// run to run, outputs are not compared. `None` if the user interrupted it.
     ///
-    /// These runs are not measured. They warm the page cache, tell how long a cell takes, and find mistakes before the study
+    /// These runs are not measured. They warm the page cache, show how long a cell takes, and find mistakes before the study
     /// begins.
     pub fn try_out(&mut self, file: StudyFile, first: Option<&Cell>) -> Result<Option<StudyFile>> {
         let Some(first) = first else { return Ok(Some(file)) };

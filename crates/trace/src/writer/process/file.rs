@@ -29,7 +29,7 @@ impl Scratch {
     /// Calls `work` with new buffers. Returns the system's error if there is no memory.
     pub(super) fn with<R>(work: impl FnOnce(&mut Scratch) -> Result<R, i32>) -> Result<R, i32> {
         let memory = map_zeroed(size_of::<Scratch>()).ok_or(libc::ENOMEM)?;
-        // SAFETY: zeros are a valid state, and nobody else knows the memory, which is page-aligned.
+        // SAFETY: zeros are a valid state, and no other code knows the memory, which is page-aligned.
         let done = work(unsafe { &mut *memory.as_ptr().cast() });
         // SAFETY: nobody uses it any more.
         unsafe { unmap(memory, size_of::<Scratch>()) };

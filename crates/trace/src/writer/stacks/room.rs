@@ -6,7 +6,7 @@ use crate::format::CHUNK_HEADER;
 use crate::writer::process::{Process, RING};
 use crate::writer::tls::ticks;
 
-/// A process, and the file that its tables lie in.
+/// A process, and the file with its tables.
 pub(super) struct Room<'a> {
     pub(super) process: &'a Process,
     pub(super) base: &'a AtomicPtr<u8>,
