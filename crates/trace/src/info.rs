@@ -137,7 +137,7 @@ impl CurvePoint {
     }
 }
 
-/// The class of a size: the number of its bits.
+/// The class of a size: see [`CLASSES`].
 fn class_of(size: u64) -> usize {
     (u64::BITS - size.saturating_sub(1).leading_zeros()).min(CLASSES as u32 - 1) as usize
 }

@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The version of the JSON. A reader refuses later versions.
 const SCHEMA: u32 = 1;
 
-/// Executes the flags; `None` if they name neither a process nor a program.
+/// Does what the flags request; `None` if they name neither a process nor a program.
 pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
     match (&flags.process, flags.command.as_slice()) {
         (Some(process), _) => Some(of_process(flags, process)),

@@ -31,7 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// The exit code if the process was left unchanged.
 const REFUSED: u8 = 1;
 
-/// Executes the flags.
+/// Does what the flags request.
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     let pid = named::find("give-back", &flags.process)?;
     let every = flags.every.as_deref().map(|every| time("--every", every)).transpose()?;

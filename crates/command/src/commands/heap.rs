@@ -27,7 +27,7 @@ use saved::{Saved, load};
 /// The time for a process without --timeout. A GiB takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Executes the flags.
+/// Does what the flags request.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
     if let Some(file) = flags.core.as_ref().filter(|_| flags.contents) {

@@ -29,7 +29,7 @@ use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
 use started::Started;
 
-/// Executes the flags.
+/// Does what the flags request.
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;

@@ -23,7 +23,7 @@ pub(crate) struct EventCount(AtomicU32);
 // SAFETY: an integer.
 unsafe impl Zeroed for EventCount {}
 
-/// The announcement of a wait: the value that the event count had.
+/// The announcement of a wait: the value that the event count had, and whether all threads have passed a barrier since.
 pub(crate) struct Announced {
     seen: u32,
     is_sure: bool,

@@ -23,7 +23,7 @@ pub struct Subject {
     pub started: Option<Started>,
     /// The allocators of the space.
     pub serving: Vec<Description>,
-    /// The allocators to search; `None` for all of these.
+    /// The names of the allocators to search; `None` for all allocators of the space.
     pub allocators: Option<Vec<String>>,
     /// The name of the program's own allocator, if it is one of ours.
     pub own: Option<&'static str>,
