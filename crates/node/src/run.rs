@@ -1,7 +1,7 @@
 //! Runs the agent. In: options, and who reads processes. Out: pages that are served until the process ends.
 //!
 //! Two threads: this one has all that is known, counts, and has heaps read; the other one serves, and asks the kubelet. They meet at the
-//! [`Desk`].
+//! `Desk`.
 
 use std::net::TcpListener;
 use std::sync::Arc;

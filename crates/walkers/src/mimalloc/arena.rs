@@ -15,8 +15,10 @@ const LONGEST: u64 = 512;
 /// An arena.
 #[derive(Debug)]
 pub struct Arena {
-    /// Its address, and that of its first slice.
+    /// Its address.
     pub at: u64,
+    /// Its first slice.
+    pub base: u64,
     /// How many slices.
     pub slices: u64,
     /// The slices that it keeps for its structures.
@@ -32,7 +34,7 @@ pub fn all(memory: &dyn Memory, pages: &[Page], release: &Release) -> (Vec<Arena
     let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
     let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
     let mut processes: BTreeSet<u64> = named.iter().filter_map(|arena| after(*arena, release.arena.subproc)).collect();
-    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, 0)?, fields.of_thread)));
+    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, release.owner.tld)?, fields.of_thread)));
     let mut listed = BTreeSet::new();
     for process in processes {
         let count = after(process, fields.arena_count).filter(|count| *count <= fields.most).unwrap_or(0);
@@ -52,8 +54,9 @@ impl Arena {
         let (slices, own) = (word(fields.slice_count)?, word(fields.info_slices)?);
         let (free, committed) = (word(fields.slices_free)?, word(fields.slices_committed)?);
         let pages = word(fields.pages)?;
-        let keeps = at..at.checked_add(own.checked_mul(SLICE)?)?;
-        let fits = at.is_multiple_of(SLICE) && own < slices && slices <= LONGEST * 512;
+        let base = fields.base.map_or(Some(at), word)?;
+        let keeps = base..base.checked_add(own.checked_mul(SLICE)?)?;
+        let fits = base.is_multiple_of(SLICE) && keeps.contains(&at) && own < slices && slices <= LONGEST * 512;
         if !fits || ![free, committed, pages].iter().all(|bitmap| keeps.contains(bitmap)) {
             return None;
         }
@@ -66,12 +69,12 @@ impl Arena {
             memory.read(from, &mut bytes).then_some(bytes)
         };
         let free = bytes(committed.checked_sub(64 * chunks)?)?;
-        Some(Arena { at, slices, own, free, pages: bytes(pages + fields.pages_chunks)? })
+        Some(Arena { at, base, slices, own, free, pages: bytes(pages + fields.pages_chunks)? })
     }
 
     /// The first address after it.
     pub fn end(&self) -> u64 {
-        self.at + self.slices * SLICE
+        self.base.saturating_add(self.slices * SLICE)
     }
 
     /// Whether a slice is free.

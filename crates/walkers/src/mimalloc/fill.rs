@@ -27,8 +27,8 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
     walk.breaks += found.breaks;
     let mut totals = Totals::default();
     for arena in arenas {
-        let number = name(walk, format!("mimalloc arena at {:x}", arena.at), arena.at);
-        region(memory, arena.at..arena.end(), number, walk);
+        let number = name(walk, format!("mimalloc arena at {:x}", arena.base), arena.base);
+        region(memory, arena.base..arena.end(), number, walk);
         slices(memory, arena, &found.pages, &mut totals, walk);
     }
     let outside = name(walk, "mimalloc, large blocks".into(), 0);
@@ -150,7 +150,7 @@ fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut Total
             taken.iter_mut().skip(first).take(slices as usize).for_each(|taken| *taken = true);
         }
     }
-    for (slice, at) in (0..arena.slices).zip((arena.at..).step_by(SLICE as usize)) {
+    for (slice, at) in (0..arena.slices).zip((arena.base..).step_by(SLICE as usize)) {
         if arena.has_page(slice) {
             totals.pages_wanted += 1;
             totals.pages_found += u64::from(begins[slice as usize]);

@@ -2,7 +2,8 @@
 //!
 //! A global variable points to the root, a table in memory of its own. The root's entry `i` points to a table of 2^13 entries (64 KiB),
 //! and its entry `j` to the page of the slice `i << 13 | j`. The page says where its blocks begin, and that is in this slice
-//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.1 and 3.3).
+//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.0 to 3.6; in 3.6 the root has a head
+//! in which its entries are counted).
 
 use std::collections::HashSet;
 
@@ -63,11 +64,17 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
 }
 
 /// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
-fn map(memory: &dyn Memory, root: u64, release: &'static Release) -> Option<Map> {
+fn map(memory: &dyn Memory, at: u64, release: &'static Release) -> Option<Map> {
+    let root = at.checked_add(release.map_head)?;
     // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
     let end = memory.word(root)?;
     let entries = end.checked_sub(root)? / 8;
-    (entries.is_power_of_two() && (16..=ROOT).contains(&entries.ilog2())).then_some(Map { root, end, release })
+    let counted = match release.map_head {
+        0 => entries.is_power_of_two(),
+        _ => memory.word(at)? == entries,
+    };
+    let long = entries.checked_ilog2().is_some_and(|bits| (16..=ROOT).contains(&bits));
+    (counted && long).then_some(Map { root, end, release })
 }
 
 impl Map {

@@ -23,7 +23,8 @@ use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::mimalloc::NAME;
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
-pub const WALKER: Walker = Walker { name: NAME, about: "2.0.6 to 2.3, 3.1 and 3.3, with symbols or stripped", walk };
+pub const WALKER: Walker =
+    Walker { name: NAME, about: "2.0.6 to 2.3, 3.0 to 3.4 and 3.6, with symbols or stripped", walk };
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =
@@ -85,16 +86,40 @@ struct Apart<'a> {
     unsure: u64,
 }
 
-/// Reads a map by the first release by which its pages and their arenas can be read. Pages are alike in several releases.
+/// Reads a map by the release by which its pages, its arenas and its threads contradict one another least. Pages are alike in several
+/// releases, and even the arenas of one can be read by another's distances.
 fn choose<'a>(memory: &dyn Memory, maps: &'a [Map]) -> Result<Apart<'a>, String> {
-    let mut error = String::new();
+    let (mut error, mut best) = (String::new(), None);
     for map in maps {
         match apart(memory, map) {
-            Ok(apart) => return Ok(apart),
+            Ok(apart) => {
+                let doubt = apart.doubt(memory);
+                if best.as_ref().is_none_or(|(least, _)| doubt < *least) {
+                    best = Some((doubt, apart));
+                }
+            }
             Err(reason) => error = reason,
         }
     }
-    Err(format!("layout unknown: wanted that of the releases {}; {error}", known()))
+    match best {
+        Some((_, apart)) => Ok(apart),
+        None => Err(format!("layout unknown: wanted that of the releases {}; {error}", known())),
+    }
+}
+
+impl Apart<'_> {
+    /// How many pages and arenas contradict their release.
+    fn doubt(&self, memory: &dyn Memory) -> u64 {
+        let Owned { wanted, found } = owners::count(memory, &self.pages.pages, self.map.release);
+        let in_none = |page: &&page::Page| match page.origin {
+            page::Origin::Arena { arena, slice, .. } => {
+                !self.arenas.iter().any(|one| one.at == arena && one.has_page(slice.into()))
+            }
+            _ => false,
+        };
+        let lost = self.pages.pages.iter().filter(in_none).count() as u64;
+        wanted.abs_diff(found).saturating_add(lost).saturating_add(self.unsure)
+    }
 }
 
 fn apart<'a>(memory: &dyn Memory, map: &'a Map) -> Result<Apart<'a>, String> {

@@ -45,7 +45,8 @@ fn listed(memory: &dyn Memory, pages: &[Page], release: &Release, lists: &OwnerL
     let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
     let arenas: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
     let mut processes: BTreeSet<u64> = arenas.iter().filter_map(|arena| after(*arena, release.arena.subproc)).collect();
-    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, 0)?, release.process.of_thread)));
+    processes
+        .extend(owners.iter().filter_map(|owner| after(after(*owner, release.owner.tld)?, release.process.of_thread)));
     for process in processes {
         for heap in list(after(process, lists.heaps), |heap| after(heap, lists.next)) {
             owners.extend(list(after(heap, lists.theaps), |theap| after(theap, lists.theaps_next)));

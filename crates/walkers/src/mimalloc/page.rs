@@ -1,6 +1,6 @@
 //! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
 
-use super::release::Release;
+use super::release::{Release, Start};
 
 /// `MI_THREADID_ABANDONED_MAPPED`: what an abandoned page has instead of its thread is at most this.
 const ABANDONED: u64 = 4;
@@ -68,15 +68,21 @@ impl Page {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         let (first, second) = (word(fields.memid)?, word(fields.memid + 8)?);
-        // `mi_memkind_t`: 1 to 3 are memory of others, static memory and memory for structures; 4 to 6 are the kernel's.
+        // `mi_memkind_t`: memory of others, static memory, in some releases memory for structures, and the kernel's.
         let origin = match word(fields.memid_kind)? as u32 {
-            7 => Origin::Arena { arena: first, slice: second as u32, slices: (second >> 32) as u32 },
-            1..=6 => Origin::Kernel { base: first, bytes: second },
+            kind if kind == fields.arena_kind => {
+                Origin::Arena { arena: first, slice: second as u32, slices: (second >> 32) as u32 }
+            }
+            kind if (1..fields.arena_kind).contains(&kind) => Origin::Kernel { base: first, bytes: second },
             _ => return None,
+        };
+        let start = match fields.start {
+            Start::Field(field) => word(field)?,
+            Start::Distance { field, unit } => at.wrapping_add(word(field)?.wrapping_mul(unit)),
         };
         let page = Page {
             at,
-            start: word(fields.page_start)?,
+            start,
             block: word(fields.block_size)?,
             used: half(fields.used)?,
             capacity: half(fields.capacity)?,
@@ -89,6 +95,10 @@ impl Page {
         let reserved = half(fields.reserved)?;
         let end = page.start.checked_add(page.block.checked_mul(u64::from(reserved))?)?;
         let room = match origin {
+            // Where the arena's slices begin, it tells itself; the page begins in its first one.
+            Origin::Arena { slices, .. } if release.arena.base.is_some() => {
+                (start / SLICE).checked_add(u64::from(slices))?.checked_mul(SLICE)?
+            }
             Origin::Arena { arena, slice, slices } => {
                 arena.checked_add((u64::from(slice) + u64::from(slices)) * SLICE)?
             }

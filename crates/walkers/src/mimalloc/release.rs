@@ -6,6 +6,8 @@
 pub struct Release {
     /// Their name in reports.
     pub name: &'static str,
+    /// Bytes of the page map before the root's first entry: it begins with the count of entries. 0 if the root begins at once.
+    pub map_head: u64,
     /// Of a page.
     pub page: PageFields,
     /// Of an arena.
@@ -37,14 +39,30 @@ pub struct PageFields {
     pub xthread_free: usize,
     /// `block_size`.
     pub block_size: usize,
-    /// `page_start`.
-    pub page_start: usize,
+    /// Where the blocks begin.
+    pub start: Start,
     /// `theap`, or `heap` before 3.3: the owner's heap.
     pub owner: usize,
     /// `memid`: an arena with slice and count, or base and size.
     pub memid: usize,
     /// The kind in `memid`.
     pub memid_kind: usize,
+    /// `MI_MEM_ARENA`: the kind of memory from an arena. The kinds below are the kernel's and others.
+    pub arena_kind: u32,
+}
+
+/// Where the blocks of a page begin.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the address in this field.
+    Field(usize),
+    /// Behind the page's structure, by as many times some bytes as this field says.
+    Distance {
+        /// The field.
+        field: usize,
+        /// The bytes.
+        unit: u64,
+    },
 }
 
 /// The fields of `mi_arena_t`.
@@ -52,6 +70,8 @@ pub struct PageFields {
 pub struct ArenaFields {
     /// `subproc`: the process's list.
     pub subproc: u64,
+    /// The address of its first slice. `None` if the arena itself is there.
+    pub base: Option<u64>,
     /// `slice_count`.
     pub slice_count: u64,
     /// `info_slices`: those that it keeps for its structures.
@@ -69,7 +89,7 @@ pub struct ArenaFields {
 /// The fields of `mi_subproc_t`, and how it is found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ProcessFields {
-    /// `subproc` of `mi_tld_t`, to which the heap of a thread points first.
+    /// `subproc` of `mi_tld_t`.
     pub of_thread: u64,
     /// `arena_count`.
     pub arena_count: u64,
@@ -82,6 +102,8 @@ pub struct ProcessFields {
 /// The fields of the heap that a thread has: `mi_theap_t`, or `mi_heap_t` before 3.3.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnerFields {
+    /// `tld`: what belongs to the thread, `mi_tld_t`.
+    pub tld: u64,
     /// `page_count`: pages that it owns.
     pub page_count: u64,
     /// How all of them are found, where the process lists them. Otherwise those are known that own a page.
@@ -102,13 +124,14 @@ pub struct OwnerLists {
 }
 
 /// The releases that can be read, for sentences.
-pub const KNOWN: &str = "3.1 and 3.3";
+pub const KNOWN: &str = "3.0 to 3.4 and 3.6";
 
-/// Every layout, the newest first. A map is read by the first one by which it and its arenas prove themselves.
-pub const ALL: &[Release] = &[V3_3, V3_1];
+/// Every layout. A map is read by the one that contradicts it least, and by the first of several.
+pub const ALL: &[Release] = &[V3_3, V3_6, V3_4, V3_2, V3_1, V3_0];
 
 const V3_3: Release = Release {
     name: "3.3",
+    map_head: 0,
     page: PageFields {
         bytes: 120,
         thread: 0,
@@ -119,13 +142,15 @@ const V3_3: Release = Release {
         local_free: 24,
         xthread_free: 32,
         block_size: 40,
-        page_start: 48,
+        start: Start::Field(48),
         owner: 56,
         memid: 96,
         memid_kind: 112,
+        arena_kind: 7,
     },
     arena: ArenaFields {
         subproc: 24,
+        base: None,
         slice_count: 40,
         info_slices: 48,
         slices_free: 104,
@@ -135,6 +160,7 @@ const V3_3: Release = Release {
     },
     process: ProcessFields { of_thread: 24, arena_count: 24, arenas: 32, most: 160 },
     owner: OwnerFields {
+        tld: 0,
         page_count: 176,
         lists: Some(OwnerLists { heaps: 1368, next: 16, theaps: 56, theaps_next: 240 }),
     },
@@ -142,6 +168,7 @@ const V3_3: Release = Release {
 
 const V3_1: Release = Release {
     name: "3.1",
+    map_head: 0,
     page: PageFields { owner: 64, ..V3_3.page },
     arena: ArenaFields {
         slice_count: 32,
@@ -152,5 +179,79 @@ const V3_1: Release = Release {
         ..V3_3.arena
     },
     process: ProcessFields { arena_count: 0, arenas: 8, ..V3_3.process },
-    owner: OwnerFields { page_count: 168, lists: None },
+    owner: OwnerFields { tld: 0, page_count: 168, lists: None },
+};
+
+const V3_0: Release = Release {
+    name: "3.0",
+    arena: ArenaFields { slices_free: 64, slices_committed: 72, pages: 96, ..V3_1.arena },
+    process: ProcessFields { of_thread: 16, ..V3_1.process },
+    owner: OwnerFields { tld: 0, page_count: 160, lists: None },
+    ..V3_1
+};
+
+// The others were found without headers, in processes: docs/adding.md says how.
+
+const V3_2: Release = Release {
+    name: "3.2",
+    arena: ArenaFields { slices_free: 88, slices_committed: 96, pages: 120, ..V3_3.arena },
+    owner: OwnerFields {
+        tld: 0,
+        page_count: 168,
+        lists: Some(OwnerLists { heaps: 1360, next: 16, theaps: 56, theaps_next: 224 }),
+    },
+    ..V3_3
+};
+
+const V3_4: Release = Release {
+    name: "3.4",
+    page: PageFields {
+        bytes: 112,
+        start: Start::Distance { field: 48, unit: 8 },
+        memid: 88,
+        memid_kind: 104,
+        ..V3_3.page
+    },
+    owner: OwnerFields {
+        tld: 0,
+        page_count: 184,
+        lists: Some(OwnerLists { heaps: 1360, next: 16, theaps: 56, theaps_next: 248 }),
+    },
+    ..V3_3
+};
+
+const V3_6: Release = Release {
+    name: "3.6",
+    map_head: 80,
+    page: PageFields {
+        bytes: 128,
+        thread: 8,
+        free: 16,
+        local_free: 24,
+        block_size: 32,
+        used: 40,
+        start: Start::Distance { field: 48, unit: 1 },
+        capacity: 56,
+        reserved: 58,
+        xthread_free: 64,
+        owner: 72,
+        memid: 104,
+        memid_kind: 120,
+        arena_kind: 6,
+    },
+    arena: ArenaFields {
+        base: Some(40),
+        slice_count: 48,
+        info_slices: 56,
+        slices_free: 112,
+        slices_committed: 120,
+        pages: 152,
+        ..V3_3.arena
+    },
+    process: ProcessFields { arena_count: 32, arenas: 40, ..V3_3.process },
+    owner: OwnerFields {
+        tld: 1032,
+        page_count: 1312,
+        lists: Some(OwnerLists { heaps: 1368, next: 16, theaps: 72, theaps_next: 1384 }),
+    },
 };

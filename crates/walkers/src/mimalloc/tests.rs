@@ -6,7 +6,7 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::page::SLICE;
-use super::release::ALL;
+use super::release::{ALL, Release, Start};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
 use crate::{Mapping, Memory, PAGE, Pages, Part, Thread, Walk};
@@ -26,6 +26,12 @@ const MAIN: u64 = ARENA + 0xa000;
 /// An arena with three pages, a slice with structures, and a block outside:
 /// 32 blocks of 2048 bytes, 20 made, of which 5 are free and 2 freed by others; 64 of 1008, all in use; one empty page; 1 MiB.
 fn heap() -> Fake {
+    heap_of(&ALL[0])
+}
+
+/// The same heap as a release has it.
+fn heap_of(release: &Release) -> Fake {
+    let (arena, process) = (&release.arena, &release.process);
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
     fake.map(ROOT, (2 << 20) + SLICE, true, 0, "");
@@ -33,56 +39,80 @@ fn heap() -> Fake {
     fake.map(ARENA, SLICES * SLICE, true, 0, "");
     fake.map(LARGE, 17 * SLICE, true, 0, "");
     fake.put(GLOBALS + 0x100, &[ROOT]);
-    fake.put(ROOT, &[ROOT + (2 << 20)]);
+    // The root, or its head, which counts the entries.
+    let root = ROOT + release.map_head;
+    fake.put(ROOT, &[((2 << 20) - release.map_head) / 8]);
+    fake.put(root, &[ROOT + (2 << 20)]);
+    if let Some(base) = arena.base {
+        fake.put(ARENA + base, &[ARENA]);
+    }
 
-    fake.put(ARENA + 40, &[SLICES, 1]);
+    fake.put(ARENA + arena.slice_count, &[SLICES]);
+    fake.put(ARENA + arena.info_slices, &[1]);
     // `slices_free` ends with its one chunk; slices 5 and later are free.
-    fake.put(ARENA + 104, &[FREE, FREE + 0x100]);
-    fake.put(ARENA + 144, &[FREE + 0x200]);
+    fake.put(ARENA + arena.slices_free, &[FREE, FREE + 0x100]);
+    fake.put(ARENA + arena.pages, &[FREE + 0x200]);
     fake.put(FREE, &[1]);
     fake.put(FREE + 0x100 - 64, &[u64::MAX << 5]);
     fake.put(FREE + 0x200, &[1]);
     fake.put(FREE + 0x200 + 128, &[0b1110]);
 
-    fake.put(OWNER, &[OWNER + 0x100]);
-    fake.put(OWNER + 0x100 + 24, &[PROCESS]);
-    fake.put(ARENA + 24, &[PROCESS]);
-    fake.put(PROCESS + 24, &[1, ARENA]);
+    fake.put(OWNER + release.owner.tld, &[OWNER + 0x100]);
+    fake.put(OWNER + 0x100 + process.of_thread, &[PROCESS]);
+    fake.put(ARENA + arena.subproc, &[PROCESS]);
+    fake.put(PROCESS + process.arena_count, &[1, ARENA]);
     // The main heap has one part, that of the thread, which owns all four pages.
-    fake.put(PROCESS + 1368, &[MAIN]);
-    fake.put(MAIN + 56, &[OWNER]);
-    fake.put(OWNER + 176, &[4]);
+    if let Some(lists) = &release.owner.lists {
+        fake.put(PROCESS + lists.heaps, &[MAIN]);
+        fake.put(MAIN + lists.theaps, &[OWNER]);
+    }
+    fake.put(OWNER + release.owner.page_count, &[4]);
     for (slice, block, used, capacity, reserved) in
         [(1, 2048, 15, 20, 32), (2, 1008, 65, 65, 65), (3, 64, 0, 1024, 1024)]
     {
         let start = ARENA + slice * SLICE;
-        let counts = used | capacity << 16 | reserved << 32;
         let page = META + slice * 120;
-        fake.put(page, &[0x1234, 0, counts, 0, 1, block, start]);
-        fake.put(page + 56, &[OWNER]);
-        fake.put(page + 96, &[ARENA, slice | 1 << 32, 7]);
-        enter(&mut fake, start, page);
-        fake.touch(start, start + block * capacity);
+        let memid = [ARENA, slice | 1 << 32, release.page.arena_kind.into()];
+        put_page(&mut fake, release, page, [used, capacity, reserved], block, start, memid);
+        enter(&mut fake, root, start, page);
+        fake.touch(start, start + block * u64::from(capacity));
     }
     let first = ARENA + SLICE;
-    list(&mut fake, META + 120 + 8, first, &[3, 1, 2], 0);
-    list(&mut fake, META + 120 + 24, first, &[9, 8], 0);
-    list(&mut fake, META + 120 + 32, first, &[10, 12], 1);
+    let head = |field: usize| META + 120 + field as u64;
+    list(&mut fake, head(release.page.free), first, &[3, 1, 2], 0);
+    list(&mut fake, head(release.page.local_free), first, &[9, 8], 0);
+    list(&mut fake, head(release.page.xthread_free), first, &[10, 12], 1);
     let empty: Vec<u64> = (0..1024).collect();
-    chain(&mut fake, META + 3 * 120 + 8, ARENA + 3 * SLICE, 64, &empty);
+    chain(&mut fake, head(release.page.free) + 2 * 120, ARENA + 3 * SLICE, 64, &empty);
     fake.touch(ARENA + 4 * SLICE, ARENA + 6 * SLICE);
 
-    fake.put(LARGE, &[0x1234, 0, 1 | 1 << 16 | 1 << 32, 0, 1, 1 << 20, LARGE + PAGE]);
-    fake.put(LARGE + 56, &[OWNER]);
-    fake.put(LARGE + 96, &[LARGE, 17 * SLICE, 4]);
-    enter(&mut fake, LARGE, LARGE);
+    put_page(&mut fake, release, LARGE, [1, 1, 1], 1 << 20, LARGE + PAGE, [LARGE, 17 * SLICE, 4]);
+    enter(&mut fake, root, LARGE, LARGE);
     fake.touch(LARGE, LARGE + PAGE + (1 << 20));
     fake.done()
 }
 
-fn enter(fake: &mut Fake, at: u64, page: u64) {
+/// A page with these counts: used, capacity, reserved.
+fn put_page(fake: &mut Fake, release: &Release, at: u64, counts: [u16; 3], block: u64, start: u64, memid: [u64; 3]) {
+    let fields = &release.page;
+    let mut put = |field: usize, words: &[u64]| fake.put(at + field as u64, words);
+    put(fields.thread, &[0x1234]);
+    put(fields.xthread_free, &[1]);
+    put(fields.block_size, &[block]);
+    put(fields.owner, &[OWNER]);
+    put(fields.memid, &memid);
+    match fields.start {
+        Start::Field(field) => put(field, &[start]),
+        Start::Distance { field, unit } => put(field, &[start.wrapping_sub(at) / unit]),
+    }
+    for (field, count) in [fields.used, fields.capacity, fields.reserved].into_iter().zip(counts) {
+        fake.write(at + field as u64, &count.to_le_bytes());
+    }
+}
+
+fn enter(fake: &mut Fake, root: u64, at: u64, page: u64) {
     let (slice, table) = (at / SLICE, if at < LARGE { TABLES } else { TABLES + SLICE });
-    fake.put(ROOT + 8 * (slice >> 13), &[table]);
+    fake.put(root + 8 * (slice >> 13), &[table]);
     fake.put(table + 8 * (slice & 0x1fff), &[page]);
 }
 
@@ -106,6 +136,15 @@ fn walk(fake: &Fake) -> Walk {
 }
 
 const LIVE: u64 = 13 * 2048 + 65 * 1008 + (1 << 20);
+
+#[test]
+fn each_release_is_known_by_its_own_distances() {
+    for release in ALL {
+        let walk = walk(&heap_of(release));
+        assert_eq!((walk.version.as_str(), walk.live, walk.breaks), (release.name, LIVE, 0));
+        assert!(walk.checks.iter().all(|check| check.wanted == check.found && check.wanted > 0), "{:?}", walk.checks);
+    }
+}
 
 #[test]
 fn every_block_is_live_or_free_or_freed_by_another_thread() {
@@ -235,7 +274,7 @@ fn an_arena_of_another_layout_is_refused() {
     let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
     assert_eq!(
         error,
-        "mimalloc: heap not divided: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.1 and 3.3; none of its arenas can be read"
+        "mimalloc: heap not divided: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.0 to 3.4 and 3.6; none of its arenas can be read"
     );
 }
 
@@ -252,5 +291,7 @@ fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
 
 #[test]
 fn fuzz_damaged_heaps_are_refused_or_warned_about() {
-    holds(1000, 2, damage(), |damage| walk_damaged(&WALKER, heap(), damage));
+    for release in ALL {
+        holds(1000, 2, damage(), |damage| walk_damaged(&WALKER, heap_of(release), damage));
+    }
 }
