@@ -244,7 +244,9 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
     } else {
         reading.problems.first().map_or_else(String::new, |one| cut(one))
     };
-    let arenas = reading.heaps.iter().map(|heap| heap.arenas.len() as u64).max().filter(|count| *count > 0);
+    // Blocks with pages of their own are no arena: they have no address.
+    let arenas = |heap: &allocanary_heap::Heap| heap.arenas.iter().filter(|arena| arena.at != 0).count() as u64;
+    let arenas = reading.heaps.iter().map(arenas).max().filter(|count| *count > 0);
     Heap { parts, arenas, bounds: remedies.iter().filter_map(bound).collect(), problem }
 }
 
