@@ -107,8 +107,12 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
     let mut reports = Vec::new();
     for path in paths {
         for file in files(Path::new(path))? {
+            if reports.len() >= MOST {
+                terminal::tell(format_args!("{path}: read no further than {MOST} reports of this workload"));
+                break;
+            }
             let report = fleet::read(&file.to_string_lossy()).map_err(Error::Input)?;
-            reports.extend(only(report, target));
+            reports.extend(Some(only(report, target)).filter(has_rows));
         }
     }
     if !time.is_zero() && urls.is_empty() {
@@ -134,10 +138,10 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
             match fleet::read(url) {
                 Ok(report) => {
                     let report = only(report, target);
-                    if let Some((folder, report)) = flags.save.as_ref().zip(report.as_ref()) {
-                        save(folder, report)?;
+                    if let Some(folder) = &flags.save {
+                        save(folder, &report)?;
                     }
-                    reports.extend(report);
+                    reports.extend(Some(report).filter(has_rows));
                     answered += 1;
                 }
                 Err(why) => {
@@ -162,11 +166,16 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
     Ok(reports)
 }
 
-/// Without the rows of other workloads; `None` if it has no other rows.
-fn only(mut report: Report, target: &Target) -> Option<Report> {
+/// Without the rows of other workloads.
+fn only(mut report: Report, target: &Target) -> Report {
     let (own, canary) = (target.workload(), target.canary());
     report.rows.retain(|row| row.workload == own || row.workload == canary);
-    (!report.rows.is_empty()).then_some(report)
+    report
+}
+
+/// Whether the workload was on its node. If not, its file says that the node answered, and nothing else is kept of it.
+fn has_rows(report: &Report) -> bool {
+    !report.rows.is_empty()
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
@@ -180,10 +189,6 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
         .filter(|file| file.extension().is_some_and(|end| end == "json"))
         .collect();
     files.sort();
-    if files.len() > MOST {
-        terminal::tell(format_args!("{}: read the first {MOST} of {} files", path.display(), files.len()));
-        files.truncate(MOST);
-    }
     Ok(files)
 }
 
