@@ -83,7 +83,7 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     let tried = told(format!("{line} http://{} http://127.0.0.1:1", agent.address));
     assert!(tried.code == Some(2) && tried.err.contains("no replica of deployment/web"), "{tried:?}");
     assert!(tried.err.contains("left out: http://127.0.0.1:1"), "{tried:?}");
-    assert!(std::fs::read_dir(&kept).unwrap().count() >= 2, "{tried:?}");
+    assert!(std::fs::read_dir(&kept).unwrap().count() >= 1, "{tried:?}");
 
     let second = told(format!("node --listen {}", agent.address));
     assert!(second.code == Some(2) && second.err.contains("choose another port"), "{second:?}");

@@ -66,7 +66,7 @@ fn the_agents_are_asked_through_the_api_server() {
     let why = told(folder.path(), "kube why web-1 -n shop");
     assert_eq!((why.code, why.out.as_str()), (Some(0), "the page of 42\n"), "{why:?}");
     let lines = told(folder.path(), "kube lines pod/web-1 -n shop");
-    assert_eq!(lines.out, "# fewer arenas: at most 1.0 MiB\n- name: MALLOC_ARENA_MAX\n", "{lines:?}");
+    assert_eq!(lines.out, "# fewer arenas: at most 1.00 MiB\n- name: MALLOC_ARENA_MAX\n", "{lines:?}");
 }
 
 #[test]
