@@ -144,7 +144,7 @@ static ALL: &[Verb] = &[
         "try",
         More,
         "Give one replica other settings, and judge it against the others",
-        ["lines", "changed", "for", "save"],
+        ["lines", "save"],
         TRY_EXAMPLES,
         TryFlags,
         trial::run

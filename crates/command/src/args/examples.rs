@@ -243,10 +243,10 @@ replica has them, the verdict. Nothing is changed by `try` itself. Replicas are
 compared at the same age: begin after a rollout, or wait as long as others run.
 
 Examples:
-  allocanary try shop/deployment/web --lines MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
+  allocanary try deployment/web --lines MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
       print the commands; again an hour later, the verdict
-  allocanary try shop/deployment/web --lines MALLOC_ARENA_MAX=2 --for 1h --save readings
-      http://10.0.0.1:9912   read for an hour, keep the readings, and judge
+  allocanary try deployment/web --lines MALLOC_ARENA_MAX=2 --for 1h \\
+      --save readings http://10.0.0.1:9912     read for an hour, keep it, judge
   allocanary try statefulset/db --lines MALLOC_ARENA_MAX=2 --changed db-2 readings
       judge what was read before
 
