@@ -53,7 +53,7 @@ for variant in "$@"; do
         sleep 5
         rss=$(mib VmRSS $pid) anonymous=$(mib RssAnon $pid)
         page=$(curl -fsS "http://127.0.0.1:$port/metrics") || fail "$program serves no metrics"
-        grep '^kube_canary_replies_total{.*proto="udp".*} [1-9]' >/dev/null <<<"$page" || fail "$program has no reply"
+        echo "$page" | grep -q '^kube_canary_replies_total{.*proto="udp".*} [1-9]' || fail "$program has no reply"
         # One connection, four hundred requests.
         curl -fsS --compressed -o /dev/null "http://127.0.0.1:$port/metrics?[1-400]" || fail "$program: scrapes"
         how=dynamic
