@@ -1,3 +1,5 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
 //! The flags of the verbs, one file for each verb, and flags that several verbs share. In: what clap has parsed. Out:
 //! plain values.
 

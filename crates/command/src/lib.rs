@@ -3,7 +3,6 @@
 //! This is a separate crate because cells and preloads need the package `allocanary` compiled as one unit, which takes
 //! a minute.
 
-mod args;
 mod commands;
 mod renamed;
 mod verbs;

@@ -14,7 +14,7 @@ use allocanary_error::Result;
 use allocanary_kernel::units::Unit;
 
 use super::terminal;
-use crate::args::BuildFlags;
+use allocanary_args::BuildFlags;
 
 /// Builds, removes or lists.
 pub fn run(flags: &BuildFlags) -> Result<ExitCode> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
-use crate::args::CompareFlags;
+use allocanary_args::CompareFlags;
 use allocanary_draw::{Answer, short};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::Look;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::heap::{or_unread, without_map};
 use super::{named, reader, terminal};
-use crate::args::DoorFlags;
+use allocanary_args::DoorFlags;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

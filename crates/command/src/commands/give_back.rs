@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{named, reader, terminal};
-use crate::args::GiveBackFlags;
+use allocanary_args::GiveBackFlags;
 use allocanary_error::{Error, Result};
 use allocanary_give_back::account::{Account, Called};
 use allocanary_give_back::condition::Condition;

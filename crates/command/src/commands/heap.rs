@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{named, reader, terminal};
-use crate::args::HeapFlags;
+use allocanary_args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

@@ -6,8 +6,8 @@ mod cluster;
 use std::process::ExitCode;
 
 use super::terminal;
-use crate::args::{KubeFlags, What};
 use allocanary_allocators::paste::quoted;
+use allocanary_args::{KubeFlags, What};
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
 use allocanary_kernel::terminal::harmless;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{reader, terminal};
-use crate::args::NodeFlags;
+use allocanary_args::NodeFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;

@@ -11,7 +11,7 @@ use allocanary_report::table::{self, Columns, View};
 use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
 
-use crate::args::{OutputFlags, TableFlags};
+use allocanary_args::{OutputFlags, TableFlags};
 
 /// A verb, and the form of its output.
 pub struct Output {

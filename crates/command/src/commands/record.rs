@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::run::only_study;
 use super::terminal;
-use crate::args::RecordFlags;
+use allocanary_args::RecordFlags;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};

@@ -7,7 +7,7 @@ use super::cells;
 use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
-use crate::args::{StudyFlags, StudyRunFlags};
+use allocanary_args::{StudyFlags, StudyRunFlags};
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_session::{CASES, Linked, SHIPPED, Studies, StudyFile, Target, find_shipped, memory_at_hand};

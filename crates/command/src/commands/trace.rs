@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::terminal;
-use crate::args::{ReportFlags, TraceFlags};
+use allocanary_args::{ReportFlags, TraceFlags};
 use allocanary_error::{Error, Result};
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_trace::info::{Info, info};

@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
-use crate::args::TryFlags;
 use allocanary_allocators::paste::quoted;
+use allocanary_args::TryFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
 use allocanary_kernel::private;

@@ -12,7 +12,7 @@ use super::measure::{Measurement, findings};
 use super::output::Output;
 use super::run::{self, candidates, started::Started};
 use super::terminal;
-use crate::args::UpgradeFlags;
+use allocanary_args::UpgradeFlags;
 use allocanary_cell::Cell;
 use allocanary_doctor::installed::Installed;
 use allocanary_error::{Error, Result};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
-use crate::args::{OutputFlags, WhoFlags};
+use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;

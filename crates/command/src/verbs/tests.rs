@@ -96,7 +96,7 @@ fn doctor_teaches_the_process_and_takes_the_flag_too() {
         ("docs/preloads.md", include_str!("../../../../docs/preloads.md")),
         ("docs/shipping.md", include_str!("../../../../docs/shipping.md")),
         ("docs/tuning.md", include_str!("../../../../docs/tuning.md")),
-        ("crates/command/src/args/examples.rs", include_str!("../args/examples.rs")),
+        ("crates/args/src/examples.rs", include_str!("../../../args/src/examples.rs")),
     ];
     for (name, text) in pages {
         assert!(!text.contains("doctor --pid"), "{name}: `doctor PROCESS` is the way that is taught");

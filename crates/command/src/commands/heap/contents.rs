@@ -16,9 +16,9 @@ use allocanary_kernel::units::{parse_bytes, show_duration};
 use allocanary_views::contents as reports;
 
 use super::{memory, sites, time};
-use crate::args::HeapFlags;
 use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
+use allocanary_args::HeapFlags;
 
 /// How much of a process may be copied without --limit.
 const LIMIT: u64 = 2 << 30;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use super::saved::Saved;
 use super::{is_undivided, json, memory, or_unread, shares, time, trouble, without_map};
-use crate::args::HeapFlags;
 use crate::commands::terminal;
+use allocanary_args::HeapFlags;
 use allocanary_error::Result;
 use allocanary_heap::reader::{Crowd, workers};
 use allocanary_heap::{Reading, Trouble, processes, tree};

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{fresh_folder, mark, stacks, tell};
-use crate::args::RecordFlags;
 use crate::commands::{measure, terminal};
+use allocanary_args::RecordFlags;
 use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::super::terminal;
 use super::folding;
-use crate::args::{OutputFlags, WhoFlags};
+use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;

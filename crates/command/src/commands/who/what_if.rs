@@ -10,7 +10,7 @@ use tempfile::{NamedTempFile, TempPath};
 use super::super::terminal;
 use super::under::{Replay, named};
 use super::{folding, groups, picked, program};
-use crate::args::{OutputFlags, WhoFlags};
+use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::terminal::harmless_lines;
