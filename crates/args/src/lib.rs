@@ -3,6 +3,9 @@
 //! The flags of the verbs, one file for each verb, and flags that several verbs share. In: what clap has parsed. Out:
 //! plain values.
 
+// Comments of flags are help texts: `[program]` is a table of a file, and no link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod build;
 mod compare;
 mod completions;
