@@ -13,14 +13,17 @@ const WRAPS: u64 = 1 << 16;
 /// The most such distances that are tried: a block can be aligned by 64 GiB.
 const STEPS: u64 = 1 << 16;
 
+/// Slots of at least this many bytes are read by pages: a head may be anywhere in them. In others most of what is needed is in one piece.
+const WIDE: u64 = 128 << 10;
+
 /// The three bits if the block begins behind the slot.
 const MOVED: u8 = 7;
 
 /// Reads heads.
 pub struct Heads<'a> {
-    /// For heads one after the other.
+    /// For slots one after the other.
     near: Window<'a>,
-    /// For those that may be anywhere in a slot.
+    /// For wide slots.
     far: Window<'a>,
 }
 
@@ -34,13 +37,14 @@ impl<'a> Heads<'a> {
     pub fn block(&mut self, group: &Group, index: u64) -> Result<Option<Block>, ()> {
         let from = group.slot(index);
         let end = from + group.stride - HEAD;
-        let (bits, distance, _) = head(&mut self.near, from)?;
+        let window = if group.stride < WIDE { &mut self.near } else { &mut self.far };
+        let (bits, distance, _) = head(window, from)?;
         if bits >> 5 != MOVED {
-            return at(&mut self.near, group, index, from, end);
+            return at(window, group, index, from, end);
         }
         let places = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS));
         for place in places.take_while(|at| *at < end) {
-            if let Some(block) = at(&mut self.far, group, index, place, end)? {
+            if let Some(block) = at(window, group, index, place, end)? {
                 return Ok(Some(block));
             }
         }
