@@ -52,11 +52,14 @@ impl<'a> Window<'a> {
         if self.memory.read(from, &mut self.bytes) {
             return Some(());
         }
-        // A page in the piece cannot be read. The bytes that were asked for may still be there.
-        self.from = at;
-        self.bytes.resize((end - at) as usize, 0);
-        if self.memory.read(at, &mut self.bytes) {
-            return Some(());
+        // A page in the piece cannot be read. Those of the bytes that were asked for may still be there.
+        let pages = (at / PAGE * PAGE).max(mapping.from)..end.next_multiple_of(PAGE).min(mapping.to).max(end);
+        for part in [pages, at..end] {
+            self.from = part.start;
+            self.bytes.resize((part.end - part.start) as usize, 0);
+            if self.memory.read(part.start, &mut self.bytes) {
+                return Some(());
+            }
         }
         self.bytes.clear();
         None

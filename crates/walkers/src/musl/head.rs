@@ -59,16 +59,20 @@ fn at(window: &mut Window, group: &Group, index: u64, at: u64, end: u64) -> Resu
     if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {
         return Ok(None);
     }
+    // The last bytes of a slot, and the one behind it: all in one copy, since a page beside may have gone and each copy costs a call then.
+    let tail: [u8; 6] = window.bytes(end - 5, 6).ok_or(())?.try_into().expect("six bytes");
     // Less than five bytes are told by the three bits, more by the slot's last four bytes.
     let left = match bits >> 5 {
-        5 => u64::from(u32::from_le_bytes(window.bytes(end - 4, 4).ok_or(())?.try_into().expect("four bytes"))),
+        5 => u64::from(u32::from_le_bytes(tail[1..5].try_into().expect("four bytes"))),
         left => u64::from(left),
     };
-    if (left >= 5) != (bits >> 5 == 5) || left > end - at {
+    if (left >= 5) != (bits >> 5 == 5) || left > end - at || tail[5] != 0 {
         return Ok(None);
     }
-    let mut is_zero = |at: u64| window.bytes(at, 1).map(|bytes| bytes == [0]).ok_or(());
-    let is_proven = is_zero(end)? && is_zero(end - left)? && (left < 5 || is_zero(end - 5)?);
+    let is_proven = match left {
+        0..5 => tail[5 - left as usize] == 0,
+        _ => tail[0] == 0 && window.bytes(end - left, 1).ok_or(())? == [0],
+    };
     Ok(is_proven.then_some(Block { at, bytes: end - at - left }))
 }
 
