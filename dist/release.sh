@@ -14,6 +14,10 @@ step "sources"
 [ -z "$(git status --porcelain)" ] || { echo "release.sh: wanted a clean clone, found changes:"; git status --short; exit 1; }
 dist/version-is.sh "$wanted"
 
+# The gate draws the same values each time. These are new ones, a minute for each property; a failure names its seed.
+step "fuzz"
+ALLOCANARY_FUZZ_SECONDS=60 cargo test --release --workspace --locked --features prometheus,leaks --lib -- ::fuzz_
+
 step "licences, sources, advisories"
 cargo deny --locked check licenses bans sources
 cargo deny --locked check advisories || [ -n "${NO_ADVISORIES:-}" ] ||

@@ -23,7 +23,7 @@ const CARGO_TEST: &str = if cfg!(miri) {
 };
 
 /// Checks `property` on `cases` values of each seed; on no more than `miri` of them under Miri, which is slow.
-/// The test must be named `fuzz_...`: the gate finds by it what it gives more time.
+/// The test must be named `fuzz_...`: `just fuzz` finds by it what draws new values.
 pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S::Value)) {
     let seconds = number("ALLOCANARY_FUZZ_SECONDS").unwrap_or(0);
     let until = Instant::now() + Duration::from_secs(seconds);
