@@ -56,6 +56,9 @@ pub struct SliceFields {
     pub block_size: Number,
     /// Where the blocks begin.
     pub start: Start,
+    /// A page of one block is larger than the block by less than this. 1: it is as large (`mi_segment_span_allocate` and
+    /// `mi_segment_huge_page_alloc` give the block the size of the page).
+    pub slack: u64,
     /// `xthread_free`: the first block that another thread has freed. The two low bits are flags.
     pub xthread_free: usize,
     /// `xheap`: the heap of the thread that owns it, or 0.
@@ -123,6 +126,7 @@ const V2_3: Older = Older {
         used: Number { at: 32, bytes: 2 },
         block_size: Number { at: 40, bytes: 8 },
         start: Start::Field(48),
+        slack: 1,
         xthread_free: 56,
         heap: 64,
     },
@@ -177,6 +181,6 @@ const V2_0_6: Older = Older {
         entries: 360,
         first: 368,
     },
-    page: SliceFields { start: Start::Fixed(128), ..V2_1.page },
+    page: SliceFields { start: Start::Fixed(128), slack: 512 << 10, ..V2_1.page },
     heap: HeapFields { page_count: 3016, next: 3040, ..V2_1.heap },
 };

@@ -141,6 +141,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     let half = |at: usize| number(entry, &Number { at, bytes: 2 });
     let mut block = number(entry, &fields.block_size)?;
     if fields.block_size.bytes == 4 && block >= HUGE {
+        (bytes >= HUGE).then_some(())?;
         block = bytes;
     }
     let start = match fields.start {
@@ -157,8 +158,8 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     let (used, capacity, reserved) = (number(entry, &fields.used)?, half(fields.capacity)?, half(fields.reserved)?);
     let room = (from + bytes).checked_sub(start).filter(|_| start >= from)?;
     let whole = block >= 8 && block.is_multiple_of(8) && reserved > 0 && room.checked_div(block)? >= reserved;
-    // A page is as full of blocks as can be, but for the largest, which can be aligned within it.
-    let fills = room.checked_div(block)? == reserved || reserved == 1;
+    // A page is as full of blocks as can be.
+    let fills = room.checked_div(block)? == reserved && (reserved > 1 || room - block < fields.slack);
     (whole && fills && used <= capacity && capacity <= reserved).then_some(Page {
         at,
         start,
