@@ -56,9 +56,10 @@ pub struct SliceFields {
     pub block_size: Number,
     /// Where the blocks begin.
     pub start: Start,
-    /// A page of one block is larger than the block by less than this. 1: it is as large (`mi_segment_span_allocate` and
-    /// `mi_segment_huge_page_alloc` give the block the size of the page).
-    pub slack: u64,
+    /// A page of one block is larger than the block by less than this: a page of a segment with many, and the page of a segment that has
+    /// only one. 1 is exact: the block has the size of its page (`mi_segment_huge_page_alloc`, and in some releases
+    /// `mi_segment_span_allocate`). Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
+    pub slack: [u64; 2],
     /// `xthread_free`: the first block that another thread has freed. The two low bits are flags.
     pub xthread_free: usize,
     /// `xheap`: the heap of the thread that owns it, or 0.
@@ -126,7 +127,7 @@ const V2_3: Older = Older {
         used: Number { at: 32, bytes: 2 },
         block_size: Number { at: 40, bytes: 8 },
         start: Start::Field(48),
-        slack: 1,
+        slack: [512 << 10, 1],
         xthread_free: 56,
         heap: 64,
     },
@@ -159,6 +160,7 @@ const V2_1: Older = Older {
         used: Number { at: 24, bytes: 4 },
         block_size: Number { at: 28, bytes: 4 },
         start: Start::Blocks,
+        slack: [1; 2],
         xthread_free: 40,
         heap: 48,
         ..V2_3.page
@@ -181,6 +183,6 @@ const V2_0_6: Older = Older {
         entries: 360,
         first: 368,
     },
-    page: SliceFields { start: Start::Fixed(128), slack: 512 << 10, ..V2_1.page },
+    page: SliceFields { start: Start::Fixed(128), slack: [512 << 10; 2], ..V2_1.page },
     heap: HeapFields { page_count: 3016, next: 3040, ..V2_1.heap },
 };

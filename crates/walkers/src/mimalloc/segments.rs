@@ -119,9 +119,10 @@ impl Segment {
             if slice > 0 && block > 1 {
                 pages += 1;
                 let place = at + fields.first as u64 + release.page.bytes as u64 * slice;
-                match parse(place, entry, at + slice * SLICE, count * SLICE, release) {
-                    Some(page) => segment.pages.push(page),
-                    None => {
+                let (from, bytes, slack) = (at + slice * SLICE, count * SLICE, release.page.slack[kind as usize]);
+                match parse(place, entry, from, bytes, release) {
+                    Some(page) if is_filled(&page, from + bytes, slack) => segment.pages.push(page),
+                    _ => {
                         segment.breaks += 1;
                         segment.skipped += count * SLICE;
                     }
@@ -133,6 +134,12 @@ impl Segment {
         let whole = if kind == 1 { slice <= slices } else { slice == entries };
         (whole && segment.breaks <= segment.pages.len() as u64 + 1).then_some(segment)
     }
+}
+
+/// Whether the one block of a page leaves less than `slack` bytes of it. Damage of its size would be within the page otherwise.
+fn is_filled(page: &Page, end: u64, slack: u64) -> bool {
+    let room = end - page.start;
+    room / page.block > 1 || room - page.block < slack
 }
 
 /// Reads a page from its entry. `None` if it cannot be one.
@@ -159,7 +166,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     let room = (from + bytes).checked_sub(start).filter(|_| start >= from)?;
     let whole = block >= 8 && block.is_multiple_of(8) && reserved > 0 && room.checked_div(block)? >= reserved;
     // A page is as full of blocks as can be.
-    let fills = room.checked_div(block)? == reserved && (reserved > 1 || room - block < fields.slack);
+    let fills = room.checked_div(block)? == reserved;
     (whole && fills && used <= capacity && capacity <= reserved).then_some(Page {
         at,
         start,

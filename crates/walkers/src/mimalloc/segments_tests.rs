@@ -155,8 +155,8 @@ fn a_segment_whose_slices_do_not_lead_to_its_end_is_none() {
 fn a_block_that_has_a_page_to_itself_is_as_large_as_the_page() {
     for release in ALL {
         let size = place(release, LARGE, 1) + release.page.block_size.at as u64;
-        // A block of 2.0.6 can be smaller than its page by less than 512 KiB.
-        for bit in release.page.slack.ilog2()..32 {
+        // Smaller damage of the least of them is not seen.
+        for bit in release.page.slack[1].ilog2()..32 {
             let mut fake = heap(release, LONG);
             let found = fake.word(size).expect("it was written") ^ 1 << bit;
             fake.put(size, &[found]);
