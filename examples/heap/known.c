@@ -1,7 +1,7 @@
 // A program that knows its live blocks. It builds one of the heaps of `build`, tells how many blocks it holds and how many bytes they have,
 // and goes on as the lines of its standard input say: `busy` (threads replace blocks by others of the same size, so that the count stays
 // true), `still`, `give` (it asks the allocator to give back what it can, and tells by how much its resident memory fell). It ends with
-// its input. Usage: known one|half|threads|mmaps|blocked
+// its input. Usage: known one|half|threads|mmaps|blocked|large
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -119,6 +119,13 @@ static void build(struct blocks *blocks) {
       char *block = malloc(200000 + 4096 * (i % 7));
       memset(block, 1, 100000);
       if (i % 5 == 0) free(block); else hold(blocks, block);
+    }
+  // Each size that an allocator may keep apart from the others.
+  if (!strcmp(name, "large"))
+    for (size_t size = 100 << 10; size < 40 << 20; size = size * 5 / 4 + 3 * 4096) {
+      char *block = malloc(size);
+      memset(block, 1, 1000);
+      hold(blocks, block);
     }
   if (!strcmp(name, "blocked")) {
     fill(blocks, 1 << 20, 50);

@@ -5,7 +5,7 @@
 # Without files: the C library's, Debian's jemalloc, the preloads, and musl's if there is musl-gcc. With them: these. A FILE is a library to preload, such as what
 # `allocanary build` has made, or known.c as a program that has its allocator already. The row has the file's name and its folder's, or NAME
 # if it is given as NAME=FILE. examples/heap/releases.sh gets many. With STILL=1 the programs are read only while they do nothing, which takes
-# much less time, and each file has one row: the largest differences of the five programs. Exits with 1 if a row is not exact.
+# much less time, and each file has one row: the largest differences of the six programs. Exits with 1 if a row is not exact.
 set -u
 built=${1:-target/release}
 [ $# -gt 0 ] && shift
@@ -67,7 +67,7 @@ for allocator in "${allocators[@]}"; do
         continue
     fi
     count=0 exact=0 most=0 most_blocks=0 forecasts=0 gifts=
-    for case in one half threads mmaps blocked; do
+    for case in one half threads mmaps blocked large; do
         coproc known { LD_PRELOAD=$preload exec "$program" $case; }
         pid=$known_PID
         read -r answer <&"${known[0]}"
