@@ -1,8 +1,8 @@
-//! The recorder in a process that it was put into. In: what the command outside has written to [`REQUEST`]. Out: tables that are changed or
-//! put back, and an answer.
+//! The recorder in a process that runs already. In: what the command outside has written to [`REQUEST`]. Out: tables that are changed
+//! or restored, and an answer.
 //!
-//! The command has a thread of the process look up `allocanary_act`. The loader calls such a symbol's resolver with its own lock held: no
-//! other thread opens or closes a library meanwhile, and the tables of all modules are complete.
+//! The command makes a thread of the process look up `allocanary_act`. The loader calls such a symbol's resolver with its own lock
+//! held. So no other thread opens or closes a library during the call, and the tables of all modules are complete.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
@@ -27,14 +27,14 @@ core::arch::global_asm!(
     resolver = sym act,
 );
 
-/// A place that one thread at a time has: the one that holds the loader's lock.
+/// A place that only one thread at a time uses: the thread that holds the loader's lock.
 #[repr(transparent)]
 pub struct Place<T>(UnsafeCell<T>);
 
-// SAFETY: see above.
+// SAFETY: only the thread that holds the loader's lock uses it.
 unsafe impl<T> Sync for Place<T> {}
 
-/// What is asked. The command writes it from outside, before it has a thread act.
+/// The request. The command writes it from outside, before it makes a thread act.
 #[unsafe(export_name = "allocanary_request")]
 pub static REQUEST: Place<Request> = Place(UnsafeCell::new(Request::NONE));
 
@@ -53,7 +53,8 @@ static FUNCTIONS: Place<[Function; NAMES.len()]> =
 static SLOTS: Slots = Slots::new();
 static STATE: AtomicU32 = AtomicU32::new(STATE_NEVER);
 
-/// The functions of the program, and those that are called instead. The first five are those that the recorder itself calls, in its order.
+/// The functions of the program, and the functions that replace them. The first five are those that the recorder itself calls, in the
+/// recorder's order.
 const NAMES: [(&CStr, *const c_void); 12] = [
     (c"malloc", functions::malloc as *const c_void),
     (c"calloc", functions::calloc as *const c_void),
@@ -76,12 +77,12 @@ fn own() -> usize {
     act as *const () as usize
 }
 
-/// Whether this library was opened by a process that runs, and not named in `LD_PRELOAD`.
+/// Whether a running process opened this library, and `LD_PRELOAD` did not name it.
 pub fn is_opened() -> bool {
     !comes_before(own(), functions::libc_errno as *const () as usize)
 }
 
-/// Does what is asked. The result is the address of the answer.
+/// Carries out the request. The result is the address of the answer.
 extern "C" fn act() -> *const Reply {
     // SAFETY: the loader's lock makes this thread the only one.
     let request = unsafe { &*REQUEST.0.get() };
@@ -136,19 +137,19 @@ fn begin(request: &Request) -> Result<Reply, Reply> {
 fn change() -> Result<Reply, Reply> {
     // SAFETY: as in `act`.
     let functions = unsafe { &*FUNCTIONS.0.get() };
-    // An allocator's own library calls its own functions.
+    // The allocator's own library must call its own functions.
     let allocator = functions[0].real[0];
     let is_c_library =
         definition(c"getppid", own()).map(|one| one.module) == definition(c"malloc", own()).map(|one| one.module);
     let skipped = [allocator];
     let skipped = if is_c_library { &[][..] } else { &skipped };
-    // SAFETY: the loader's lock is held; the recorder's functions can be called in the place of the program's.
+    // SAFETY: the loader's lock is held. The recorder's functions have the contracts of the program's functions.
     let changed = unsafe { SLOTS.change(functions, own(), skipped) };
     let Changed { modules, words, left } = changed.map_err(|error| failed(5, error))?;
     Ok(Reply { modules, words, left, ..Reply::default() })
 }
 
-/// Puts the tables back, and ends the trace.
+/// Restores the tables, and ends the trace.
 fn end() -> Reply {
     // SAFETY: as in `change`.
     let back = match unsafe { SLOTS.put_back() } {

@@ -1,5 +1,5 @@
-//! `preload-profile`: the library that samples another program's allocations, by `LD_PRELOAD`, for `allocanary who PID`. It passes each
-//! call on to the allocator that the program has: that of the C library, of another preload, or of a library that the program links.
+//! `preload-profile`: the library that samples another program's allocations, by `LD_PRELOAD`, for `allocanary who PID`. It passes
+//! each call on to the program's allocator: that of the C library, of another preload, or of a library that the program links.
 
 #![cfg_attr(shared_object, no_main)]
 

@@ -1,6 +1,5 @@
-//! `preload-record`: the library that records another program's allocations, by `LD_PRELOAD`. It passes each call on to
-//! the allocator that the program has: that of the C library, of another preload, or of a library that the program
-//! links.
+//! `preload-record`: the library that records another program's allocations, by `LD_PRELOAD`. It passes each call on to the program's
+//! allocator: that of the C library, of another preload, or of a library that the program links.
 
 #![cfg_attr(shared_object, no_main)]
 
@@ -34,8 +33,8 @@ mod functions {
         wanted.max(size_of::<usize>()).checked_next_power_of_two().unwrap_or(0)
     }
 
-    /// An aligned block, by the one function that every allocator has. With glibc's `pvalloc`, another allocator's
-    /// `free` might get a block of glibc.
+    /// An aligned block, by `posix_memalign`, which every allocator has. If glibc's `pvalloc` were called, another allocator's `free`
+    /// might get a block of glibc.
     fn aligned(align: usize, size: usize) -> Result<*mut c_void, c_int> {
         let mut block = null_mut();
         // SAFETY: the allocator's own function; it checks the alignment.
@@ -79,7 +78,7 @@ mod functions {
     /// C's contract.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-        // SAFETY: as above. The product did not overflow where there is a block.
+        // SAFETY: as above. If there is a block, the product did not overflow.
         let block = unsafe { real::calloc(count, size) };
         writer::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size)).cast()
     }

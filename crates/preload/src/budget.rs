@@ -1,6 +1,6 @@
-//! The setting `budget`: before the kernel kills a container, the allocator gives back its unused memory. In: the setting, and
-//! bytes that threads allocate. Out: memory for the system, a line on standard error if that is not enough, and counts for the
-//! proof.
+//! The setting `budget`: the allocator gives back its unused memory before the kernel kills the container. In: the setting, and the
+//! number of bytes that threads allocate. Out: memory that goes back to the system, a line on standard error if that is not enough,
+//! and counts for the proof.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::line::JsonLine;
 use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
-/// Turns it on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on.
+/// Turns the budget on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on.
 pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
     handlers::learn();
     let counts = || match this.count {
@@ -21,11 +21,11 @@ pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
         }
         None => this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
     };
-    // SAFETY: the constructor's only call.
+    // SAFETY: this is the only call; the constructor makes it.
     unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }, counts) }
 }
 
-/// Called when a thread has allocated `bytes`. `more` bytes are about to be used, in addition to the memory in use.
+/// Called when a thread has allocated `bytes`. The thread is about to use `more` bytes in addition to the memory in use.
 pub(crate) fn at_chunk(bytes: u64, more: u64) {
     if !sandbox::is_entered() {
         budget::at_chunk(bytes, more);
@@ -38,7 +38,7 @@ pub(crate) fn before_wait() {
     budget::before_wait();
 }
 
-/// Does work, unless the thread is in a signal handler, or the program has set a filter of system calls.
+/// Does the work, unless the thread is in a signal handler, or the program has set a filter of system calls.
 fn outside(work: &mut dyn FnMut()) {
     if !sandbox::is_entered() {
         handlers::outside(work);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::raw;
 use crate::real::Real;
 
-/// The variable.
+/// The variable's name.
 pub const VARIABLE: &std::ffi::CStr = c"ALLOCANARY_CORES";
 
 /// The number of CPUs in the largest mask of `sys::affinity`.
@@ -112,7 +112,7 @@ pub fn sysconf(name: c_int) -> c_long {
     {
         return c_long::from(cores);
     }
-    // SAFETY: takes and gives a number.
+    // SAFETY: the function takes and returns a number.
     unsafe { real_sysconf(name) }
 }
 

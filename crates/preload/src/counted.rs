@@ -1,8 +1,8 @@
 //! The malloc family of an allocator, with a count of what each thread allocates, for the settings `budget` and `profile`. In: sizes.
-//! Out: a call of the budget after each [`chunk`] of a thread, and of the sampler after each distance that it has drawn.
+//! Out: the budget is called after each [`chunk`] of a thread, and the sampler after each distance that it has drawn.
 //!
-//! The exported functions jump to the functions in [`Entries`]. Without a setting these are the allocator's own functions, and the jump
-//! costs nothing more. With one, three instructions come before `malloc`; with both it is the same three.
+//! The exported functions jump to the functions in [`Entries`]. Without these settings they are the allocator's own functions, and
+//! nothing is added to the jump. With one of the settings, or with both, three instructions run before `malloc`.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -40,15 +40,15 @@ pub struct Entries(UnsafeCell<Functions>);
 unsafe impl Sync for Entries {}
 
 impl Entries {
-    /// The allocator's own.
+    /// Entries to the allocator's own functions.
     pub const fn new(functions: Functions) -> Entries {
         Entries(UnsafeCell::new(functions))
     }
 
-    /// Those now.
+    /// The functions in use now.
     #[inline(always)]
     pub fn get(&self) -> &Functions {
-        // SAFETY: see above.
+        // SAFETY: the constructor alone changes them, before there is a second thread.
         unsafe { &*self.0.get() }
     }
 
@@ -65,37 +65,37 @@ impl Entries {
 
 allocanary_kernel::thread_word! {
     "allocanary_preload_counted",
-    /// Minus the bytes that are left of the calling thread's chunk, as a negative number; 0 at the thread's start.
+    /// The bytes that remain of the calling thread's chunk, as a negative number; 0 when the thread starts.
     word,
-    /// Sets them.
+    /// Sets the remaining bytes.
     set_word
 }
 
 allocanary_kernel::thread_word! {
     "allocanary_preload_span",
-    /// The bytes of which what is left is counted, where there is a profile; 0 at the thread's start.
+    /// With a profile: the whole length of the distance whose remaining bytes are counted; 0 when the thread starts.
     span,
-    /// Sets them.
+    /// Sets the length.
     set_span
 }
 
 allocanary_kernel::thread_word! {
     "allocanary_preload_since",
-    /// Bytes since the budget was called last, where there is a profile as well.
+    /// With a profile: the bytes since the last call of the budget.
     since,
-    /// Sets them.
+    /// Sets these bytes.
     set_since
 }
 
 /// Whether the budget is called from [`at_event`].
 static HAS_BUDGET: AtomicBool = AtomicBool::new(false);
 
-/// With a profile the budget has no entries of its own: [`at_event`] calls it.
+/// Makes [`at_event`] call the budget. With a profile, the budget has no entries of its own.
 pub(crate) fn share_with_budget() {
     HAS_BUDGET.store(true, Relaxed);
 }
 
-/// Counts bytes that are about to be allocated. If they fill a chunk, the calling function returns the result of `full`, a tail
+/// Counts bytes that are about to be allocated. If they fill a chunk, the calling function returns the result of `full`, by a tail
 /// call. So the usual path keeps nothing on the stack.
 #[doc(hidden)]
 #[macro_export]
@@ -129,13 +129,13 @@ pub fn add(bytes: usize) -> bool {
     sum as isize >= 0
 }
 
-/// Called when a chunk is full. First begins the next chunk, so that allocations made from here do not call this again.
+/// Called when a chunk is full. It begins the next chunk first, so that allocations made from here do not call this function again.
 #[cold]
 #[inline(never)]
 pub fn at_chunk(bytes: usize) {
     let (over, chunk) = (word::<()>().addr(), chunk() as usize);
     set_word(std::ptr::without_provenance_mut::<()>(chunk.wrapping_neg()));
-    // A thread's first chunk begins with its first allocation.
+    // A thread's first allocation begins its first chunk.
     let bytes = if over == bytes { bytes as u64 } else { chunk.saturating_add(over) as u64 };
     budget::at_chunk(bytes, bytes);
 }
@@ -148,13 +148,14 @@ fn as_word(number: usize) -> *mut () {
     std::ptr::without_provenance_mut(number)
 }
 
-/// Called when a thread has come to its next sample or to the budget's next chunk, with the bytes that it is about to allocate. Returns
-/// whether the block is sampled. First begins the next distance, so that allocations made from here do not call this again.
+/// Called when a thread has reached its next sample or the budget's next chunk, with the bytes that it is about to allocate. Returns
+/// whether the block is sampled. It begins the next distance first, so that allocations made from here do not call this function
+/// again.
 #[cold]
 #[inline(never)]
 pub fn at_event(bytes: usize) -> bool {
     use allocanary_profile::writer;
-    // Of a thread's first allocation nothing was counted before.
+    // Nothing was counted before a thread's first allocation.
     let done = number(span()).wrapping_add(number(word()));
     let is_sampled = writer::draw(done as u64);
     let has_budget = HAS_BUDGET.load(Relaxed);
@@ -172,7 +173,8 @@ pub fn at_event(bytes: usize) -> bool {
     is_sampled
 }
 
-/// A large block is about to grow: for the budget its present bytes are no new ones. The next [`at_event`] counts all of them.
+/// A large block is about to grow. The budget has already counted its present bytes, so they are subtracted here: the next
+/// [`at_event`] counts the whole new size.
 pub fn credit(bytes: usize) {
     if HAS_BUDGET.load(Relaxed) {
         set_since(as_word(number(since()).wrapping_sub(bytes)));
@@ -250,7 +252,7 @@ mod tests {
         let counts = || {
             let chunk = chunk() as usize;
             let left = || word::<()>().addr().wrapping_neg();
-            // No profile is on here: nothing is sampled, and the distance to look again is 64 KiB.
+            // Without a profile nothing is sampled, and the next look comes after 64 KiB.
             let count = |bytes| add(bytes) && !at_event(bytes);
             assert!(count(100) && left() <= 64 << 10);
             let mut events = 0;
@@ -283,7 +285,7 @@ mod tests {
         }
         let entries = Entries::new(own);
         assert_eq!(entries.get().malloc as *const () as usize, libc::malloc as *const () as usize);
-        // SAFETY: only this test has it.
+        // SAFETY: only this test uses the entries.
         unsafe { entries.set(Functions { malloc: none, ..own }) };
         // SAFETY: the function above.
         assert!(unsafe { (entries.get().malloc)(1) }.is_null());

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::{proof, raw, sandbox};
 
-/// C's `_exit`. It may be called in a signal handler, while the allocator is locked. So the line has no counters.
+/// C's `_exit`. A signal handler may call it while the allocator is locked. So the line has no counters.
 pub fn exit(code: c_int) -> ! {
     if !sandbox::is_entered() {
         proof::at_exit(false);

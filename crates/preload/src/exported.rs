@@ -13,12 +13,12 @@ macro_rules! preload {
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
             $crate::family::glibc_usable_size, || ()
         );
-        // glibc's own second names are the functions above.
+        // glibc's second names, such as `__libc_malloc`, are not exported: they are the functions above.
     };
     (jemalloc, build = $build:expr) => {
         $crate::__preload!(
             direct, "jemalloc", $build, $crate::__private::Jemalloc, $crate::__private::allocators::jemalloc::IN_PRELOAD, {
-                // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
+                // jemalloc's own symbol is weak. This symbol is in the final binary, so the linker uses it.
                 #[unsafe(export_name = "_rjem_malloc_conf")]
                 static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
                 ::core::option::Option::Some(&CONF)
@@ -65,7 +65,7 @@ macro_rules! preload {
     };
 }
 
-/// The functions that the linker's `--wrap` puts in the place of C's, only for calls by the allocator inside.
+/// The functions that the linker's `--wrap` puts in the place of C's. Only calls by the allocator inside reach them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __locks {
@@ -92,14 +92,14 @@ macro_rules! __locks {
     };
 }
 
-/// Makes a shared object that can be started as a program: it then runs this expression, which ends the process. Use it
-/// once in a binary, whose linker gets `-e allocanary_started_by_hand`.
+/// Makes a shared object that can be started as a program. It then runs this expression, which ends the process. Use it once in a
+/// binary; its linker gets `-e allocanary_started_by_hand`.
 #[macro_export]
 macro_rules! started_by_hand {
     ($say:expr) => {
-        // Links the unwinder that Rust's standard library needs into the preload. As a separate library, `libgcc_s.so.1`, it
-        // took 100 KiB of every program's resident memory. This is done where we tried it, with lld and with GNU ld. A
-        // cancelled thread is unwound by the C library's own `libgcc_s`, through our frames; a test does this.
+        // Links the unwinder that Rust's standard library needs into the preload. The separate library `libgcc_s.so.1` took 100 KiB of
+        // every program's resident memory. This link was tried with lld and with GNU ld. The C library unwinds a cancelled thread by
+        // its own `libgcc_s`, through our frames; a test does this.
         #[cfg(target_arch = "x86_64")]
         #[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
         unsafe extern "C" {}
@@ -140,8 +140,7 @@ macro_rules! __functions {
     )*};
 }
 
-/// glibc's second names of its malloc family. Programs and other preloads mix them with the first ones: `free` then gets
-/// a block of `__libc_malloc`.
+/// glibc's second names of its malloc family. Programs and other preloads use both names: `free` then gets a block of `__libc_malloc`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __second_names {
@@ -152,7 +151,7 @@ macro_rules! __second_names {
     };
 }
 
-/// The functions of C's malloc family that exist under two names, by the allocator's functions in the module `own`.
+/// The functions of C's malloc family that exist under two names. They call the allocator's functions in the module `own`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family {
@@ -189,7 +188,7 @@ macro_rules! __others {
     };
 }
 
-/// The allocator's functions as a module `own`: entries to the functions themselves, or to those that count or sample.
+/// The allocator's functions as a module `own`. Each entry leads to the allocator's function, or to one that counts or samples.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __own {
@@ -214,7 +213,7 @@ macro_rules! __own {
             $crate::__count_functions!($counted);
             $crate::__profiled_functions!();
 
-            /// Samples, and counts for a budget as well.
+            /// Makes the functions sample, and count for a budget as well.
             pub fn profile() {
                 // SAFETY: the constructor calls it, before there is a second thread.
                 unsafe {
@@ -259,7 +258,7 @@ macro_rules! __own {
     };
 }
 
-/// The functions that sample, over those of the module `real`. `usable_size` is in scope.
+/// The functions that sample. They call those of the module `real`. `usable_size` is in scope.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profiled_functions {
@@ -352,7 +351,7 @@ macro_rules! __profiled_functions {
     };
 }
 
-/// How an allocator is counted for a budget: `direct` tells it itself, `counted` is counted by its entries.
+/// How an allocator is counted for a budget: a `direct` allocator reports its bytes itself; the entries of a `counted` one count them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __count_functions {
@@ -442,7 +441,7 @@ macro_rules! __count_functions {
     };
 }
 
-/// Declares the allocator's functions.
+/// Declares the allocator's functions in a module `real`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __real {
@@ -462,7 +461,7 @@ macro_rules! __real {
     };
 }
 
-/// The exported functions of a preload; each is C's of that name.
+/// The exported functions of a preload. Each has the name and the contract of C's function.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __preload {

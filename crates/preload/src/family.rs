@@ -1,12 +1,12 @@
-//! The functions of the malloc family that are built from other ones. In: an allocator's memalign, realloc, free. Out:
-//! the same results and errors as glibc.
+//! The functions of the malloc family that are made of other functions. In: an allocator's memalign, realloc and free. Out: the same
+//! results and errors as glibc's.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use crate::raw;
 
-/// The largest power of two.
+/// The largest power of two of a `usize`.
 const HALF: usize = isize::MAX as usize + 1;
 
 /// C's `memalign`.
@@ -92,7 +92,7 @@ pub unsafe fn reallocarray(
     }
 }
 
-/// C's `calloc`: mimalloc's does not set `errno` if the product is too large.
+/// C's `calloc`. mimalloc's `calloc` does not set `errno` if the product is too large; this function does.
 ///
 /// # Safety
 ///
@@ -192,14 +192,14 @@ mod tests {
             assert_eq!(found, [errno; 2], "{alignment:x}");
         }
         unsafe extern "C" fn own(alignment: usize, size: usize) -> *mut c_void {
-            // SAFETY: glibc's takes any number.
+            // SAFETY: glibc's memalign takes any number.
             unsafe { super::memalign(libc::memalign, alignment, size) }
         }
     }
 
     #[test]
     fn alignments_and_sizes_are_checked_as_glibc_does() {
-        // Hidden from the compiler, which removes unused allocations by functions that it knows.
+        // Hides the function from the compiler, which knows C's allocation functions and removes unused calls of them.
         let glibc: Memalign = std::hint::black_box(libc::memalign);
         // SAFETY: glibc's own memalign and realloc.
         unsafe {

@@ -1,4 +1,4 @@
-//! Counts how often threads of this process gave memory back. In: each time. Out: a count for the proof.
+//! Counts how often threads of this process gave memory back. In: a call each time. Out: a count for the proof.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,22 +1,22 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! The libraries that are preloaded into other programs (`LD_PRELOAD`), each with one allocator: their exported
-//! functions, how they read their settings, and how they prove that these took effect. In: the variables of the
-//! program. Out: the malloc family, and a line for each process in the file that a variable names.
+//! The libraries that are preloaded into other programs (`LD_PRELOAD`), each with one allocator. The crate has their exported
+//! functions. It reads their settings and proves that the settings took effect. In: the variables of the program. Out: the malloc
+//! family, and a line for each process in the file that a variable names.
 //!
 //! # How it works
 //!
-//! A preload is a binary of the package `allocanary`, which the linker makes a shared object (see its `build.rs`). So
-//! `cargo install` installs it next to the command. [`preload!`] in the binary's root makes all exported functions; this
-//! crate calls no allocator's functions. The linker's flag `initfirst` makes its constructor the first of the process:
-//! before the constructors of other libraries, which may allocate.
+//! A preload is a binary of the package `allocanary` that is linked as a shared object (see the package's `build.rs`). So `cargo
+//! install` installs it next to the command. [`preload!`] in the binary's root makes all exported functions; this crate calls no
+//! allocator's functions. The linker's flag `initfirst` makes the preload's constructor the first of the process: the constructors of
+//! other libraries may allocate.
 //!
 //! Nothing here starts a thread. The constructor and the functions that write the proof allocate nothing.
 
-// Numbers and texts are returned. A preload itself writes only one line, about a wrong setting, by a bare system call.
+// Functions return numbers and texts. A preload itself writes only one line, about a wrong setting, by a bare system call.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
-/// Only with glibc, dynamically linked, on these processors. On other platforms a preload is a program that says so.
+/// The items exist only with glibc, dynamically linked, on these processors. On other platforms a preload is a program that says so.
 macro_rules! where_it_works {
     ($($item:item)*) => {
         $(

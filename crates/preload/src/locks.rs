@@ -1,15 +1,14 @@
-//! The locks of an allocator that has no handlers for `fork`. In: its calls of pthread_mutex_lock and
-//! pthread_mutex_unlock, and the handlers of forks. Out: the C library's answers; a fork waits until no thread has a lock.
+//! The locks of an allocator that has no handlers for `fork`. In: the allocator's calls of pthread_mutex_lock and
+//! pthread_mutex_unlock, and the handlers of forks. Out: the C library's answers. A fork waits until no thread has a lock.
 //!
-//! At the start and at the end of each thread mimalloc takes a lock that all threads share. If a process forks during this
-//! time, the child would wait for the lock for ever: the thread that would unlock it does not exist there.
-//! `preload-mimalloc` is therefore linked with `--wrap` for the two functions (see the package's `build.rs`).
+//! mimalloc takes a lock that all threads share when a thread starts and when it ends. If the process forks while a thread has this
+//! lock, the child waits for it for ever, because the thread that would unlock it does not exist there. `preload-mimalloc` is
+//! therefore linked with `--wrap` for the two functions (see the package's `build.rs`).
 //!
-//! One word counts the threads that have a lock or wait for one, and the forks in progress. During a fork no thread
-//! takes its first lock. A thread that has a lock may take another one: the fork waits for this thread. All waits have
-//! an end, for two reasons: a signal handler may have stopped the thread that has the lock until the fork is done, and
-//! the C library takes its own locks between this handler and the fork. After ten seconds the fork, or the lock, goes on
-//! as without this file.
+//! One word counts the threads that have a lock or wait for one, and the forks in progress. During a fork no thread takes its first
+//! lock. A thread that has a lock may take another one: the fork waits for this thread. All waits end after ten seconds; then the
+//! fork, or the lock, goes on as without this file. A wait could last for ever in two cases. A signal handler may have stopped the
+//! thread that has the lock until the fork is done. And the C library takes its own locks between this handler and the fork.
 //!
 //! Without a fork the cost is two atomic changes for each lock. Nothing is allocated.
 
@@ -20,14 +19,14 @@ use allocanary_kernel::thread_word;
 
 use crate::raw;
 
-/// C's `pthread_mutex_lock` and its kin.
+/// C's `pthread_mutex_lock` or `pthread_mutex_unlock`.
 pub type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// One fork in the word, above the number of threads.
+/// The value that one fork adds to the word, above the number of threads.
 const FORK: u32 = 1 << 24;
 const THREADS: u32 = FORK - 1;
 
-/// The longest wait, including early wake-ups, and the longest single sleep of it, in nanoseconds.
+/// The longest whole wait, and the longest single sleep in it, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;
 const ONE_WAIT: libc::c_long = 100_000_000;
 
@@ -46,8 +45,8 @@ impl Gate {
         }
     }
 
-    /// A thread has released its last lock. If a signal handler forked while this thread had the lock, the thread is not
-    /// counted in the child.
+    /// A thread has released its last lock. In a fork's child the word may not count this thread: a signal handler may have forked
+    /// while the thread had the lock.
     fn leave(&self) {
         let one_less = |word: u32| (word & THREADS != 0).then(|| word - 1);
         if self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok_and(|word| word >= FORK) {
@@ -55,8 +54,8 @@ impl Gate {
         }
     }
 
-    /// A fork begins. From now on no thread takes its first lock, and the fork waits until no thread has one. A fork in a
-    /// signal handler does not wait for a lock that the interrupted code has, because that is the same thread.
+    /// A fork begins. From now on no thread takes its first lock, and the fork waits until no thread has one. A fork in a signal
+    /// handler does not wait for a lock of the interrupted code, because that is the same thread.
     fn close(&self, has_lock: bool) {
         let mut word = self.0.fetch_add(FORK, Ordering::AcqRel) + FORK;
         let mut ends = None;
@@ -121,8 +120,8 @@ pub fn wait_at_forks() {
 ///
 /// As C's.
 pub unsafe fn lock(mutex: *mut c_void, real: Call) -> c_int {
-    // A signal handler may fork between any two lines. So the number says that this thread has a lock as long as the
-    // thread may be counted.
+    // A signal handler may fork between any two lines. So this thread's number is raised before the word counts the thread, and
+    // lowered after it no longer does.
     let before = held();
     set_held(before + 1);
     if before == 0 {
@@ -246,7 +245,7 @@ mod tests {
             7
         }
         let null = std::ptr::null_mut();
-        // SAFETY: the function above takes anything.
+        // SAFETY: the function above takes any pointer.
         unsafe {
             assert_eq!([lock(null, real), lock(null, real)], [7, 7]);
             assert_eq!((held(), word(&GATE)), (2, [0, 1]));

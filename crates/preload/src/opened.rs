@@ -1,8 +1,7 @@
-//! Libraries that a program opens. In: C's dlopen and dlmopen. Out: the same, without `RTLD_DEEPBIND`.
+//! Libraries that a program opens. In: C's dlopen and dlmopen. Out: the same calls, without `RTLD_DEEPBIND`.
 //!
-//! A library that is opened with this flag finds the C library's own `malloc` and `free` before those of a preload.
-//! Then its `free` gets blocks of another allocator, and the program crashes. Without the flag it finds the same
-//! functions as the program.
+//! A library that is opened with this flag finds the C library's own `malloc` and `free` before those of a preload. Its `free` then
+//! gets blocks of another allocator, and the program crashes. Without the flag the library finds the same functions as the program.
 
 use std::ffi::{c_int, c_void};
 
@@ -48,8 +47,8 @@ pub const DEEPBIND: c_int = libc::RTLD_DEEPBIND;
 
 /// Exports dlopen and dlmopen. Once in a binary.
 ///
-/// The C library searches for a library by the *caller's* `RUNPATH`, and finds the caller by the return address. So the
-/// exported functions jump, which keeps the return address, and do not call.
+/// The C library searches for a library by the *caller's* `RUNPATH`, and finds the caller by the return address. So the exported
+/// functions do not call the C library's functions: they jump, which keeps the return address.
 #[macro_export]
 macro_rules! opened_libraries {
     () => {

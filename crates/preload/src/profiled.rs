@@ -1,4 +1,5 @@
-//! The setting `profile`: the sampler, between the program and its allocator. In: blocks. Out: the same blocks; samples in the table.
+//! The setting `profile`: the sampler between the program and its allocator. In: blocks. Out: the same blocks, and samples in the
+//! table.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +10,7 @@ pub use allocanary_profile::writer::Place;
 use crate::start::complain;
 use crate::{sandbox, settings};
 
-/// Turns it on, in the constructor. Returns whether there was memory for the table.
+/// Turns the sampler on, in the constructor. Returns whether there was memory for the table.
 pub fn turn_on(mean: u64) -> bool {
     writer::turn_on(mean, Place::Library)
 }
@@ -20,10 +21,10 @@ pub fn may_be_sampled(block: *mut c_void) -> bool {
     writer::may_be_sampled(block.cast())
 }
 
-/// The allocator has made a block. Returns it.
+/// The allocator has made a block, which is recorded if it is sampled. Returns the block.
 pub fn made(is_sampled: bool, block: *mut c_void, size: usize) -> *mut c_void {
     if is_sampled {
-        // A walk may make system calls, which a filter may answer with death.
+        // A stack walk may make system calls. A filter may kill the process for them.
         if sandbox::is_entered() { writer::filtered() } else { writer::allocated(block.cast(), size) }
     }
     block
@@ -34,7 +35,7 @@ pub fn freed(block: *mut c_void) {
     writer::freed(block.cast());
 }
 
-/// Resizes a block by the allocator's `realloc`: for the profile the old one is freed, and another one is made.
+/// Resizes a block by the allocator's `realloc`. The profile records that the old block is freed and that a new one is made.
 ///
 /// # Safety
 ///
@@ -45,7 +46,7 @@ pub unsafe fn resize(
     size: usize,
     is_sampled: bool,
 ) -> *mut c_void {
-    // Out of the table first: once it is free, another thread may get its address.
+    // The old block leaves the table before `realloc`: as soon as it is free, another thread may get its address.
     let leaving = if may_be_sampled(block) { writer::take(block.cast()) } else { None };
     // SAFETY: the caller's promise.
     let new = unsafe { realloc(block, size) };
@@ -72,7 +73,7 @@ pub unsafe fn dlclose(library: *mut c_void) -> c_int {
     closed
 }
 
-/// Turns it on in a preload that has no other setting, unless the variable says `profile=off`.
+/// Turns the sampler on in a preload that has no other setting, unless the variable says `profile=off`.
 pub fn start(text: Option<&'static [u8]>) {
     let text = text.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
     match settings::profile_of(text) {
@@ -87,17 +88,17 @@ pub fn start(text: Option<&'static [u8]>) {
     }
 }
 
-/// The functions of the next library, for `profile!`: those of the recorder.
+/// The functions of the next library, for `profile!`. The recorder uses the same functions.
 pub use allocanary_trace::writer::real;
 
-/// C's `memalign`, by the one function that every allocator has.
+/// C's `memalign`, made of `posix_memalign`, which every allocator has.
 ///
 /// # Safety
 ///
 /// C's contract.
 pub unsafe fn next_memalign(alignment: usize, size: usize) -> *mut c_void {
     let mut block = std::ptr::null_mut();
-    // SAFETY: the caller's promise; an alignment of at least a pointer's size.
+    // SAFETY: the caller's promise; the alignment is at least a pointer's size.
     match unsafe { real::posix_memalign(&mut block, alignment, size) } {
         0 => block,
         error => {
@@ -107,7 +108,7 @@ pub unsafe fn next_memalign(alignment: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// C's `realloc`, also of a block that was made while the next library's functions were looked up.
+/// C's `realloc`. It also takes a block that was made while the next library's functions were looked up.
 ///
 /// # Safety
 ///
@@ -127,7 +128,7 @@ pub unsafe fn next_realloc(block: *mut c_void, size: usize) -> *mut c_void {
     }
 }
 
-/// Makes the preload that samples and leaves the program its allocator: `profile!()`. Use it once, at the root of a binary.
+/// Makes the preload that samples and does not replace the program's allocator: `profile!()`. Use it once, at the root of a binary.
 #[macro_export]
 macro_rules! profile {
     () => {
@@ -147,7 +148,7 @@ macro_rules! profile {
             mod own {
                 use ::core::ffi::c_void;
 
-                /// The next library's. Each keeps C's contract, which is passed on as it is.
+                /// The next library's functions. Each keeps C's contract, which is passed on as it is.
                 mod real {
                     use super::c_void;
                     use $crate::profiled::real;
@@ -175,7 +176,7 @@ macro_rules! profile {
                         }
                     }
                 }
-                /// Of no use without a budget.
+                /// Only a budget needs this function, and this preload has none.
                 unsafe fn usable_size(_: *mut c_void) -> usize {
                     0
                 }
@@ -200,11 +201,11 @@ macro_rules! profile {
 
 /// The variable's text.
 pub fn variable() -> Option<&'static [u8]> {
-    // SAFETY: read in the constructor, before the program can change its environment; used there only.
+    // SAFETY: the constructor reads it before the program can change its environment, and only the constructor uses it.
     unsafe { allocanary_kernel::sys::variable(settings::VARIABLE) }
 }
 
-/// Exports dlclose: what was known of a closed library is forgotten.
+/// Exports dlclose. After a library is closed, what the writer knew of it is forgotten.
 #[macro_export]
 macro_rules! closed_libraries {
     () => {

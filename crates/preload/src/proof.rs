@@ -1,5 +1,6 @@
-//! The proof: a line for the start of each process, and one for its end, in the file that `ALLOCANARY_PROOF` names. In:
-//! the allocator. Out: JSON lines, each by one write. Nothing is allocated, no lock is taken at the start.
+//! The proof: one line for the start of each process and one for its end, in the file that `ALLOCANARY_PROOF` names. In: the
+//! allocator. Out: JSON lines, each written by one call. The lines are made without an allocation. The line of the start takes no
+//! lock.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -13,15 +14,15 @@ use crate::settings::Problem;
 use crate::this::This;
 use crate::{budget, gave_back, handlers, raw, sandbox};
 
-/// The variable with the path of the file.
+/// The variable that has the file's path.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
 
 /// The longest path, with its NUL.
 const MOST_PATH: usize = 4096;
 
-/// The data of the lines: written by the constructor, read at the end.
+/// The data of the lines. The constructor writes them; the end of the process reads them.
 struct Proof {
-    /// The file's path; a copy, because a program may overwrite its variables.
+    /// The file's path. It is a copy, because a program may overwrite its variables.
     path: [u8; MOST_PATH],
     allocator: Option<&'static dyn Allocator>,
     /// `,"exe":"/usr/bin/python3"`.
@@ -31,8 +32,7 @@ struct Proof {
 
 struct Place(UnsafeCell<Proof>);
 
-// SAFETY: the constructor writes it before there is a second thread. At the end only the thread that changes `PROVEN`
-// uses it.
+// SAFETY: the constructor writes it before there is a second thread. At the end only the thread that has changed `PROVEN` uses it.
 unsafe impl Sync for Place {}
 
 static PROOF: Place = Place(UnsafeCell::new(Proof {
@@ -42,8 +42,8 @@ static PROOF: Place = Place(UnsafeCell::new(Proof {
     line: JsonLine::new(),
 }));
 
-/// The process that will write a last line; 0 if none. A child of `vfork` has its parent's memory, but another process
-/// id.
+/// The process that will write a last line; 0 if none. The number is compared with the process id, because a child of `vfork` shares
+/// its parent's memory.
 static PROVEN: AtomicI32 = AtomicI32::new(0);
 
 /// Writes the first line. Runs in the constructor.
@@ -51,7 +51,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     if path.is_empty() || path.len() >= MOST_PATH {
         return;
     }
-    // SAFETY: the constructor's only thread.
+    // SAFETY: only the constructor's thread exists.
     let proof = unsafe { &mut *PROOF.0.get() };
     proof.path[..path.len()].copy_from_slice(path);
     proof.allocator = Some(this.allocator);
@@ -85,7 +85,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     append(&proof.path, line);
     handlers::learn();
     PROVEN.store(pid, Ordering::Release);
-    // SAFETY: registers a function for children; glibc has room for it without an allocation.
+    // SAFETY: the function runs in a fork's child. glibc has room to register it without an allocation.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
@@ -98,8 +98,8 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// Writes the last line, once. With `counters` it has the allocator's counters, unless a signal handler may have called
-/// `exit`: the allocator takes locks for its counters, and the handler may have interrupted a thread that has them.
+/// Writes the last line, once. With `counters` the line has the allocator's counters, unless the calling thread may be in a signal
+/// handler: the allocator takes locks for its counters, and the interrupted code may hold them.
 #[inline]
 pub fn at_exit(counters: bool) {
     let proven = PROVEN.load(Ordering::Acquire);
@@ -114,7 +114,7 @@ fn prove_end(proven: i32, counters: bool) {
     {
         return;
     }
-    // SAFETY: the one that changed `PROVEN` has it.
+    // SAFETY: only the thread that has changed `PROVEN` comes here.
     let proof = unsafe { &mut *PROOF.0.get() };
     let asked = proof.allocator.filter(|_| counters);
     let found = asked.and_then(|allocator| handlers::outside(|| allocator.counters())).unwrap_or_default();

@@ -62,12 +62,12 @@ pub fn errno() -> i32 {
 
 /// This process's id.
 pub fn pid() -> i32 {
-    // SAFETY: takes nothing.
+    // SAFETY: the call takes no argument.
     unsafe { call(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// Appends `bytes` to the file at `path` by one call, and makes the file if there is none, for this user only. Returns
-/// whether it worked. A file that may not become that long (`ulimit -f`) is not changed.
+/// Appends `bytes` by one write to the file at `path`. Makes the file, for this user only, if there is none. Returns whether it
+/// worked. The file is not changed if the limit of a file's length (`ulimit -f`) leaves too little room.
 pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let here = libc::AT_FDCWD as usize;
@@ -75,7 +75,7 @@ pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     unsafe {
         let file = call(libc::SYS_openat, [here, path.as_ptr() as usize, flags as usize, 0o600, 0, 0]);
         let Ok(file) = usize::try_from(file) else { return false };
-        // Otherwise a part of a line would be written, or the program killed. A file without a length, such as a pipe,
+        // Without this check, the kernel would write a part of a line, or kill the program. A file without a length, such as a pipe,
         // has no limit.
         let length = call(libc::SYS_lseek, [file, 0, libc::SEEK_END as usize, 0, 0, 0]);
         let fits = u64::try_from(length).is_ok_and(|length| length.saturating_add(bytes.len() as u64) <= longest_file());
@@ -102,7 +102,7 @@ fn write(file: usize, bytes: &[u8]) -> isize {
 /// Ends the process without the C library's work at exit.
 pub fn exit(code: i32) -> ! {
     loop {
-        // SAFETY: takes a number and does not come back.
+        // SAFETY: the call takes a number and does not return.
         unsafe { call(libc::SYS_exit_group, [code as usize, 0, 0, 0, 0, 0]) };
     }
 }

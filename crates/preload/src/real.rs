@@ -1,4 +1,4 @@
-//! The function that a preload replaces. In: a name. Out: the next library's function.
+//! The function that a preload replaces. In: its name. Out: the next library's function of that name.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -11,12 +11,12 @@ pub struct Real {
 }
 
 impl Real {
-    /// The function with this name.
+    /// A function of this name, not yet looked up.
     pub const fn new(name: &'static CStr) -> Self {
         Real { name, found: AtomicPtr::new(null_mut()) }
     }
 
-    /// The function; `None` if no other library has it.
+    /// The function. `None` if no other library has it.
     ///
     /// # Safety
     ///
@@ -35,7 +35,7 @@ impl Real {
         Some(unsafe { std::mem::transmute_copy(&found) })
     }
 
-    /// Inline, so that its code is next to that of the constructor: see [`start`](crate::start::start).
+    /// The function is inline, so that its code is next to that of the constructor: see [`start`](crate::start::start).
     #[cold]
     #[inline]
     fn look(&self) -> *mut c_void {

@@ -1,8 +1,8 @@
-//! A filter of system calls that the process sets for itself (seccomp). In: the calls that set one. Out: whether there is a filter. If
-//! so, the preload makes no calls that the program would not make: waits give nothing back, and the proof has no last line.
+//! A filter of system calls (seccomp) that the process sets for itself. In: the calls that set one. Out: whether there is a filter. If
+//! there is one, the preload makes no calls that the program would not make: waits give nothing back, and the proof has no last line.
 //!
-//! sshd's child before the login, a browser's renderer and others let the kernel end the process at an unexpected call. A filter that
-//! was set before the program began, such as a container's or systemd's `SystemCallFilter=`, is not noticed here.
+//! Some processes let the kernel kill them at an unexpected call, such as sshd's child before the login, or a browser's renderer. This
+//! file does not notice a filter that was set before the program began, such as a container's or systemd's `SystemCallFilter=`.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +30,8 @@ pub unsafe fn prctl(option: c_int, arguments: [usize; 4]) -> c_int {
     raw::c_answer(answer) as c_int
 }
 
-/// Checks a system call that has been made. A failed call has set no filter: programs make such a call to find out
-/// whether they could.
+/// Checks a system call that has been made. A call that failed has set no filter: programs make such calls to find out what is
+/// possible.
 #[inline]
 pub fn look(number: c_long, first: usize, answer: c_long) {
     let sets = match number {

@@ -1,6 +1,6 @@
-//! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,thread_idle=100ms"`.
-//! `tuned` is the allocator's set for a small service. In: the variable's text. Out: settings like those of `install!`,
-//! or the part that is wrong. Allocates nothing.
+//! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,thread_idle=100ms"`. `tuned`
+//! means the allocator's set of settings for a small service. In: the variable's text. Out: settings like those of `install!`, or the
+//! part that is wrong. Nothing is allocated.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -13,7 +13,7 @@ use allocanary_allocators::descriptor::InCode;
 use allocanary_allocators::idle as thread_idle;
 use allocanary_profile::weight;
 
-/// The variable.
+/// The variable's name.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
 
 /// The setting that every preload has.
@@ -21,21 +21,19 @@ const PROFILE: &str = "profile";
 
 /// The longest text.
 const MOST_TEXT: usize = 4096;
-/// The most settings: more than any allocator has.
+/// The largest number of settings: more than any allocator has.
 const MOST: usize = 64;
 
-/// The text of the error if there are more.
+/// The text of the error if there are more settings.
 const FEWER: &str = "wanted at most 64 settings, those of tuned included";
 
-/// A copy of the text and its settings, for the whole life of the process, because a program may overwrite its
-/// variables.
+/// A copy of the text and its settings for the whole life of the process. A program may overwrite its variables.
 struct Kept {
     text: [u8; MOST_TEXT],
     settings: [(&'static str, Value); MOST],
 }
 
-/// Filled by `read`. If it were initialised with settings, the loader would write 64 addresses in every program, even
-/// without settings.
+/// `read` fills it. If it were initialised with settings, the loader would write 64 addresses in every program, even without settings.
 struct Place(UnsafeCell<MaybeUninit<Kept>>);
 
 // SAFETY: only `read` uses it, in the constructor, before there is a second thread.
@@ -59,14 +57,14 @@ pub struct Settings<'a> {
 /// A part of the text that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The part.
+    /// The part's text.
     pub part: &'static str,
     /// What was wanted.
     pub wanted: &'static str,
 }
 
-/// The settings of a text: all of them, or none if a part is wrong. `default` is added unless the text has it. `tuned`
-/// in the text stands for the settings of the allocator's set.
+/// The settings of a text: all of them, or none if a part is wrong. `default` is added unless the text has that setting. `tuned` in
+/// the text means the settings of the allocator's set.
 ///
 /// # Safety
 ///
@@ -76,7 +74,7 @@ pub unsafe fn read(
     table: &InCode,
     default: Option<(&'static str, Value)>,
 ) -> Result<Settings<'static>, Problem> {
-    // SAFETY: the constructor's only call.
+    // SAFETY: this is the only call; the constructor makes it.
     let kept = unsafe { &mut *KEPT.0.get() };
     let kept = kept.write(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] });
     let Some(place) = kept.text.get_mut(..text.len()) else {
@@ -93,7 +91,7 @@ pub unsafe fn read(
     Ok(Settings { allocator: &kept.settings[..count], ..besides })
 }
 
-/// The same for the preload that only samples.
+/// Checks a text for the preload that only samples.
 pub fn check_profile(text: &str) -> Result<(), Problem> {
     let text: &'static str = text.to_string().leak();
     match text.split(',').find(|part| !part.trim().is_empty() && part.split('=').next().map(str::trim) != Some(PROFILE))
@@ -103,7 +101,7 @@ pub fn check_profile(text: &str) -> Result<(), Problem> {
     }
 }
 
-/// Adds the settings that are not there by name. Whether there was space for all of them.
+/// Adds those settings whose names are not in `place` yet. Returns whether there was space for all of them.
 fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, Value)], count: &mut usize) -> bool {
     settings.iter().all(|setting| {
         if place[..*count].iter().any(|(name, _)| *name == setting.0) {
@@ -115,7 +113,7 @@ fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, V
     })
 }
 
-/// Checks a text before a preload gets it. Keeps a copy for the life of the process.
+/// Checks a text before a preload gets it. Keeps a copy of the text for the life of the process.
 pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     if text.len() > MOST_TEXT {
         return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
@@ -161,8 +159,8 @@ fn parse(
     Ok((count, besides))
 }
 
-/// The mean distance of samples that a text asks for, for a preload that has no other setting. The settings of other preloads are passed
-/// over. `None` if the text does not say.
+/// The mean distance of samples that a text asks for, for the preload that has no other setting. It ignores the settings of other
+/// preloads. Returns `None` if the text has no such setting.
 pub fn profile_of(text: &'static str) -> Result<Option<Option<u64>>, Problem> {
     let mut parts = text.split(',').filter_map(|part| Some((part.trim(), part.split_once('=')?)));
     let found = parts.rfind(|(_, (name, _))| name.trim_ascii() == PROFILE);
@@ -172,7 +170,7 @@ pub fn profile_of(text: &'static str) -> Result<Option<Option<u64>>, Problem> {
     found.map(mean).transpose()
 }
 
-/// `512KiB`; `off` means none.
+/// The mean distance, such as `512KiB`; `off` means none.
 fn mean_of(text: &str) -> Option<Option<u64>> {
     if text == "off" {
         return Some(None);
@@ -181,7 +179,7 @@ fn mean_of(text: &str) -> Option<Option<u64>> {
     Some(Some(mean))
 }
 
-/// `100ms`, `2s`; `keep` means none.
+/// The first wait, such as `100ms` or `2s`; `keep` means none.
 fn idle_of(text: &str) -> Option<Option<Duration>> {
     if text == "keep" {
         return Some(None);

@@ -26,16 +26,16 @@ unsafe extern "C" {
 
 /// Runs before any code of the program or of another library, and allocates nothing.
 ///
-/// The functions that it calls when no variable is set are inline, so that their code is in the binary's own object file, next
-/// to `malloc`. The kernel maps 64 KiB of the file around each page that is run.
+/// The functions that it calls when no variable is set are inline, so that their code is in the binary's own object file, next to
+/// `malloc`. The reason: the kernel maps 64 KiB of the file around each page that runs.
 ///
 /// # Safety
 ///
 /// `variables` are the process's, and this is its first constructor.
 #[inline]
 pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
-    // The C library's own constructor has not run yet. The variables are set here, because allocators and this crate
-    // read them from the C library. SAFETY: there is no other thread yet.
+    // The C library's own constructor has not run yet. Allocators and this crate read the variables from the C library, so the
+    // variables are set here. SAFETY: there is no other thread yet.
     unsafe {
         if environ.is_null() {
             environ = variables;
@@ -48,13 +48,13 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     {
         complain(cores::VARIABLE, text, wanted);
     }
-    // glibc's malloc counts processors inside the C library, where nothing stands before it.
+    // glibc's malloc counts processors inside the C library, where this preload cannot replace the answer.
     let rule = this.allocator.per_core().filter(|_| this.allocator.name() == system::NAME);
     let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
     let settings = match variable(settings::VARIABLE) {
-        // Without a variable nothing is read: see above.
+        // Without a variable, nothing is read, so that only inline code runs.
         None if default.is_none() => Ok(Settings::default()),
-        // SAFETY: the only call, in the constructor.
+        // SAFETY: this is the only call, in the constructor.
         text => unsafe { settings::read(text.unwrap_or_default(), &this.table, default) },
     };
     if let Err(problem) = settings {
@@ -82,7 +82,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     }
 }
 
-/// Turns the profile on. It comes after the budget, which it counts for as well.
+/// Turns the profile on, after the budget: the profile's entries also count for the budget.
 #[cold]
 fn profile_by(this: &'static This, mean: u64) {
     if !profiled::turn_on(mean) {
@@ -94,7 +94,7 @@ fn profile_by(this: &'static This, mean: u64) {
     (this.profile)();
 }
 
-/// Leaves the settings in memory, for tools that examine the process from outside. Without settings nothing is written.
+/// Leaves the settings in memory for tools that read the process from outside. Without settings nothing is written.
 #[inline]
 fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
     let begin = || Writer::begin("preload", this.allocator.name());

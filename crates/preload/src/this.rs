@@ -1,4 +1,4 @@
-//! The parts of a preload. In: nothing. Out: its allocator, its settings, its build.
+//! The parts of a preload. In: nothing. Out: the preload's allocator, settings and build.
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::__private::Conf;
@@ -14,7 +14,7 @@ pub struct This {
     pub conf: Option<&'static Conf>,
     /// A function that is called once, after the settings.
     pub begin: fn(),
-    /// Makes the functions count the bytes that threads allocate; `None` if the allocator itself tells this.
+    /// Makes the functions count the bytes that threads allocate. `None` if the allocator itself reports them.
     pub count: Option<fn()>,
     /// Makes the functions sample, and count for a budget as well.
     pub profile: fn(),

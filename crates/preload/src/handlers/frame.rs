@@ -1,6 +1,5 @@
-//! Whether a word on the stack is the return address of a running signal handler. It may also be left over: the C
-//! library's `sigaction` has the same address in a variable. In: the word's place, and the end of the stack. Out: no, or
-//! yes.
+//! Whether a word on the stack is the return address of a running signal handler. The word may also be left over: the C library's
+//! `sigaction` keeps the same address in a variable. In: the word's place, and the end of the stack. Out: yes or no.
 //!
 //! After the return address the kernel writes the state of the interrupted code: flags, with few possible values, and further up,
 //! after the registers, the code segment, with two possible values for 64-bit code. These are checked. So it does not matter on
@@ -63,7 +62,7 @@ mod tests {
         }
         let below = [0_u8; 32 << 10]; // so that there is a stack above the handler
         std::hint::black_box(&below);
-        // SAFETY: a handler that reads its own stack, for a signal that only this test sends.
+        // SAFETY: the handler reads its own stack, and only this test sends the signal.
         unsafe {
             let mut ours: libc::sigaction = std::mem::zeroed();
             ours.sa_sigaction = handler as extern "C" fn(c_int) as usize;

@@ -1,10 +1,10 @@
-//! Whether the calling thread is in a signal handler: the interrupted code may hold the allocator's locks. In: the
-//! thread's stack. Out: yes, no, or perhaps.
+//! Whether the calling thread is in a signal handler. If it is, the interrupted code may hold the allocator's locks. In: the thread's
+//! stack. Out: yes, no, or perhaps.
 //!
-//! The kernel calls a handler with a return address in the C library, the restorer. If that address is on the stack
-//! above us, a handler may be running, or an earlier handler left the word there. The values that the kernel writes
-//! after a real return address distinguish the two (see [`frame`]). If that fails, the answer is a false yes, and
-//! memory is only not given back. If the stack may not be the thread's own, nothing is read, and the answer is perhaps.
+//! The kernel calls a handler with a return address in the C library, the restorer. If that address is on the stack above us, there
+//! are two cases: a handler is running, or an earlier handler left the word there. The values that the kernel writes after a real
+//! return address distinguish the two (see [`frame`]). If they do not, the answer is a false yes, and its only effect is that no
+//! memory is given back. If the stack may not be the thread's own, nothing is read, and the answer is perhaps.
 
 mod frame;
 mod own_stack;
@@ -34,17 +34,17 @@ pub(crate) fn learn() {
     }
 }
 
-/// Whether the calling thread may be in a handler. `blocked` are the signals that it blocks by itself.
+/// Whether the calling thread may be in a handler. `blocked` are the signals that the thread itself had blocked.
 ///
-/// An alternate signal stack is either separate from the thread's own stack, or within it; then the restorer's address
-/// is above us as well.
+/// An alternate signal stack may be separate from the thread's own stack. It may also be within it; then the restorer's address is
+/// above us as well.
 pub(crate) fn may_be_in_one(blocked: Mask) -> bool {
     const WORD: usize = size_of::<usize>();
     let (here, restorer) = (stack_pointer(), RESTORER.load(Ordering::Relaxed));
     let Some(end) = own_stack::end_above(here) else { return true };
     if restorer == 0 {
-        // On this processor the kernel itself provides the return from handlers. A handler blocks the signal that it
-        // handles.
+        // On this processor the kernel itself provides the return from handlers, so there is no restorer. A running handler blocks its
+        // signal: a blocked signal may mean a handler.
         return blocked.any();
     }
     (here.next_multiple_of(WORD)..end & !(WORD - 1)).step_by(WORD).any(|place| {
@@ -56,8 +56,8 @@ pub(crate) fn may_be_in_one(blocked: Mask) -> bool {
     })
 }
 
-/// Does work that takes the allocator's locks, with all signals blocked. `None` if the calling thread may be in a
-/// signal handler, because the interrupted code may hold those locks.
+/// Does work that takes the allocator's locks, with all signals blocked. Returns `None`, without the work, if the calling thread may
+/// be in a signal handler: the interrupted code may hold those locks.
 pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> Option<R> {
     let before = Mask::block();
     let answer = (!may_be_in_one(before)).then(work);
@@ -65,7 +65,7 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> Option<R> {
     answer
 }
 
-/// An address on this function's caller's stack, or below.
+/// An address on the stack of the function that calls this one, or below it.
 #[inline(never)]
 fn stack_pointer() -> usize {
     let word = 0_usize;

@@ -1,13 +1,12 @@
 //! The calling thread's own stack. In: an address on the present stack. Out: the end of this stack, if it is the
 //! thread's own; `None` if it may be another one, such as a coroutine's.
 //!
-//! It must work in a signal handler. So it allocates nothing (`pthread_getattr_np` does), and it makes no system call,
-//! because a sandbox may forbid it.
+//! This code must work in a signal handler. So it does not use `pthread_getattr_np`, which allocates. It makes no system call, because
+//! a sandbox may forbid it.
 
 use std::ffi::c_void;
 
-/// The number of words about the stack in glibc's structure of a thread. The words are adjacent and in this order;
-/// their offset differs between versions.
+/// glibc's structure of a thread has three adjacent words about the stack, in this order. Their offset differs between versions.
 const STACK_WORDS: usize = 3;
 
 /// The part of the structure that is searched. The whole structure has 2368 bytes in glibc 2.36 on x86-64, and 1856 on
@@ -30,9 +29,9 @@ pub(super) fn end_above(here: usize) -> Option<usize> {
     end_of_thread(here).or_else(|| end_of_first(here))
 }
 
-/// For a thread that the C library has made: its structure is at the end of its stack.
+/// For a thread that the C library has made. Its structure is at the end of its stack.
 fn end_of_thread(here: usize) -> Option<usize> {
-    // SAFETY: takes nothing.
+    // SAFETY: the function takes no argument.
     let this = unsafe { libc::pthread_self() } as usize;
     let words: [usize; SEARCHED / size_of::<usize>()] = std::array::from_fn(|at| {
         let place = std::ptr::with_exposed_provenance::<usize>(this + at * size_of::<usize>());

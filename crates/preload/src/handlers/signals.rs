@@ -7,7 +7,7 @@ use crate::raw;
 #[derive(Clone, Copy)]
 pub struct Mask(u64);
 
-/// Never blocked: signals that the processor causes, and the two that the C library itself uses.
+/// Never blocked: signals that the processor causes, and the two signals (32, 33) that the C library itself uses.
 const ALWAYS: [i32; 7] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, 32, 33];
 
 /// The kernel's structure of rt_sigaction.
@@ -27,17 +27,17 @@ impl Mask {
         Mask(change(libc::SIG_BLOCK, all))
     }
 
-    /// Whether a signal was already blocked before [`block`](Mask::block).
+    /// Whether [`block`](Mask::block) found a signal that was already blocked.
     pub fn any(self) -> bool {
         self.0 != 0
     }
 
-    /// Restores the mask. Signals that came are handled now.
+    /// Restores the mask. Pending signals are handled now.
     pub fn restore(self) {
         change(libc::SIG_SETMASK, self.0);
     }
 
-    /// In the C library's form, for ppoll and similar functions.
+    /// The mask as the C library's type, for ppoll and similar functions.
     pub fn set(self) -> libc::sigset_t {
         // SAFETY: all zeros are an empty set, which begins with the kernel's word.
         unsafe {
@@ -47,8 +47,8 @@ impl Mask {
         }
     }
 
-    /// Restores the mask, before a wait that cannot do this itself. Returns whether a signal came that would have ended
-    /// the wait: a signal with a handler and, if the wait `restarts`, without `SA_RESTART`.
+    /// Restores the mask before a wait that cannot restore it itself. Returns whether a signal came that would have ended the wait: a
+    /// signal with a handler, and without `SA_RESTART` if the wait `restarts`.
     pub fn restore_and_tell(self, restarts: bool) -> bool {
         let mut pending = 0_u64;
         // SAFETY: the kernel writes one mask.

@@ -9,7 +9,7 @@ use super::value::Read;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
-/// The names of `mallctl`: without a prefix, as in distributions, and with the prefixes of other builds.
+/// The names of `mallctl`: without a prefix, as distributions have it, and with the prefixes of other builds.
 const NAMES: [&CStr; 3] = [c"mallctl", c"_rjem_mallctl", c"je_mallctl"];
 
 fn mallctl() -> Option<Mallctl> {
@@ -18,7 +18,7 @@ fn mallctl() -> Option<Mallctl> {
     Some(unsafe { std::mem::transmute::<*mut c_void, Mallctl>(found) })
 }
 
-/// Reads a key as a value of this type; `None` if there is no such key, or its type has another length. `key` ends in NUL.
+/// Reads a key as a value of this type. `None` if there is no such key, or if its type has another length. `key` ends in NUL.
 fn get<T: Default>(mallctl: Mallctl, key: &[u8]) -> Option<T> {
     let (mut value, mut length) = (T::default(), size_of::<T>());
     let place: *mut T = &mut value;
@@ -27,14 +27,14 @@ fn get<T: Default>(mallctl: Mallctl, key: &[u8]) -> Option<T> {
     (error == 0).then_some(value)
 }
 
-/// A text of jemalloc's own.
+/// The text of a key, which jemalloc keeps.
 fn text(mallctl: Mallctl, key: &[u8]) -> Option<&'static str> {
     let found = get::<usize>(mallctl, key).filter(|address| *address != 0)?;
-    // SAFETY: keys that are read by this function are static strings that end in NUL.
+    // SAFETY: the keys that this function reads are static strings that end in NUL.
     unsafe { CStr::from_ptr(std::ptr::with_exposed_provenance(found)) }.to_str().ok()
 }
 
-/// `5.3.0` of `5.3.0-0-g54eaed1d8b56`.
+/// Writes the version: `5.3.0` of `5.3.0-0-g54eaed1d8b56`.
 pub fn write_version(out: &mut impl Write) -> fmt::Result {
     let version = mallctl().and_then(|mallctl| text(mallctl, b"version\0")).unwrap_or_default();
     out.write_str(version.split('-').next().unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Reads mimalloc's options by `mi_option_get`. In: the name of an option. Out: its value, and the version.
 //!
-//! mimalloc has no function from a name to an option's number, and numbers change with versions. The numbers here are those of
-//! `enum mi_option_e` in `mimalloc.h` of the releases from 1.7.5 to 3.3.2; a test sets each option and reads it back.
+//! mimalloc has no function that finds an option's number by its name, and the numbers change with versions. The numbers here are
+//! those of `enum mi_option_e` in `mimalloc.h` of the releases from 1.7.5 to 3.3.2. A test sets each option and reads it back.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::fmt::{self, Write};
@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use super::next;
 use super::value::Read;
 
-/// The first options have had their numbers since 1.7; some got new names.
+/// The first options have had the same numbers since 1.7. Some got new names.
 const FIRST: [&[&str]; 21] = [
     &["show_errors"],
     &["show_stats"],
@@ -34,7 +34,7 @@ const FIRST: [&[&str]; 21] = [
     &["max_warnings"],
 ];
 
-/// The options after those, by version: each line is valid from its version on, until the next line.
+/// The options after the first ones, by version. Each line is valid from its version until the version of the next line.
 const THEN: [(u32, &[&str]); 4] = [
     (1_07_00, &[]),
     (2_00_06, &["max_segment_reclaim", "allow_decommit", "segment_decommit_delay", "decommit_extend_delay", "destroy_on_exit"]),
@@ -98,13 +98,13 @@ const fn is_known(version: u32) -> bool {
     matches!(version, 1_07_05..=1_99_99 | 2_00_06..=2_99_99 | 3_01_00..=3_03_02)
 }
 
-/// The version as `30302`: older ones say 225 for 2.2.5.
+/// The version as `30302`. Older releases report 225 for 2.2.5.
 fn version() -> Option<u32> {
     let found = next(c"mi_version");
     if found.is_null() {
         return None;
     }
-    // SAFETY: mimalloc's function of that name has had that type always; it reads a constant.
+    // SAFETY: mimalloc's function of that name has always had that type; it reads a constant.
     let version = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found)() };
     Some(whole(u32::try_from(version).ok()?))
 }
@@ -113,7 +113,7 @@ const fn whole(version: u32) -> u32 {
     if version < 1000 { version / 100 * 10_000 + version / 10 % 10 * 100 + version % 10 } else { version }
 }
 
-/// `2.2.5`.
+/// Writes the version, such as `2.2.5`.
 pub fn write_version(out: &mut impl Write) -> fmt::Result {
     match version() {
         Some(version) => write!(out, "{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
@@ -136,7 +136,7 @@ pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: mimalloc's function of that name has had that type always; the number is one of this version.
+    // SAFETY: mimalloc's function of that name has always had that type; the number is one of this version.
     let value = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> c_long>(found)(number) };
     match kind {
         b"flag" => Some(Read::Flag(value != 0)),

@@ -1,9 +1,11 @@
-//! The proof of an allocator that is not ours. Our library is preloaded before it and reads its settings. In: the variables of the
-//! proof, and the allocator's own functions. Out: the lines of the proof, as our preloads write them.
+//! The proof of an allocator that is not ours. The loader loads this library in addition to the allocator, and the library reads the
+//! allocator's settings. In: the variables of the proof, and the allocator's own functions. Out: the lines of the proof, as our
+//! preloads write them.
 //!
 //! It exports nothing, so it replaces no function of the program. `LD_PRELOAD` names it before the allocator's library. So the loader
-//! runs its constructor after that of the allocator, which has read its variables by then. It allocates nothing itself. The loader
-//! allocates a few bytes if a function does not exist, and jemalloc makes the tables of `mallctl`: docs/programs.md has the cost.
+//! runs its constructor after that of the allocator, which has read its variables by then. The library itself allocates nothing. But
+//! the loader allocates a few bytes if a function does not exist, and jemalloc makes the tables of `mallctl`: docs/programs.md has the
+//! cost.
 //!
 //! The line at the end has the settings again, because a program may change them.
 
@@ -33,7 +35,7 @@ pub const VARIABLE: &CStr = c"ALLOCANARY_PROVE";
 /// The longest text of each variable, with its NUL.
 const MOST: usize = 4096;
 
-/// What the lines are made from: written by the constructor, read at the end.
+/// The data of the lines. The constructor writes them; the end of the process reads them.
 struct Place {
     path: [u8; MOST],
     asked: [u8; MOST],
@@ -43,7 +45,7 @@ struct Place {
 
 struct Cell(UnsafeCell<Place>);
 
-// SAFETY: the constructor writes it before there is a second thread; at the end the one that changes `PROVEN` has it.
+// SAFETY: the constructor writes it before there is a second thread. At the end only the thread that has changed `PROVEN` uses it.
 unsafe impl Sync for Cell {}
 
 static PLACE: Cell = Cell(UnsafeCell::new(Place {
@@ -128,7 +130,7 @@ pub fn at_exit() {
     {
         return;
     }
-    // SAFETY: the one that changed `PROVEN` has it.
+    // SAFETY: only the thread that has changed `PROVEN` comes here.
     let place = unsafe { &mut *PLACE.0.get() };
     let asked = Asked::of(&place.asked);
     if asked.reader.takes_locks() {

@@ -42,7 +42,7 @@ impl Reader {
         };
     }
 
-    /// Whether it takes locks to read a setting. At the end of the process a thread that was stopped may have them.
+    /// Whether the reader takes locks to read a setting. At the end of the process, a thread that was stopped may hold them.
     pub fn takes_locks(self) -> bool {
         self == Reader::Tcmalloc
     }

@@ -43,7 +43,7 @@ enum Flag {
     Bool,
 }
 
-/// `2.10` of `gperftools 2.10`.
+/// Writes the version: `2.10` of `gperftools 2.10`.
 pub fn write_version(out: &mut impl Write) -> fmt::Result {
     type Version = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut *const c_char) -> *const c_char;
     let found = next(c"tc_version");
@@ -85,7 +85,7 @@ fn flag(name: &str) -> Option<Read<'static>> {
         return None;
     }
     match kind {
-        // SAFETY: the name says the type of the variable, which the library writes before its constructors end.
+        // SAFETY: the variable has the type that its name says. The library writes it before its constructors end.
         Flag::Bool => Some(Read::Flag(unsafe { found.cast::<u8>().read() } != 0)),
         // SAFETY: as above.
         Flag::Double => match unsafe { found.cast::<f64>().read() } {

@@ -1,13 +1,13 @@
-//! Waits for a number in memory. In: futex through `syscall`, sem_wait, sem_timedwait, sem_clockwait. Out: the kernel's
-//! and the C library's answers.
+//! Waits for a number in memory to change. In: futex through `syscall`, sem_wait, sem_timedwait, sem_clockwait. Out: the kernel's and
+//! the C library's answers.
 //!
-//! Between the two waits the thread is in no queue. That is safe. A semaphore keeps its count. A thread that wakes a
-//! futex changes the number first, because a waiter may not have reached the queue yet. The second wait sees the change
-//! (EAGAIN, which is reported as a wake-up).
+//! Between the two waits the thread is in no queue. This is safe for both kinds. A semaphore keeps its count. A thread that wakes a
+//! futex changes the number first, because a waiter may not have reached the queue yet; the second wait sees the change and returns
+//! EAGAIN, which is reported as a wake-up.
 //!
-//! After a handler with `SA_RESTART` the kernel restarts a wait without a time-out. It never restarts our first wait,
-//! which has one. If all handlers of the process have `SA_RESTART`, we wait on. Otherwise the result is EINTR, which a
-//! program with a handler without `SA_RESTART` must expect.
+//! After a handler with `SA_RESTART`, the kernel restarts a wait without a time-out. Our first wait has a time-out, so the kernel
+//! never restarts it. If all handlers of the process have `SA_RESTART`, we wait again. Otherwise the result is EINTR: a program that
+//! has a handler without `SA_RESTART` must expect it.
 
 use std::ffi::{c_int, c_long};
 
@@ -40,7 +40,7 @@ pub unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> c_long {
         match number {
             libc::SYS_futex => futex(arguments),
             libc::SYS_exit_group => crate::end::exit(arguments[0] as c_int),
-            // The pid, the size and the mask.
+            // The arguments are the process ID, the size and the mask.
             libc::SYS_sched_getaffinity => {
                 cores::affinity(arguments[0] as i32, arguments[1], arguments[2] as *mut std::ffi::c_void)
             }
@@ -54,7 +54,7 @@ pub unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> c_long {
 /// The arguments are those of a futex call.
 unsafe fn futex(arguments: [usize; 6]) -> isize {
     let [place, operation, value, timeout, second_place, bits] = arguments;
-    // SAFETY: the caller's promise; the timeout is ours or the caller's.
+    // SAFETY: the caller's promise; the time-out is ours or the caller's.
     let call = |timeout: *const timespec| unsafe {
         raw::call(libc::SYS_futex, [place, operation, value, timeout as usize, second_place, bits])
     };
@@ -64,7 +64,7 @@ unsafe fn futex(arguments: [usize; 6]) -> isize {
         0 => libc::CLOCK_MONOTONIC,
         _ => libc::CLOCK_REALTIME,
     };
-    // The timeout of a plain wait is a duration; that of a wait for bits is a point in time.
+    // The time-out of a plain wait is a duration; that of a wait for bits is a point in time.
     let base = match command {
         libc::FUTEX_WAIT => 0,
         libc::FUTEX_WAIT_BITSET if first_of(None).is_some() => times::now(clock),
@@ -96,7 +96,7 @@ unsafe fn futex(arguments: [usize; 6]) -> isize {
     if came == -libc::EAGAIN as isize { 0 } else { came }
 }
 
-/// The present time of the clock from which the kernel counts the timeout of this command.
+/// The present time of the clock by which the kernel measures the time-out of this command; 0 for a duration.
 fn base_now(command: c_int, clock: clockid_t) -> Nanos {
     if command == libc::FUTEX_WAIT { 0 } else { times::now(clock) }
 }
@@ -140,12 +140,12 @@ pub unsafe fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const
     }
 }
 
-/// Waits for a semaphore, then gives memory back, then waits for the rest. `endless` waits have no `total`. Another
-/// wait without a `total` has an invalid time-out, and is not split.
+/// Waits for a semaphore, then gives memory back, then waits for the rest of the time. An `endless` wait has no `total`. A wait that
+/// is not endless and has no `total` has an invalid time-out, and is not split.
 ///
 /// # Safety
 ///
-/// The semaphore is one.
+/// `semaphore` points to a semaphore.
 unsafe fn twice(semaphore: *mut sem_t, total: Option<Nanos>, endless: bool, wait: impl Fn() -> c_int) -> c_int {
     let may_split = endless || total.is_some();
     let (Some(first), Some(short)) = (first_of(total).filter(|_| may_split), REAL.sem_clockwait()) else {

@@ -1,8 +1,8 @@
 //! Waits for descriptors. In: epoll_wait, epoll_pwait, poll, ppoll, select, pselect. Out: the C library's answers.
 //!
-//! The kernel restarts none of them after a signal handler. So the second wait, which unblocks signals as it begins,
-//! ends with EINTR, as the first would have. A signal may come in the few instructions between the end of the first wait
-//! and the moment at which signals are blocked: this is like a signal just before the call.
+//! The kernel restarts none of these waits after a signal handler. The second wait unblocks signals as it begins. So a signal that
+//! came between the waits ends it with EINTR, as it would have ended the first wait. A signal may come in the few instructions between
+//! the end of the first wait and the moment at which signals are blocked. Its effect is that of a signal just before the call.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -33,7 +33,7 @@ reals! {
     accept4: c"accept4" Accept4,
 }
 
-/// The mask of the second wait: the caller's if it has one, else the thread's own.
+/// The signal mask of the second wait: the caller's mask if it gave one, else the thread's own.
 fn second_mask(given: *const sigset_t, before: Mask) -> sigset_t {
     // SAFETY: the caller of the C function passes a whole set or null.
     unsafe { given.as_ref() }.copied().unwrap_or_else(|| before.set())
@@ -151,7 +151,7 @@ pub unsafe fn ppoll(files: *mut pollfd, count: nfds_t, timeout: *const timespec,
     came
 }
 
-/// The rest of a wait, in the form for ppoll and pselect.
+/// The rest of a wait, as ppoll and pselect take it.
 struct Rest(Option<timespec>);
 
 impl Rest {
@@ -164,14 +164,14 @@ fn rest(until: Until) -> Rest {
     Rest(until.left().map(timespec))
 }
 
-/// `FD_SETSIZE`. For more descriptors a program must make its own longer sets; such a wait is not split.
+/// `FD_SETSIZE`. A program that has more descriptors must make its own longer sets. Such a wait is not split.
 const MOST_FILES: c_int = 1024;
 
-/// The most words of a set: the kernel's unit.
+/// The most words of a set. The kernel reads and writes whole words.
 const MOST_WORDS: usize = MOST_FILES as usize / 64;
 
-/// The three sets of select. A wait that ends by time has emptied them. The kernel reads and writes whole words, up to
-/// the number of descriptors, and a program may have allocated no more than these words.
+/// The three sets of select. A wait that ends by its time-out has emptied them. The kernel reads and writes whole words, up to the
+/// number of descriptors, and a program may have allocated no more than these words.
 #[derive(Clone, Copy)]
 struct Sets {
     places: [*mut fd_set; 3],
@@ -197,8 +197,8 @@ impl Sets {
         contents
     }
 
-    /// Restores the bits that the kernel has cleared. A word without a descriptor is not written: the kernel has not
-    /// changed it.
+    /// Restores the bits that the kernel has cleared. A word that had no descriptor is not written, because the kernel has not changed
+    /// it.
     fn put(self, contents: Contents) {
         for (place, content) in self.places.into_iter().zip(contents).filter(|(place, _)| !place.is_null()) {
             for (at, word) in content.into_iter().enumerate().filter(|(_, word)| *word != 0) {
@@ -224,7 +224,7 @@ pub unsafe fn select(
     let Some(real) = REAL.select() else { return missing() };
     // SAFETY: null, or a whole structure.
     let given = unsafe { timeout.as_ref() }.map(|time| {
-        // As in the C library, a million microseconds or more are taken as seconds.
+        // As in the C library, a million microseconds or more count as seconds.
         let micros = u64::try_from(time.tv_usec).ok()?;
         u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)?.checked_add(micros)?.checked_mul(1000)
     });
@@ -298,8 +298,7 @@ pub unsafe fn pselect(
     came
 }
 
-/// C's `accept`. The kernel restarts it after some handlers, but does not restart a wait for the descriptor. So
-/// `accept` is not split.
+/// C's `accept`. It is not split: the kernel restarts `accept` after some handlers, but would not restart our wait for the descriptor.
 ///
 /// # Safety
 ///

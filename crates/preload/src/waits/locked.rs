@@ -1,8 +1,8 @@
 //! Condition variables. In: pthread_cond_wait and similar functions. Out: the C library's answers.
 //!
-//! These waits cannot be split. A thread that has left the queue and has not yet entered it again would miss a signal,
-//! and nothing in memory shows that there was one. So the thread gives memory back before it waits, at most once in the
-//! time of `idle`, with the caller's mutex locked.
+//! These waits cannot be split. Between two waits the thread would be in no queue. It would miss a signal sent then, and nothing in
+//! memory shows that there was one. So the thread gives memory back before it waits, with the caller's mutex locked, at most once in
+//! the time of `thread_idle`.
 
 use std::ffi::{c_int, c_void};
 
@@ -21,7 +21,7 @@ reals! {
     clockwait: c"pthread_cond_clockwait" Clockwait,
 }
 
-/// C's `pthread_cond_wait`. The allocator's own threads wait with `gives_back` off: they hold its locks.
+/// C's `pthread_cond_wait`. The allocator's own threads wait with `gives_back` off, because they hold its locks.
 ///
 /// # Safety
 ///
@@ -50,8 +50,8 @@ pub unsafe fn timedwait(
 ) -> c_int {
     let Some(real) = REAL.timedwait() else { return libc::ENOSYS };
     if gives_back && first_of(None).is_some() {
-        // Only the variable knows which clock `end` belongs to. The shorter of the two possible times is used. SAFETY:
-        // null, or a whole structure.
+        // Only the condition variable knows which clock `end` belongs to. The shorter of the two possible times is used. SAFETY: null,
+        // or a whole structure.
         if let Some(end) = unsafe { end.as_ref() }.and_then(nanos_of) {
             let left = |clock| end.saturating_sub(times::now(clock));
             let of_the_day = left(libc::CLOCK_REALTIME);

@@ -1,15 +1,14 @@
-//! Waits of a program that cannot be changed, for the setting `idle`. In: the C library's waiting functions. Out: the
-//! same answers; the unused memory of a waiting thread goes back to the system.
+//! Waits of a program that cannot be changed, for the setting `thread_idle`. In: the C library's waiting functions. Out: the same
+//! answers. The unused memory of a waiting thread goes back to the system.
 //!
-//! Without the setting, each function here is the next library's. With `thread_idle=100ms`:
+//! Without the setting, each function here calls the next library's function. With `thread_idle=100ms`:
 //!
-//! - [`fds`] (epoll_wait, epoll_pwait, poll, ppoll, select, pselect), [`sleeps`] (nanosleep, clock_nanosleep) and
-//!   [`counters`] (futex, sem_wait and its kin) wait twice. They wait for 100 ms; if nothing came, they give the
-//!   thread's unused memory back, and wait for the rest. A thread that gets work in time pays nothing.
-//! - [`locked`] (condition variables) and accept cannot wait twice: a signal to a condition variable between the two
-//!   waits would be lost. They give memory back before they wait, at most once in 100 ms.
-//!
-//! Between the two waits signals are blocked, so that the second wait reports a signal that comes.
+//! - [`fds`] (epoll_wait, epoll_pwait, poll, ppoll, select, pselect), [`sleeps`] (nanosleep, clock_nanosleep) and [`counters`] (futex,
+//!   sem_wait and similar functions) wait twice. They wait for 100 ms. If nothing came, they give the thread's unused memory back, and
+//!   wait for the rest of the time. A thread that gets work within 100 ms pays nothing.
+//! - [`locked`] (condition variables) and accept cannot wait twice: a signal to a condition variable between the two waits would be
+//!   lost. They give memory back before they wait, at most once in 100 ms.
+//! Signals are blocked between the two waits. The second wait then reports a signal that came.
 
 pub mod counters;
 pub mod fds;
@@ -32,19 +31,18 @@ static EVERY: AtomicU64 = AtomicU64::new(0);
 static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
-    /// When this thread last gave memory back before a wait. It has no destructor, so it can be used until the thread's
-    /// end.
+    /// When this thread last gave memory back before a wait. The variable has no destructor, so it can be used until the thread's end.
     static LAST: Cell<Nanos> = const { Cell::new(0) };
 }
 
-/// Turns it on. Runs in the constructor.
+/// Turns the setting on, in the constructor.
 pub(crate) fn turn_on(this: &'static This, every: Duration) {
     handlers::learn();
     THIS.store(std::ptr::from_ref(this).cast_mut(), Ordering::Relaxed);
     EVERY.store(every.as_nanos() as Nanos, Ordering::Release);
 }
 
-/// Finds the next library's functions. A signal handler may be the first to call one, and must not look it up.
+/// Finds the next library's functions. A signal handler may be the first to call one, and must not look it up itself.
 #[inline]
 pub(crate) fn find() {
     fds::REAL.find();
@@ -53,21 +51,22 @@ pub(crate) fn find() {
     locked::REAL.find();
 }
 
-/// The first wait; `None` if the setting is off, or once the program has entered a sandbox.
+/// The time of the first wait. `None` if the setting is off, or once the program has entered a sandbox.
 #[inline]
 fn every() -> Option<Nanos> {
     Some(EVERY.load(Ordering::Acquire)).filter(|every| *every > 0 && !sandbox::is_entered())
 }
 
-/// The first part of a wait for `total` at most (`None` has no end). Returns `None` if the wait is not to be split.
+/// The time of the first part of a wait for at most `total`; a `total` of `None` means without end. Returns `None` if the wait is not
+/// split.
 #[inline]
 fn first_of(total: Option<Nanos>) -> Option<Nanos> {
     budget::before_wait();
     every().filter(|every| total.is_none_or(|total| total > *every))
 }
 
-/// Between the two waits: gives the thread's unused memory back, with all signals blocked. Returns the mask before. `None`
-/// if the program has entered a sandbox during the first wait: then the program's own call waits for the rest.
+/// Between the two waits: gives the thread's unused memory back, with all signals blocked. Returns the previous mask. Returns `None`
+/// if the program has entered a sandbox during the first wait; the program's own call then waits for the rest of the time.
 #[cold]
 fn between() -> Option<Mask> {
     every()?;
@@ -90,9 +89,9 @@ fn before(total: Option<Nanos>) {
     }
 }
 
-/// Gives back the calling thread's unused memory in the allocator. Does nothing in a signal handler, because the
-/// interrupted code may hold the allocator's locks. Never gives back the unused part of the stack: a program may have
-/// frames of another context there, such as a coroutine's, and this cannot be seen.
+/// Gives back the calling thread's unused memory in the allocator. Does nothing in a signal handler, because the interrupted code may
+/// hold the allocator's locks. Never gives back the unused part of the stack: a program may keep frames of another context there, such
+/// as a coroutine's, and nothing shows this.
 fn give_back(every: Duration, blocked: Mask) {
     // SAFETY: null, or the static that `turn_on` has stored.
     let Some(this) = (unsafe { THIS.load(Ordering::Relaxed).as_ref() }) else { return };
@@ -101,7 +100,7 @@ fn give_back(every: Duration, blocked: Mask) {
     }
     let errno = raw::errno();
     not_cancelled(|| {
-        // If an allocator cannot do this, it was reported at the start.
+        // An allocator that cannot do this was reported when the process started.
         if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
             gave_back::count();
         }
@@ -109,10 +108,10 @@ fn give_back(every: Duration, blocked: Mask) {
     raw::set_errno(errno);
 }
 
-/// Does work during which the thread is not cancelled. A thread with `PTHREAD_CANCEL_ASYNCHRONOUS` may be cancelled at any instruction, and
-/// would leave the allocator's locks locked. The C library's signal for this cannot be blocked. A cancellation that came during the work
-/// happens at the end, in the function that sets the cancel type. The function that sets the state is not used for this: in glibc 2.36 it
-/// forgets that the thread's result must be `PTHREAD_CANCELED`.
+/// Does work during which the thread is not cancelled. A thread with `PTHREAD_CANCEL_ASYNCHRONOUS` may be cancelled at any
+/// instruction, and would leave the allocator's locks locked. The C library's signal for this cannot be blocked. A cancellation that
+/// came during the work happens at the end, in the function that sets the cancel type. The function that sets the state must not carry
+/// it out: in glibc 2.36 it forgets that the thread's result must be `PTHREAD_CANCELED`.
 fn not_cancelled(work: impl FnOnce()) {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
@@ -121,7 +120,7 @@ fn not_cancelled(work: impl FnOnce()) {
     const DISABLE: libc::c_int = 1;
     const DEFERRED: libc::c_int = 0;
     let (mut state, mut kind) = (0, 0);
-    // SAFETY: C's functions, and places of this thread's.
+    // SAFETY: these are C's functions, and the places belong to this thread.
     unsafe {
         pthread_setcancelstate(DISABLE, &mut state);
         pthread_setcanceltype(DEFERRED, &mut kind);
