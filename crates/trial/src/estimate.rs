@@ -1,28 +1,29 @@
-//! The effect of a change on few replicas. In: the logarithm of each replica's memory. Out: the ratio of changed to unchanged with a 95 %
-//! interval, and a word. Pure.
+//! The effect of a change, measured on few replicas. In: the logarithm of each replica's memory. Out: the ratio of changed to
+//! unchanged with a 95 % interval, and a word. Nothing else is read or written.
 //!
-//! One changed replica shows no spread between changed replicas. So the spread is that of all the others, before and after, and the
-//! interval is Student's with the degrees of freedom that these have: with two others and nothing before it is 12.7 standard errors wide
-//! to each side, with three replicas before as well 3.2. METHOD.md says what this takes for granted.
+//! One changed replica does not show how much changed replicas differ from each other. So the spread is computed from all other
+//! replicas, before and after the change. The interval is Student's with the degrees of freedom of these groups. With two others and
+//! no readings before the change, it is 12.7 standard errors wide to each side; with three replicas before as well, it is 3.2.
+//! METHOD.md says what this assumes.
 
 use serde::Serialize;
 
-/// What a trial says.
+/// The verdict of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
-    /// Less memory: the interval excludes none, and the ratio that was found is beyond the margin.
+    /// Less memory: the interval excludes 1, and the ratio that was found is beyond the margin.
     Better,
-    /// More memory: the same to the other side.
+    /// More memory, by the same rule in the other direction.
     Worse,
     /// The whole interval is within the margin.
     Equal,
-    /// All else.
+    /// None of the three.
     Undecided,
 }
 
 impl Word {
-    /// The word.
+    /// The verdict as a word.
     pub fn text(self) -> &'static str {
         match self {
             Word::Better => "better",
@@ -48,11 +49,12 @@ pub struct Effect {
     pub freedom: usize,
 }
 
-/// Replicas are not taken for closer to each other than this: a kernel's counts lag, and a replica is more than its last hour.
+/// The least spread between replicas that is used. A smaller one is not believed: the kernel's counts lag, and the last hour of a
+/// replica is not all of it.
 const LEAST_SPREAD: f64 = 0.005;
 
-/// The effect, from logarithms. `spread_of` are further groups of unchanged replicas, which show the spread alone. `None` if there is no
-/// changed or no other replica, or if nothing shows the spread.
+/// The effect, from logarithms. `spread_of` are further groups of unchanged replicas; they count only for the spread. `None` if there
+/// is no changed or no other replica, or if no group shows a spread.
 pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<Effect> {
     let (mut squares, mut freedom) = (0.0, 0);
     for group in [changed, others].iter().chain(spread_of).filter(|group| group.len() > 1) {
@@ -71,7 +73,7 @@ pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<E
 }
 
 impl Effect {
-    /// The word for it. `margin` is the share that makes no difference.
+    /// The verdict for this effect. A difference below the share `margin` does not matter.
     pub fn word(&self, margin: f64) -> Word {
         let (least, most) = (1.0 - margin, 1.0 + margin);
         match self {
@@ -83,7 +85,7 @@ impl Effect {
     }
 }
 
-/// The arithmetic mean; `None` of nothing.
+/// The arithmetic mean; `None` if there is no value.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -94,7 +96,8 @@ const STUDENT: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The point for so many degrees of freedom. Above 30 by the first terms of the series around the normal distribution's.
+/// The 5 % point for this many degrees of freedom. Above 30 it is computed from the first terms of the series around the normal
+/// distribution's point.
 fn student(freedom: usize) -> f64 {
     let many = || 1.96 + 2.372 / freedom as f64 + 2.82 / (freedom as f64).powi(2);
     match freedom {
@@ -118,7 +121,7 @@ mod tests {
         assert!((one.ratio - 0.500).abs() < 0.001 && (one.spread - 0.0283).abs() < 1e-4 && one.freedom == 1);
         assert!(((one.high / one.ratio).ln() - 12.706 * one.spread * 1.5_f64.sqrt()).abs() < 1e-9);
         assert_eq!(one.word(0.05), Word::Better);
-        // Three before, who are as far apart, make it 3.99 times as narrow.
+        // Three replicas before the change, with the same spread, make the interval 3.99 times as narrow.
         let before = logs(&[48.0, 50.0, 52.0]);
         let more = effect(&logs(&[50.0]), &logs(&[98.0, 102.0]), &[&before]).unwrap();
         assert_eq!(more.freedom, 3);

@@ -1,9 +1,9 @@
-//! The replicas of a workload in the reports of agents. In: reports, at any times and in any order. Out: what each had before the change
-//! and what it has now.
+//! The replicas of a workload in the reports of agents. In: reports, of any times and in any order. Out: the memory of each replica
+//! before the change and now.
 //!
-//! A restart makes a replica another one: it is known by its pod and by when its first process was started. The change is the start of the
-//! changed replica. Compared is the later half of the time since then, and the later half of the readings before: at first each start is
-//! its own.
+//! A restarted replica counts as another replica: a replica is known by its pod and by the start of its first process. The time of the
+//! change is the start of the changed replica. The later half of the time since then is compared, and the later half of the readings
+//! before: soon after a start, each replica still differs by its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub struct Replica {
     pub pod: String,
     /// Its node.
     pub node: String,
-    /// What it is a replica of.
+    /// The workload.
     #[serde(skip)]
     pub workload: String,
     /// The kind of its node.
@@ -32,11 +32,11 @@ pub struct Replica {
     /// The processors that it may use, in thousandths, by its last reading; `None` without a quota.
     #[serde(skip)]
     pub quota_milli: Option<u64>,
-    /// When its first process was started, in milliseconds since 1970; 0 if no agent told it.
+    /// When its first process was started, in milliseconds since 1970; 0 if no agent reported it.
     pub started: u64,
     /// The settings in force, by its last reading.
     pub settings: Vec<String>,
-    /// Whether it has the lines.
+    /// Whether the lines are in force in it.
     pub changed: bool,
     /// Its readings in order of time.
     #[serde(skip)]
@@ -50,11 +50,11 @@ pub struct Reading {
     pub taken: u64,
     /// Resident bytes.
     pub resident: u64,
-    /// CPU time that it has used since its start, in milliseconds.
+    /// CPU time that it has used since its start, in milliseconds; `None` if no agent reported it.
     pub cpu: Option<u64>,
 }
 
-/// What a replica had in a span of time.
+/// The memory of a replica in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// The mean of the logarithms of resident bytes.
@@ -62,17 +62,17 @@ pub struct Level {
     pub log: f64,
     /// The geometric mean of resident bytes.
     pub resident: f64,
-    /// Readings.
+    /// The number of readings.
     pub readings: usize,
-    /// Processors that it has used; `None` if it is not known.
+    /// Processors that it has used; `None` if this is not known.
     pub cores: Option<f64>,
     /// How much the last reading is above the first, as a share.
     pub growth: f64,
 }
 
-/// Among settings: there may be more.
+/// A mark among the settings: there may be more settings than these.
 const UNKNOWN: &str = "unknown";
-/// Starts that are told as close as this are one: clocks are set right.
+/// Reported starts that are less than this apart, in milliseconds, are one start: the host's clock may have been set in between.
 const ONE_START: u64 = 3_000;
 
 /// All replicas of a target.
@@ -86,8 +86,8 @@ pub struct Found {
     pub replicas: Vec<Replica>,
 }
 
-/// All replicas of the target, and the container that was chosen. `changed` are pods that a person names; without any, the changed ones
-/// are those of the canary, or those that have all lines in force while another has not.
+/// All replicas of the target, and the container that was chosen. `changed` are the pods that a person names. Without them, the
+/// changed replicas are those of the canary; without a canary, those in which all lines are in force.
 pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Found, String> {
     let [own, canary] = [target.workload(), target.canary()];
     let of = |row: &&Row| {
@@ -127,7 +127,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
         });
         one.settings.clone_from(&row.settings);
         (one.image, one.quota_milli) = (row.image.clone(), row.quota_milli);
-        // Not read yet: that nothing is told is not that nothing is set.
+        // The heap has not been read yet: no settings are reported, but there may be some.
         if row.settings.is_empty() && row.allocator == "unknown" {
             one.settings.push(UNKNOWN.into());
         }
@@ -142,7 +142,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
     Ok(Found { namespace, container, replicas })
 }
 
-/// The container: the one that is named, or the one with the most memory.
+/// The container: the one that the target names, or the one with the most memory.
 fn container(all: &[(&Report, &Row)], target: &Target) -> Result<String, String> {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|(_, row)| *bytes.entry(&row.container).or_default() += row.resident());
@@ -171,7 +171,7 @@ fn mark(replicas: &mut [Replica], canary: &str, lines: &[Variable], changed: &[S
         ));
     }
     let has_canary = replicas.iter().any(|one| one.workload == canary);
-    // Of a pod that was restarted with the lines, the earlier start had them not.
+    // A pod may have been restarted with the lines: its earlier start did not have them.
     let last: BTreeMap<String, u64> = replicas.iter().map(|one| (one.pod.clone(), one.started)).collect();
     for one in replicas.iter_mut() {
         one.changed = match (changed.is_empty(), has_canary) {
@@ -190,7 +190,7 @@ fn mark(replicas: &mut [Replica], canary: &str, lines: &[Variable], changed: &[S
     Ok(())
 }
 
-/// Whether an allocator reads such a variable. Agents tell no others, and cannot tell that another is in force.
+/// Whether an allocator reads this variable. Agents report no other variables, so they cannot tell whether another one is in force.
 fn is_read(name: &str) -> bool {
     let starts = ["MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "TCMALLOC_"];
     starts.iter().any(|start| name.starts_with(start)) || name.ends_with("MALLOC_CONF")
@@ -210,7 +210,7 @@ impl Replica {
         lines.iter().map(has).try_fold(true, |all, one| one.map(|one| all && one))
     }
 
-    /// What it had in a span, in milliseconds since 1970, its ends included.
+    /// The memory in a span, in milliseconds since 1970, which includes both ends.
     pub fn level(&self, (from, to): (u64, u64)) -> Option<Level> {
         let there: Vec<&Reading> =
             self.readings.iter().filter(|one| (from..=to).contains(&one.taken) && one.resident > 0).collect();
@@ -268,7 +268,7 @@ mod tests {
         let lines = Variable::parse_all("MALLOC_X=1").unwrap();
         let found = find(&reports, &target(), &lines, &[]).unwrap().replicas;
         assert_eq!(told(&found), [("a", 1_000_000, 1, false), ("a", 8_000_000, 1, true), ("b", 1_000_000, 2, false)]);
-        // Named by a person, it is the last start that is changed.
+        // A person names a pod: its last start is the changed one.
         let named =
             find(&reports, &target(), &Variable::parse_all("MALLOC_Y=1").unwrap(), &["a".into()]).unwrap().replicas;
         assert_eq!(told(&named), told(&found));

@@ -1,4 +1,5 @@
-//! How often a verdict is wrong: thousands of trials, judged as those of a cluster are, on replicas whose memory is drawn, and whose true effect is known.
+//! How often a verdict is wrong. Thousands of trials are judged as those of a cluster are. The memory of their replicas is drawn at
+//! random, and the true effect is known.
 
 use allocanary_kernel::rng::Rng;
 
@@ -12,13 +13,13 @@ use crate::{Target, Variable};
 struct Replicas {
     /// Unchanged replicas of the same age.
     others: usize,
-    /// Replicas that were read before.
+    /// Replicas with readings from before the change.
     before: usize,
     /// The standard deviation from start to start, as a share.
     spread: f64,
-    /// Whether the spread has a tail to the right, as the number of arenas that threads happen to use gives one.
+    /// Whether the spread has a tail to the right. The number of arenas that threads happen to use gives such a tail.
     skewed: bool,
-    /// The standard deviation of what a replica always has more than another: its share of the data.
+    /// The standard deviation of the part that belongs to a replica and survives its restarts: its share of the data.
     own: f64,
 }
 
@@ -32,7 +33,7 @@ fn normal(rng: &mut Rng) -> f64 {
 const MINUTE: u64 = 60_000;
 const CHANGE: u64 = 1_000 * MINUTE;
 
-/// A replica that was started then, and has had the exponential of `log` since the end of its first half hour.
+/// A replica that was started at `started`. Its memory has been the exponential of `log` since the end of its first half hour.
 fn replica(at: usize, started: u64, log: f64, settings: &[String]) -> Replica {
     let reading = |minute: u64| {
         let taken = started + minute * MINUTE;
@@ -59,14 +60,15 @@ impl Replicas {
         self.spread * if self.skewed { ((0.5 * z).exp() - 1.13) / 0.6 } else { z }
     }
 
-    /// Of so many trials with a true ratio: the share whose interval contains it, and the shares of better, worse, equal.
+    /// Runs trials with this true ratio. Returns the share of them whose interval contains it, and the shares of better, worse and
+    /// equal.
     fn trials(self, ratio: f64) -> [f64; 4] {
         let mut rng = Rng::part(59, (ratio * 1e3) as u64 + self.others as u64 * 10 + self.before as u64);
         let mut counts = [0; 4];
         for _ in 0..TRIALS {
             let draw = |count: usize, rng: &mut Rng| -> Vec<f64> { (0..count).map(|_| self.noise(rng)).collect() };
             let (mut now, lines) = (draw(self.others + 1, &mut rng), ["MALLOC_X=1".to_string()]);
-            // Of replicas with data of their own all are there before, and their share of the data stays.
+            // If replicas have data of their own, all of them are there before the change, and each keeps its share of the data.
             let (kind, count) = if self.own > 0.0 { ("sts/web", now.len()) } else { ("deploy/web", self.before) };
             let own: Vec<f64> = (0..now.len().max(count)).map(|_| self.own * normal(&mut rng)).collect();
             let old = draw(count, &mut rng);
@@ -120,13 +122,13 @@ fn intervals_hold_the_truth_and_words_are_seldom_wrong() {
             assert!(held >= 0.90, "{told}");
             let wrong = match ratio {
                 1.0 => better + worse,
-                // Within the margin equal is right, and so is the direction.
+                // Within the margin, both `equal` and the right direction are correct.
                 less if less < 0.95 => worse + equal,
                 less if less < 1.0 => worse,
                 more if more <= 1.05 => better,
                 _ => better + equal,
             };
-            // 5 % and what so few trials may be off. Student's distribution is not that of skewed values.
+            // 5 %, and a tolerance for the small number of trials. Student's distribution is not exact for skewed values.
             assert!(wrong <= if replicas.skewed { 0.10 } else { 0.07 }, "{told}");
         }
     }
@@ -138,6 +140,6 @@ fn a_half_is_seen_with_three_replicas_and_a_spread_of_two_percent() {
     assert!(replicas.trials(0.5)[1] > 0.95);
     let few = Replicas { before: 0, ..replicas };
     assert!(few.trials(0.5)[1] > 0.7 && few.trials(0.5)[1] < replicas.trials(0.5)[1]);
-    // And equal is said of equals, where replicas are close.
+    // And equal replicas are found equal if their spread is small.
     assert!(Replicas { spread: 0.005, ..replicas }.trials(1.0)[3] > 0.9);
 }

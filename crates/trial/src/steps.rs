@@ -1,8 +1,9 @@
-//! The patch for one replica, as commands that a person runs. In: a workload, variables, and what is known of its replicas. Out: steps.
-//! Nothing is changed here. All is done by kubectl itself: a patch of the whole workload would restart every replica.
+//! The patch for one replica, as commands that a person runs. In: a workload, variables, and what is known of its replicas. Out:
+//! steps. This code changes nothing. The steps need only kubectl. They do not just patch the whole workload, because that would
+//! restart every replica.
 //!
-//! No step restarts a replica other than the changed one. The way back is in the cluster: an annotation of the changed template says which
-//! revision was before it, and an undo that finds another revision than the one after that stops.
+//! No step restarts a replica other than the changed one. The cluster itself keeps what the undo needs: an annotation of the changed
+//! template names the revision before it. The undo stops if the newest revision is not the one after that.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,8 +33,8 @@ pub struct Known<'a> {
 /// The label of a canary's pods, and the annotation of a changed template.
 pub const LABEL: &str = "allocanary-try";
 
-/// The steps: what is read before, how one replica gets the lines, what is read then (`read` and `judge` are commands), and how it is undone.
-/// The error says which name is none of Kubernetes: it would be read by a shell.
+/// The steps: read the replicas before; give one replica the lines; read and judge (`read` and `judge` are commands); undo the change.
+/// The error names a name that Kubernetes does not allow, because a shell would interpret it.
 pub fn steps(
     target: &Target,
     known: &Known,
@@ -45,7 +46,8 @@ pub fn steps(
     if let Some(bad) = names.into_iter().flatten().find(|name| !is_name(name)) {
         return Err(format!("{bad:?} in a report: wanted a name of Kubernetes (a-z, 0-9, - and .)"));
     }
-    // A value takes the place of a reference that was there. `$` begins a reference to another variable, and `$$` is a `$`.
+    // `valueFrom: null` removes a reference that the variable had. In a value, `$` begins a reference to another variable, and `$$`
+    // means `$`.
     let of = |one: &Variable| json!({"name": one.name, "value": one.value.replace('$', "$$"), "valueFrom": null});
     let spec = json!({"containers": [{"name": known.container, "env": lines.iter().map(of).collect::<Vec<_>>()}]});
     let (kubectl, what) = (format!("kubectl -n {}", known.namespace), format!("{} {}", target.kind, target.name));
@@ -71,7 +73,7 @@ pub fn steps(
     ])
 }
 
-/// Why, the change, and how it is undone.
+/// The reason, the command that changes, and the command that undoes it.
 type Change = (String, String, String);
 
 fn of_stateful_set(kubectl: &str, name: &str, spec: &Value) -> Change {
@@ -80,7 +82,7 @@ fn of_stateful_set(kubectl: &str, name: &str, spec: &Value) -> Change {
                a rollout is under way, or if it has a partition already.";
     let state = "{.spec.updateStrategy.type}:{.spec.updateStrategy.rollingUpdate.partition}:{.spec.ordinals.start}";
     let check = check(kubectl, &what, state, "RollingUpdate::|RollingUpdate:0:|RollingUpdate::0|RollingUpdate:0:0");
-    // The partition is a number that only the shell knows. It comes in one patch with the lines: there is no time between them.
+    // Only the shell knows the partition's number. One patch sets it together with the lines, so that no pod is updated in between.
     let change = patched(&json!({
         "updateStrategy": {"rollingUpdate": {"partition": NUMBER}},
         "template": {"metadata": {"annotations": {LABEL: REVISION}}, "spec": spec},
@@ -92,8 +94,9 @@ fn of_stateful_set(kubectl: &str, name: &str, spec: &Value) -> Change {
          {kubectl} rollout status {what} --timeout=15m )",
         kubectl_get = format_args!("$({kubectl} get {what}"),
     );
-    // With the old template all but the changed one are as they should be: without a partition none of them is restarted. A pod that never
-    // becomes ready is not replaced by the controller: it is deleted, if it still has the lines.
+    // After the template is restored, all replicas but the changed one match it already. So none of them is restarted when the
+    // partition goes back to 0. The controller does not replace a pod that never becomes ready; so the command deletes that pod if it
+    // still has the lines.
     let undo = format!(
         "{}\n\
          last=$({kubectl} get {what} -o jsonpath='{{.spec.updateStrategy.rollingUpdate.partition}}')\n\
@@ -111,12 +114,12 @@ fn of_daemon_set(kubectl: &str, what: &str, spec: &Value, pod: &str) -> Change {
     let why = "A DaemonSet with the strategy OnDelete gives the lines to a pod when this is deleted: one is. A pod that ends for another \
                reason gets them as well, until the way back. The commands stop if a rollout is under way.";
     let check = check(kubectl, what, "{.spec.updateStrategy.type}", "RollingUpdate");
-    // The numbers of the strategy stay in its place, and are in force again when its type is.
+    // The numbers of the old strategy stay in the object. They are in force again when its type is set back.
     let change = patched(&json!({
         "updateStrategy": {"type": "OnDelete"},
         "template": {"metadata": {"annotations": {LABEL: REVISION}}, "spec": spec},
     }));
-    // A pod that has gone meanwhile stops it before the change.
+    // If the pod has gone meanwhile, the command stops here, before the change.
     let change = format!(
         "{check}\n\
          {kubectl} get pod {pod} -o name\n\
@@ -138,9 +141,9 @@ fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change 
         "A second Deployment of one replica, made from the first: a patch of {name} itself would change all replicas. Its pod has the labels \
          of the others, so that services send it the same traffic; an autoscaler of {name} counts it."
     );
-    // The value is short: a name may be longer than a label's value.
+    // The label's value is `1`, because a workload's name may be longer than a label's value may be.
     let (canary, label) = (format!("{name}{CANARY}"), json!({LABEL: "1"}));
-    // Labels as well: by them other tools know what is theirs.
+    // Labels are removed as well: other tools recognise their objects by labels.
     let of_the_first = [
         "uid",
         "resourceVersion",
@@ -172,8 +175,8 @@ fn newest(kubectl: &str, what: &str) -> String {
     format!("$({kubectl} rollout history {what} | awk '$1 + 0 > n {{ n = $1 + 0 }} END {{ print n + 0 }}')")
 }
 
-/// The start of a shell of its own that ends at the first error. It goes on only if the state is a usual one, there is no trial, and no rollout
-/// is under way.
+/// The start of a subshell that ends at the first error. It goes on only if the strategy is in a usual state, there is no trial, and
+/// no rollout is in progress.
 fn check(kubectl: &str, what: &str, state: &str, usual: &str) -> String {
     let usual: Vec<String> = usual.split('|').map(|one| format!("{one}::")).collect();
     format!(
@@ -200,20 +203,21 @@ fn check_undo(kubectl: &str, what: &str) -> String {
     )
 }
 
-/// What the shell puts in: the partition, a number.
+/// A placeholder that the shell replaces by the partition, a number.
 const NUMBER: &str = "@number@";
-/// What the shell puts in: the revision before, a text.
+/// A placeholder that the shell replaces by the previous revision, a text.
 const REVISION: &str = "@revision@";
 
-/// A patch of the specification, for a shell that knows `last` and `was`.
+/// A patch of the specification, for a shell that knows the variables `last` and `was`.
 fn patched(spec: &Value) -> String {
-    // A person's value may look like a place: each place is taken once, from outside of what persons say.
+    // A person's value may contain the same text as a placeholder. So each placeholder is replaced once, together with text around it
+    // that no value can contain.
     let text = quoted(&json!({ "spec": spec }).to_string());
     let text = text.replacen(&format!("\"{LABEL}\":\"{REVISION}\""), &format!("\"{LABEL}\":\"'\"$was\"'\""), 1);
     text.replacen(&format!("\"partition\":\"{NUMBER}\""), "\"partition\":'\"$last\"'", 1)
 }
 
-/// In single quotes, as a shell reads it back.
+/// The text in single quotes, as a shell reads it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -229,14 +233,15 @@ mod tests {
         steps(&Target::parse(target).unwrap(), &known, &lines, "read".into(), "judge".into())
     }
 
-    /// The change and the way back.
+    /// The change, and its undo.
     fn of(target: &str) -> [String; 2] {
         let steps = steps_of(target, "web", Some("log-a")).unwrap();
         assert_eq!((steps[0].command.as_str(), steps[2].command.as_str()), ("read", "judge"));
         [steps[1].command.clone(), steps[3].command.clone()]
     }
 
-    /// What a shell calls that changes a cluster in this state, with a revision that is the newest: a call a line, its words apart by `|`.
+    /// The commands that a script runs in a cluster with this state and this newest revision. Each line is a call, with `|` between
+    /// its words.
     fn ran(script: &str, state: &str, newest: &str) -> (bool, Vec<String>) {
         let kubectl = r#"kubectl() { shift 2; case "$*" in
             "get "*annotations*) printf %s "$STATE" ;;
@@ -300,7 +305,7 @@ mod tests {
         let template = &patch["spec"]["template"];
         assert_eq!(template["metadata"]["annotations"], json!({LABEL: "7"}));
         assert_eq!(template["spec"]["containers"][0]["env"], wanted());
-        // A partition, another strategy, and a trial that runs.
+        // A workload with a partition, one with another strategy, and one with a trial in progress.
         for state in ["RollingUpdate:1:::", "OnDelete::::", "RollingUpdate:0:5::", "RollingUpdate:0:::7"] {
             assert_eq!(ran(&change, state, "7"), (false, Vec::new()), "{state}");
         }

@@ -1,11 +1,11 @@
-//! What is tried: a workload, and the variables that one replica gets. In: words of a person. Out: checked values.
+//! The target of a trial: a workload, and the variables that one replica gets. In: a person's text. Out: checked values.
 
 use serde::Serialize;
 
 /// A workload, in the form in which `allocanary fleet` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its namespace; `None` for whichever has it.
+    /// Its namespace; `None` if it may be in any one.
     pub namespace: Option<String>,
     /// `deployment`, `statefulset`, `daemonset`.
     pub kind: String,
@@ -33,7 +33,7 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("daemonset", &["daemonsets", "ds", "daemonset.apps"]),
 ];
 
-/// Whether it is a name as Kubernetes has them: nothing in it is special for a shell.
+/// Whether Kubernetes allows this name. Such a name has no character that is special for a shell.
 pub fn is_name(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     !word.is_empty() && word.len() <= 253 && word.bytes().all(plain) && !word.starts_with('-')
@@ -81,7 +81,7 @@ impl Target {
 }
 
 impl Variable {
-    /// Parses `NAME=VALUE`, separated by spaces. A value with spaces stands in quotes: `'A=b c'` or `A="b c"`.
+    /// Parses `NAME=VALUE`, separated by spaces. A value with spaces must be in quotes: `'A=b c'` or `A="b c"`.
     pub fn parse_all(text: &str) -> Result<Vec<Variable>, String> {
         let variables: Vec<Variable> =
             words(text)?.iter().map(|word| Variable::parse(word)).collect::<Result<_, _>>()?;
@@ -108,7 +108,7 @@ impl Variable {
     }
 }
 
-/// Words at spaces outside of quotes. A quote is for its words alone: `\` is a character as any other.
+/// Splits a text at spaces outside of quotes. Inside quotes nothing else is special: `\` is an ordinary character.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in text.chars() {

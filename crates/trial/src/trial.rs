@@ -1,8 +1,8 @@
-//! The verdict about a change. In: replicas. Out: the effect with its interval, a word, and what speaks against it.
+//! The verdict about a change. In: replicas. Out: the effect with its interval, a word, and the doubts about it.
 //!
-//! Replicas of a Deployment are drawn from one lot: what each has now is compared, and what they had before shows how far apart they are.
-//! A replica of a StatefulSet has data of its own, and one of a DaemonSet has its node's: of these the differences between now and before
-//! are compared.
+//! Replicas of a Deployment are interchangeable: their memory after the change is compared, and their memory before it shows the
+//! spread. A replica of a StatefulSet has its own data, and a replica of a DaemonSet has its node's data. So for these two, each
+//! replica's difference between now and before is compared.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::estimate::{Effect, Word, effect, mean};
 use crate::replicas::{Level, Replica};
 use crate::target::{Target, Variable};
 
-/// What came out.
+/// The result of a trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
-    /// The word, after all doubts.
+    /// The word. It is `Undecided` if there is a doubt.
     pub word: Word,
     /// The effect, if there is an interval.
     pub effect: Option<Effect>,
@@ -25,23 +25,23 @@ pub struct Trial {
     pub compared: Compared,
     /// The geometric mean of the other replicas' resident bytes.
     pub others: f64,
-    /// The replicas and their part in it.
+    /// The replicas and their part in the comparison.
     pub replicas: Vec<Member>,
     /// Seconds from the change to the last reading. The later half counts.
     pub seconds: u64,
-    /// Why there is no word although there may be an interval: a sentence each.
+    /// Reasons why the word is `Undecided` although there may be an interval: a sentence each.
     pub doubts: Vec<String>,
     /// What a reader must know: a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is compared between changed and other replicas.
+/// What is compared between the changed replicas and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compared {
-    /// What they have after the change.
+    /// Their memory after the change.
     Levels,
-    /// What they have after the change as a share of what they had before.
+    /// Their memory after the change, as a share of their memory before.
     Differences,
 }
 
@@ -52,16 +52,16 @@ pub struct Member {
     pub pod: String,
     /// Its node.
     pub node: String,
-    /// Its part.
+    /// Its part in the comparison.
     pub part: Part,
     /// Seconds from its start to the last reading; `None` if no agent told its start.
     pub age: Option<u64>,
-    /// Seconds from its start to the end of what is read before the change.
+    /// Seconds from its start to the last reading before the change.
     #[serde(skip)]
     pub age_before: Option<u64>,
-    /// What it had before the change.
+    /// Its memory before the change.
     pub before: Option<Level>,
-    /// What it has after it.
+    /// Its memory after the change.
     pub after: Option<Level>,
     /// Its settings.
     pub settings: Vec<String>,
@@ -71,29 +71,29 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// It has the lines.
+    /// The lines are in force in it.
     Changed,
     /// The changed ones are compared with it.
     Other,
-    /// It runs now, and is far older or younger than the changed ones: memory grows with age.
+    /// It runs now, but it is far older or younger than the changed replicas. Memory grows with age, so it is not compared.
     OtherAge,
-    /// It runs now, on a node of another kind, or with another image or quota.
+    /// It runs now, but on a node of another kind, or with another image or quota.
     OtherKind,
-    /// It ended before the last reading, or has too few.
+    /// It ended before the last reading, or has too few readings.
     Short,
-    /// It ran before the change, and shows how far apart replicas are.
+    /// It ran only before the change. It counts for the spread between replicas.
     Before,
 }
 
-/// Others are of the same age if none is this many times as old as the other.
+/// Two replicas have the same age if neither is older than the other by more than this factor.
 const AGES: f64 = 2.0;
-/// Fewer readings of a replica say nothing.
+/// The least number of readings of a replica that is compared.
 const LEAST_READINGS: usize = 5;
-/// Fewer others show no spread that is worth a word.
+/// The least number of other replicas for a word. Fewer do not show the spread.
 const LEAST_OTHERS: usize = 2;
-/// Processors used are the same within this factor of what the others use.
+/// The processors used are alike if they differ from those of the others by at most this factor.
 const TRAFFIC: f64 = 1.25;
-/// So few processors are none: nobody asks it for anything.
+/// A replica that uses fewer processors than this is idle: it gets no traffic.
 const IDLE: f64 = 0.005;
 
 /// The verdict. The error says what is missing.
@@ -165,21 +165,22 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
     })
 }
 
-/// Whether none is this many times as old as the other.
+/// Whether neither age is more than [`AGES`] times the other.
 fn is_alike(age: u64, other: u64) -> bool {
     age as f64 <= other as f64 * AGES && age as f64 * AGES >= other as f64
 }
 
-/// Where the data of a replica are: by its pod's name, which comes again, or by its node.
+/// What the data of a replica belong to: its pod's name, which a restarted pod keeps, or its node.
 fn place<'a>(target: &Target, pod: &'a str, node: &'a str) -> &'a str {
     if target.kind == "daemonset" { node } else { pod }
 }
 
-/// The effect, by levels or by differences.
+/// The effect, by differences or by levels.
 fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<Effect>) {
     let after =
         |part: Part| members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)));
-    // A start is one sample: of those that are compared afterwards, what the same start had before is none.
+    // Each start is one sample. The replicas that are compared afterwards are samples already, so their readings before the change are
+    // no further samples.
     let earlier = || members.iter().filter(|one| !matches!(one.part, Part::Changed | Part::Other));
     if target.kind != "deployment" {
         let place = |one: &Member| place(target, &one.pod, &one.node).to_string();
@@ -189,7 +190,7 @@ fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Co
                 old.entry(place(one)).or_default().push((age, level.log));
             }
         }
-        // Before, too, they are compared at the same age.
+        // The readings before the change are also compared at the same age.
         let age = after(Part::Changed).find_map(|(one, _)| Some(old.get(&place(one))?.first()?.0));
         let differences = |part: Part| -> Vec<f64> {
             let of = |(one, log): (&Member, f64)| {
@@ -215,7 +216,7 @@ fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Co
     (Compared::Levels, effect(&levels(Part::Changed), &levels(Part::Other), &[&before]))
 }
 
-/// Whether the lines are in force where they should be, and nowhere else.
+/// Whether the lines are in force in the changed replicas, and in no other.
 fn settings(
     replicas: &[Replica],
     target: &Target,
@@ -260,7 +261,7 @@ fn settings(
     }
 }
 
-/// Whether the changed ones have lived since the change, and what others did.
+/// Whether the changed replicas have run since the change without a restart, and which others were restarted more than once.
 fn restarts(
     replicas: &[Replica],
     first_change: u64,
@@ -326,8 +327,8 @@ fn enough(members: &[Member], doubts: &mut Vec<String>) {
     }
 }
 
-/// Whether the changed ones do as much as the others. A setting may itself cost or save CPU time: only what could explain the word, or
-/// hide a difference, is a doubt.
+/// Whether the changed replicas do as much work as the others. A setting may itself cost or save CPU time. So a difference is a doubt
+/// only if it could explain the word, or hide an effect.
 fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: Part| -> Vec<f64> {
         members.iter().filter(|one| one.part == part).filter_map(|one| one.after?.cores).collect()
@@ -356,7 +357,7 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
     }
 }
 
-/// Whether memory still moves. What moves further than the margin is not equal for long.
+/// Whether memory still grows or shrinks. If it changed by more than the margin in this time, `Equal` may not last.
 fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: Part| {
         mean(
@@ -381,12 +382,12 @@ fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>,
 }
 
 impl Replica {
-    /// Whether it runs the same on the same kind of node.
+    /// Whether it has the same image and quota, on the same kind of node.
     fn is_like(&self, other: &Replica) -> bool {
         self.host == other.host && self.image == other.image && self.quota_milli == other.quota_milli
     }
 
-    /// When it began: its start, or its first reading.
+    /// When it began: the reported start, or its first reading if that is earlier.
     fn begun(&self) -> Option<u64> {
         let first = self.readings.first()?.taken;
         Some(if self.started > 0 { self.started.min(first) } else { first })
@@ -402,7 +403,7 @@ mod tests {
     const MINUTE: u64 = 60_000;
     const CHANGE: u64 = 1_000 * MINUTE;
 
-    /// A replica that has so many MiB in each of the minutes, and uses so many processors.
+    /// A replica that has `mib` MiB in each of the minutes, and uses `cores` processors.
     fn replica(
         pod: &str,
         started: u64,
@@ -489,7 +490,7 @@ mod tests {
         for alter in alter {
             let mut replicas = usual(60.0, 0.5);
             alter(&mut replicas[4]);
-            // Nor is it counted before.
+            // Nor does it count before the change.
             alter(&mut replicas[0]);
             let unlike = told(replicas, "deploy/web");
             assert!(unlike.doubts[0].contains("another image or quota"), "{unlike:?}");
@@ -544,12 +545,12 @@ mod tests {
         let found = told(set(1), "sts/db");
         assert_eq!((found.compared, found.word), (Compared::Differences, Word::Better), "{found:?}");
         assert!((found.effect.unwrap().ratio - 0.4963).abs() < 0.001);
-        // Without readings before it, the unlike others make it undecided.
+        // Without readings from before the change, the verdict is undecided.
         let after: Vec<Replica> = set(1).into_iter().filter(|one| one.started == CHANGE).collect();
         let found = told(after, "sts/db");
         assert_eq!((found.compared, found.word), (Compared::Levels, Word::Undecided));
         assert!(found.doubts[0].contains("differ by what they hold"), "{found:?}");
-        // One of another age then, and one that was not restarted, are not compared.
+        // A replica of another age before the change, and one that was not restarted, are not compared.
         let mut replicas = set(1);
         replicas[2].started = 890 * MINUTE;
         let found = told(replicas, "sts/db");
@@ -559,7 +560,7 @@ mod tests {
     #[test]
     fn a_start_counts_once() {
         let mut replicas = usual(60.0, 0.5);
-        // It has run since before the change, and is nearly as old.
+        // This replica has run since before the change, and is nearly as old as the changed one.
         replicas[3] = replica("d", 960 * MINUTE, 990..1060, 100.0, 0.5, &[]);
         let found = told(replicas, "deploy/web");
         assert_eq!((found.word, found.effect.unwrap().freedom), (Word::Better, 3), "{found:?}");
