@@ -1,5 +1,5 @@
-//! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and how
-//! certain these are.
+//! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and
+//! how sure these figures are.
 
 mod answer;
 mod difference;
@@ -133,7 +133,7 @@ fn retained(contents: &Contents, look: &Look) -> String {
     format!("{}\n{}\n\n", columns(&table, look), allocanary_draw::wrapped(note, look.width.into()))
 }
 
-/// The largest parts of what a holder has.
+/// The largest parts of the memory that a holder holds.
 fn tree(holder: &Holder) -> Vec<Vec<String>> {
     let large = holder.inside.iter().filter(|line| line.with_all.saturating_mul(20) >= holder.bytes && line.depth < 6);
     let line = |line: &allocanary_contents::Inside| {

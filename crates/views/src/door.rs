@@ -11,7 +11,7 @@ use allocanary_kernel::units::show_duration;
 use crate::heap::{bold, subject};
 use crate::remedies::list;
 
-/// The maximum of remedies on it.
+/// The maximum number of remedies on the screen.
 const MOST: usize = 3;
 /// The lines of a terminal.
 const LINES: usize = 24;
@@ -19,7 +19,7 @@ const LINES: usize = 24;
 /// The whole text.
 pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look) -> String {
     let with = |most| with(reading, remedies, took, look, most);
-    // The shell's prompt needs a line, too.
+    // One line is left free for the shell's prompt.
     (2..=MOST).rev().map(with).find(|text| text.lines().count() < LINES).unwrap_or_else(|| with(1))
 }
 

@@ -11,13 +11,13 @@ use crate::contents::tree_map;
 use allocanary_draw::Page;
 use allocanary_draw::wrapped;
 
-/// What this page adds to the style of all pages.
+/// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("contents/page.css");
-/// Rectangles of the map that are framed.
+/// The number of rectangles with a frame in the map.
 const FRAMED: usize = 40;
 /// The figures of a workload.
 const HEADS: [&str; 8] = ["resident", "live", "kept", "free", "padding", "other", "not known", "gives"];
-/// Their width.
+/// The width of a figure's column.
 const WIDTH: usize = 9;
 
 const NOTE: &str = "resident: the sum over processes; what two of them share counts twice. kept: whole free pages. free: free in pages that are \
@@ -25,12 +25,12 @@ const NOTE: &str = "resident: the sum over processes; what two of them share cou
                     heaps, stacks, programs and files. not known: not read yet, changed since, or not to be divided; it is not zero. gives: \
                     the most that one remedy would give, all replicas together; without `<` each page was counted.";
 
-/// A sum of figures that may come from a file, and be anything.
+/// A sum that cannot overflow: the figures may come from a file that somebody else wrote.
 fn sum(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 
-/// What a workload's columns show.
+/// The figures of a workload's columns.
 fn figures(one: &Workload) -> [String; 8] {
     let of = |parts: &[Part]| sum(parts.iter().map(|part| one.parts.of(*part)));
     let gives = match &one.bound {
@@ -78,7 +78,7 @@ fn host(host: &Host) -> String {
     format!("{} cores, {}, huge pages {}{page}", host.cores, host.arch, host.thp)
 }
 
-/// Where the figures come from, and what is in them.
+/// Where the figures come from, and what they include.
 fn answer(fleet: &Fleet, price: Option<f64>) -> String {
     let sum = |of: &dyn Fn(&Workload) -> u64| sum(fleet.workloads.iter().map(of));
     let (all, live) = (sum(&|one| one.parts.sum()), sum(&|one| one.parts.of(Part::Live)));
@@ -150,7 +150,7 @@ pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
     Page { title, heading: title, style: OWN, head, main, foot: html! {} }.document()
 }
 
-/// A row. `number` is its place in the map, where it has a frame of its own.
+/// A row of the table. `number` is the number of the workload's frame in the map, if it has one.
 fn row(one: &Workload, number: Option<usize>) -> Markup {
     let read = one.read.map_or("never all".into(), |read| format!("{} UTC", show_time(Duration::from_millis(read))));
     let settings = match &one.settings {
@@ -170,7 +170,7 @@ fn row(one: &Workload, number: Option<usize>) -> Markup {
     }
 }
 
-/// The workloads that have memory, as the map numbers them.
+/// The workloads that have memory, in the order of their numbers in the map.
 fn largest(fleet: &Fleet) -> Vec<&Workload> {
     let mut largest: Vec<&Workload> = fleet.workloads.iter().filter(|one| one.parts.sum() > 0).collect();
     largest.sort_by_key(|one| std::cmp::Reverse(one.parts.sum()));
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_workload_has_the_number_of_its_frame() {
         let page = page(&fleet(&[8]), None);
-        // The table begins with the workload that keeps the most, and the map with the largest.
+        // The table begins with the workload that keeps the most. The map begins with the largest.
         let row = |name: &str, number: u32| page.contains(&format!("<td>{number}</td><th scope=\"row\">{name}"));
         assert!(row("shop/deployment/web/web", 2) && row("shop/statefulset/a-database", 1), "{page}");
         assert!(page.contains("2  shop/deployment/web/web</text>"), "{page}");

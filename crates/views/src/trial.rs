@@ -116,7 +116,7 @@ fn table(members: &[Member]) -> String {
     out
 }
 
-/// `35m`, `9h`, `12d`: an age needs no more.
+/// An age in short form: `35m`, `9h`, `12d`.
 fn short(seconds: u64) -> String {
     match seconds / 60 {
         minutes if minutes < 2 * 60 => format!("{minutes}m"),

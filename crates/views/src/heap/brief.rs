@@ -4,7 +4,7 @@ use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_draw::{Answer, Pasted};
 use allocanary_heap::{Reading, answer};
 
-/// What the memory is, how sure that is, and what to do first.
+/// What the memory is, how sure that is, and the first thing to do.
 pub fn brief(reading: &Reading, remedies: &[Remedy]) -> Answer {
     let sure = reading.heaps.iter().map(|heap| format!(". {}", answer::how_sure(heap)));
     let problems = reading.problems.iter().map(|problem| format!(". {problem}"));

@@ -41,7 +41,7 @@ fn cut(name: &str, width: usize) -> String {
     name.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// Most of the remaining letters are from the end, where names differ.
+/// The name without its middle. Most of the letters that stay are from the end, where names differ.
 fn without_middle(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {

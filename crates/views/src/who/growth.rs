@@ -46,7 +46,7 @@ pub fn blocks_in_window(found: &Found, site: &Site) -> Option<(u64, u64)> {
     Some((site.blocks.saturating_sub(before), site.blocks))
 }
 
-/// The sites that certainly hold more.
+/// The sites that certainly hold more blocks than at the beginning of the window.
 fn in_window(found: &Found) -> Option<String> {
     let before = found.freed_from_before?;
     let bounds = |site| Some((site, blocks_in_window(found, site)?));

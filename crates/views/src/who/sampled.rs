@@ -1,5 +1,5 @@
-//! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON; the same for the
-//! difference to an earlier JSON.
+//! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON, and the same for the
+//! difference from an earlier JSON.
 
 use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};
@@ -13,16 +13,16 @@ use std::time::Duration;
 use crate::heap::{bold, columns, item};
 use allocanary_draw::{Answer, document, object};
 
-/// Sites of a table.
+/// The number of sites in a table.
 const TOP: usize = 15;
-/// The most sites that the answer names.
+/// The largest number of sites that the answer names.
 const NAMED: usize = 3;
 
 fn bytes(bytes: f64) -> String {
     Unit::Bytes.show(bytes)
 }
 
-/// `105 MiB (98.1 MiB to 113 MiB)`.
+/// An estimate with its interval: `105 MiB (98.1 MiB to 113 MiB)`.
 fn with_interval(estimate: Estimate) -> String {
     format!("{} ({} to {})", bytes(estimate.bytes), bytes(estimate.low), bytes(estimate.high))
 }
@@ -65,7 +65,7 @@ pub fn answer(found: &Sampled) -> Answer {
     Answer { text: sentence(found), pasted: None, facts: object(facts) }
 }
 
-/// All of it on a terminal.
+/// The whole text for a terminal.
 pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let answer = allocanary_draw::wrapped(&sentence(found), look.width.into());
     let mut table = vec![["site", "live", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
@@ -105,7 +105,7 @@ fn limits(notes: &[String], look: &Look) -> String {
     format!("\n{}\n{items}", bold("What limits these figures", look))
 }
 
-/// A single one more than was asked for has a line as well.
+/// How many sites have a line. If only one site would be left out, it gets a line as well.
 fn shown(sites: usize, top: Option<usize>) -> usize {
     let top = top.unwrap_or(TOP);
     if sites <= top + 1 { sites } else { top }
@@ -115,7 +115,7 @@ fn name_of_by(found: &Sampled) -> &'static str {
     BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name)
 }
 
-/// All of it for a script.
+/// The whole result for a script.
 pub fn json(found: &Sampled, top: Option<usize>) -> String {
     let sites: Vec<Value> = found.sites.iter().take(top.unwrap_or(usize::MAX)).map(of_site).collect();
     let besides = json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes });
@@ -137,14 +137,14 @@ fn of_site(site: &SampledSite) -> Value {
 /// The live bytes of each site at an earlier moment, by name and module.
 pub struct Earlier {
     by: String,
-    /// The mean distance of its samples in bytes, if it says so.
+    /// The mean distance of its samples in bytes; `None` if the JSON does not have it.
     mean: Option<u64>,
     seconds: f64,
     sites: HashMap<(String, String), Estimate>,
 }
 
 impl Earlier {
-    /// From what `who PID --json` printed. The error says what is missing.
+    /// Reads what `who PID --json` printed. The error says what is missing.
     pub fn of(text: &str) -> Result<Earlier, String> {
         let wanted = "wanted what `allocanary who PID --json` printed";
         let all: Value = serde_json::from_str(text).map_err(|error| format!("{wanted}: {error}"))?;
@@ -174,22 +174,22 @@ pub struct Growth {
     pub name: String,
     /// Its live bytes before, and now.
     pub live: [f64; 2],
-    /// The growth in bytes: at least, and at most.
+    /// The smallest and the largest growth in bytes.
     pub bounds: [f64; 2],
 }
 
-/// The growth of all sites of both moments, the one that grew most first.
+/// The growth of all sites of either moment, the one that grew most first.
 pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String> {
     if earlier.by != name_of_by(found) {
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
     }
-    // A site that is missing has no sample. That is not nothing: it may hold what samples miss.
+    // A site that is missing had no sample. It may still have live bytes that samples missed.
     let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| Sum::none(mean).estimate());
     let mut before = earlier.sites.clone();
     let mut all: Vec<Growth> = Vec::new();
     let mut add = |name: &str, old: Estimate, new: Estimate| {
         let change = new.bytes - old.bytes;
-        // Errors of the two moments add as squares.
+        // The errors of the two moments are independent, so their squares add up.
         let down = ((new.bytes - new.low).powi(2) + (old.high - old.bytes).powi(2)).sqrt();
         let up = ((new.high - new.bytes).powi(2) + (old.bytes - old.low).powi(2)).sqrt();
         if old.bytes > 0.0 || new.bytes > 0.0 {
@@ -209,12 +209,12 @@ pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String
     Ok(all)
 }
 
-/// `+1.50 MiB`.
+/// A number with its sign: `+1.50 MiB`.
 fn signed(number: f64) -> String {
     if number < 0.0 { format!("-{}", bytes(-number)) } else { format!("+{}", bytes(number)) }
 }
 
-/// The answer about a difference.
+/// The answer about the difference.
 pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled) -> Answer {
     let shown: Vec<&Growth> = growths.iter().filter(|one| one.bounds[0] > 0.0).collect();
     let program = harmless(&found.program);
@@ -234,7 +234,7 @@ pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled)
     Answer { text, pasted: None, facts: object(facts) }
 }
 
-/// A difference on a terminal.
+/// The difference for a terminal.
 pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let mut table = vec![["site", "before", "now", "growth", "at least", "at most"].map(String::from).to_vec()];
     for one in &growths[..shown(growths.len(), top)] {
@@ -248,7 +248,7 @@ pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Opt
     format!("{}\n\n{}\n{}{}", bold(&said, look), bold(&title, look), columns(&table, look), limits(&found.notes, look))
 }
 
-/// A difference for a script.
+/// The difference for a script.
 pub fn difference_json(answer: Answer, growths: &[Growth], found: &Sampled, top: Option<usize>) -> String {
     let site = |one: &Growth| {
         let [before, live] = one.live.map(f64::round);
@@ -331,12 +331,12 @@ What limits these figures
         assert!(shown.lines().all(|line| line.chars().count() <= 80) && shown.contains("-20.0 MiB"), "{shown}");
         let none = difference_answer(&earlier, &growths(&earlier, &before).unwrap(), &before);
         assert_eq!(none.facts["choice"], json!("undecided"));
-        // A site that one moment does not have may have been there: one sample more or less shows nothing.
+        // A site without a sample at one moment may still have had blocks then: one sample more or less shows nothing.
         let (one, none) = (found(vec![site("one", 1)]), found(Vec::new()));
         let of = |before: &Sampled, now: &Sampled| growths(&Earlier::of(&json(before, None)).unwrap(), now).unwrap();
         let (new, gone) = (of(&none, &one).remove(0), of(&one, &none).remove(0));
         assert!(new.bounds[0] < 0.0 && gone.bounds[1] > 0.0, "{new:?} {gone:?}");
-        // A site is missed more easily where samples are farther apart.
+        // A site is missed more easily if samples are farther apart.
         let far = Sampled { mean: 8 << 20, ..none };
         assert!(of(&far, &one)[0].bounds[0] < new.bounds[0] * 4.0);
         assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());

@@ -139,7 +139,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 
-/// Of a window only the blocks allocated in it are known.
+/// In a trace of a window, only the blocks that were allocated in it are known.
 #[test]
 fn of_a_window_there_is_a_row_of_what_is_older() {
     let found = Found { freed_from_before: Some(1234), ..found() };

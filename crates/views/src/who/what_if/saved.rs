@@ -1,5 +1,5 @@
-//! How much less the replays of one way keep than those of another. In: heaps. Out: bytes with their interval, and whether that is worth
-//! a change.
+//! How much less memory the replays of one placement keep than those of another. In: heaps. Out: bytes with their interval, and
+//! whether that is worth a change.
 
 use allocanary_measure::summary::stats::{median, ratio};
 use allocanary_measure::summary::{MISSES, difference_interval, ratio_interval};
@@ -72,7 +72,7 @@ impl Saved {
         }
     }
 
-    /// What the heap keeps: `19.8 MiB less (19.7 to 20.0)`.
+    /// The saving in words: `19.8 MiB less (19.7 to 20.0)`.
     pub fn words(&self, effect: Effect) -> String {
         let most = [self.bytes, self.low, self.high].into_iter().map(f64::abs).fold(0.0, f64::max);
         let (unit, size) = if most < MIB { ("KiB", 1024.0) } else { ("MiB", MIB) };
