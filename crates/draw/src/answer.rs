@@ -1,5 +1,5 @@
-//! The main result of a verb: what to do, and the lines that do it. Every verb with an answer makes it once, and each output shows the same
-//! value: a terminal last, the others first.
+//! The main result of a verb: what to do, and the lines that do it. Every verb with an answer makes it once. Each output shows the
+//! same value: a terminal at its end, the other outputs at their beginning.
 
 use serde_json::{Map, Value, json};
 

@@ -12,7 +12,7 @@ use crate::scale::Scale;
 /// The sheet's size. A unit is one pixel if the page is about 1280 pixels wide.
 const SIZE: (f64, f64) = (560.0, 340.0);
 
-/// Parts of a unit. The backend uses integer coordinates, so each unit is divided into this many.
+/// The number of parts of a unit. The backend has only integer coordinates.
 const FINE: f64 = 4.0;
 
 /// The plotting area: left, top, right, bottom.
@@ -21,11 +21,11 @@ pub const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
-/// The side of its place on which a word is written.
+/// The side of a place on which a word is written.
 pub use plotters::style::text_anchor::HPos as Side;
 
 impl<'a> Canvas<'a> {
-    /// Draws, and returns the SVG for a page. The SVG has no fixed size. Its name is for readers who cannot see it.
+    /// Draws, and returns the SVG for a page. The SVG has no fixed size. `name` describes the picture to readers who cannot see it.
     pub fn paint(name: &str, draw: impl FnOnce(&Canvas)) -> Markup {
         let mut svg = String::new();
         let size = ((SIZE.0 * FINE) as u32, (SIZE.1 * FINE) as u32);
@@ -43,7 +43,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The place in the field, from shares of its width and height. Higher shares are further up.
+    /// A place in the field, from shares of the field's width and height. A larger `up` is further up.
     pub fn place(across: f64, up: f64) -> (f64, f64) {
         (FIELD.0 + across * (FIELD.2 - FIELD.0), FIELD.3 - up * (FIELD.3 - FIELD.1))
     }
@@ -78,7 +78,7 @@ impl<'a> Canvas<'a> {
         self.word(name, ((FIELD.0 + FIELD.2) / 2.0, FIELD.3 + 38.0), HPos::Center, palette::MUTED);
     }
 
-    /// A line through places.
+    /// A line through the places.
     pub fn line(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         let places: Vec<(i32, i32)> = places.iter().map(fine).collect();
         self.put(&PathElement::new(places, color.stroke_width((width * FINE) as u32)));
@@ -170,8 +170,8 @@ pub fn spread(heights: &[f64], gap: f64) -> Vec<f64> {
     placed
 }
 
-/// The labels of a horizontal axis, without those that would touch the label before them. The line of such a label stays. Words
-/// are largest in print: there `page.css` has 72px, of [`FINE`] pixels each.
+/// The labels of a horizontal axis, without those that would touch the label before them. The line of a dropped label stays. Words are
+/// largest in print, where `page.css` has 72px, of [`FINE`] pixels each.
 fn apart(mut labels: Vec<(f64, String)>) -> Vec<(f64, String)> {
     const EM: f64 = 72.0 / FINE;
     const DIGIT: f64 = 0.6 * EM;

@@ -1,16 +1,16 @@
 //! Colours and marks. In: the place of a candidate. Out: its colour, its mark and the page's style for both themes.
 //!
-//! A drawing uses placeholder colours (`#0A0003`: the fourth candidate). The page's style replaces them, so that the
-//! drawings follow the reader's theme. The hues were found by a search: in both themes the contrast of each to the
-//! background is 3:1 or more, and readers without red or green cones can distinguish any two. Only few hues allow this,
-//! and none on paper, so every candidate has a mark and a number too.
+//! A drawing uses placeholder colours (`#0A0003`: the fourth candidate). The page's style replaces them, so that the drawings follow
+//! the reader's theme. The hues were found by a search: in both themes the contrast of each to the background is 3:1 or more, and
+//! readers without red or green cones can distinguish any two. Only few hues meet these conditions, and no hue does so on paper. So
+//! every candidate also has a mark and a number.
 
 use maud::{Markup, html};
 use plotters::style::RGBColor;
 
 /// Text.
 pub const INK: RGBColor = RGBColor(1, 1, 1);
-/// Less important text and lines.
+/// Less important text, and the axes.
 pub const MUTED: RGBColor = RGBColor(2, 2, 2);
 /// The lines behind the figures.
 pub const GRID: RGBColor = RGBColor(3, 3, 3);

@@ -24,7 +24,7 @@ impl Scale {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = even_step(unit, most);
-        // A rounding error near the greatest value must not change the number of steps.
+        // Without the 1e-9, a rounding error near the greatest value could change the number of steps.
         let steps = (most / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
         Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
@@ -61,8 +61,8 @@ impl Scale {
         Scale { unit, is_log: true, low, high, ticks }
     }
 
-    /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear one. In: the values of
-    /// each candidate, and other values that must be in the picture.
+    /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear scale. In: the values of each
+    /// candidate, and other values that must be in the picture.
     pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> Scale {
         let most = |values: &Vec<f64>| values.iter().copied().filter(|value| value.is_finite()).reduce(f64::max);
         let mut most: Vec<f64> = candidates.iter().filter_map(most).filter(|most| *most > 0.0).collect();
