@@ -1,6 +1,6 @@
 //! Defaults and examples, printed at the end of each help text. In: nothing. Out: texts of at most 80 columns.
 
-/// Printed when the command is started without any word: what the user can do.
+/// What the user can do. The command prints it if it is started without an argument.
 pub const OVERVIEW: &str = "\
 allocanary PROCESS                what its memory is, and what to do
 allocanary heap PROCESS           all parts of its memory; --contents: what is live
@@ -34,7 +34,7 @@ Defaults of a measurement without a verb:
 Exit codes: 0 success; 1 a process failed, or a gate failed; 2 the command could
 not run; 130 interrupted, and every finished row is saved.";
 
-/// The words of all outputs, at the end of the long help.
+/// The meaning of the words in all outputs, printed at the end of the long help.
 pub const GLOSSARY: &str = "\
 Words:
   candidate   an allocator with settings, such as jemalloc:narenas=1
@@ -57,7 +57,7 @@ pub fn with_glossary() -> String {
     format!("{EXAMPLES}\n\n{GLOSSARY}")
 }
 
-/// For `glossary`: the words themselves, so that `allocanary help glossary` explains them too.
+/// The help of `glossary`: it has the glossary itself, so that `allocanary help glossary` explains the words too.
 pub fn glossary_with_examples() -> String {
     format!("{GLOSSARY}\n\n{GLOSSARY_EXAMPLES}")
 }
@@ -67,7 +67,7 @@ Examples:
   allocanary glossary
   allocanary help glossary";
 
-/// Of `study`.
+/// Defaults and examples of `study`.
 pub const STUDY_EXAMPLES: &str = "\
 Defaults:
   The study `default` runs, with a budget of 105s. A flag replaces the value in
@@ -90,7 +90,7 @@ Examples:
 A group such as `cases` applies each flag to each of its studies: --budget is
 per study. A group refuses --workloads.";
 
-/// Of `run`.
+/// Defaults and examples of `run`.
 pub const RUN_EXAMPLES: &str = "\
 Defaults:
   Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
@@ -117,7 +117,7 @@ Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
 comes, or bad input; 130 interrupted: every process of the program is gone, and
 every finished row is saved.";
 
-/// Of `upgrade`.
+/// Defaults and examples of `upgrade`.
 pub const UPGRADE_EXAMPLES: &str = "\
 Defaults: 10 repeats of each program under both, in shuffled order; timeout 60s
 per process. It is `run` with two candidates. `allocanary build` builds the
@@ -133,7 +133,7 @@ Examples:
 Exit codes: 0 success; 1 a process failed; 2 a program could not run, or bad
 input; 130 interrupted: every finished row is saved.";
 
-/// Of `list`.
+/// Defaults and examples of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:
   allocanary list                   list everything, after a summary
@@ -141,7 +141,7 @@ Examples:
       settings, their values here, what they do
   allocanary list workloads         workloads and their parameters";
 
-/// Of `report`.
+/// Defaults and examples of `report`.
 pub const REPORT_EXAMPLES: &str = "\
 Examples:
   allocanary report allocanary-out/default-1
@@ -151,7 +151,7 @@ Examples:
   allocanary report service.trace --format html --to service.html
   kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
 
-/// Of `compare`.
+/// Defaults and examples of `compare`.
 pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
@@ -178,7 +178,7 @@ A gate fails, with exit code 1, if
 A gate on peak is for the median run. One on peak.p90 is for what 90 % of the
 runs stay within, and takes 36 repeats.";
 
-/// Of `doctor`.
+/// Defaults and examples of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
 Default: diagnose this host, for a program that is started from here.
 
@@ -195,7 +195,7 @@ Examples:
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be
 read.";
 
-/// Of `node`.
+/// Defaults and examples of `node`.
 pub const NODE_EXAMPLES: &str = "\
 Defaults: 1 % of a core, all processes each minute, heaps by need. No process is
 stopped, nothing is loaded into one, and no pod is changed.
@@ -209,7 +209,7 @@ Examples:
 
 Exit codes: 2 if the port is taken, or if --once cannot ask the kubelet.";
 
-/// Of `fleet`.
+/// Defaults and examples of `fleet`.
 pub const FLEET_EXAMPLES: &str = "\
 Default: a table of all workloads, those with the most bytes that are not live
 first. Replicas on unlike nodes are rows of their own.
@@ -222,7 +222,7 @@ Examples:
 
 Exit codes: 1 if a node did not answer; 2 if none did.";
 
-/// Of `kube`.
+/// Defaults and examples of `kube`.
 pub const KUBE_EXAMPLES: &str = "\
 As `kubectl allocanary`, if the script kubectl-allocanary is on PATH. It asks the
 agents through the API server, by kubectl and with its rights: `top` needs get on
@@ -236,7 +236,7 @@ Examples:
 
 Exit codes: 1 if an agent did not answer, or no remedy has lines; 2 if none did.";
 
-/// Of `try`.
+/// Defaults and examples of `try`.
 pub const TRY_EXAMPLES: &str = "\
 Default: the commands that give one replica the lines, to read and run; once a
 replica has them, the verdict. Nothing is changed by `try` itself. Replicas are
@@ -252,7 +252,7 @@ Examples:
 
 Exit codes: 1 if it is undecided; 2 if no node answers.";
 
-/// Of `heap`.
+/// Defaults and examples of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
 Defaults: one process, once, as text. The process is not stopped, and nothing is
 loaded into it.
@@ -277,7 +277,7 @@ Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
 divided; 2 no such process, several of that name, it may not be read, or bad
 input.";
 
-/// Of `give-back`.
+/// Defaults and examples of `give-back`.
 pub const GIVE_BACK_EXAMPLES: &str = "\
 Defaults: once; the forecast, then a question. One thread of the process, which
 waits in a system call, calls malloc_trim(0) (glibc), arena.4096.purge
@@ -296,7 +296,7 @@ Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
 not known what to call, or a call failed: the reason is printed; 2 no such
 process, several of that name, it may not be read, or bad input.";
 
-/// Of `preload`.
+/// Defaults and examples of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\
 Default: no settings. The allocator's own variables take precedence over
 --settings.
@@ -321,7 +321,7 @@ Settings:
                a thread that has waited that long gives back the memory that
                it keeps";
 
-/// Of `tune`.
+/// Defaults and examples of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
   Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed
@@ -351,13 +351,13 @@ figure is of fresh rows. Exit codes: 0 success, also if nothing better was
 found; 2 the search could not run; 130 interrupted, and every finished row is
 saved.";
 
-/// Of `completions`.
+/// Defaults and examples of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   allocanary completions bash > /etc/bash_completion.d/allocanary
   allocanary completions fish > ~/.config/fish/completions/allocanary.fish";
 
-/// Of `man`.
+/// Defaults and examples of `man`.
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
@@ -365,7 +365,7 @@ Examples:
   allocanary man --to /usr/local/share/man/man1
       install the pages of the command and of all verbs";
 
-/// Of `build`.
+/// Defaults and examples of `build`.
 pub const BUILD_EXAMPLES: &str = "\
 Defaults: each library is built once, with your cargo and C compiler, into the
 user's cache; a build takes some 30 s to 2 min. It is tried before it is kept:
@@ -381,7 +381,7 @@ Examples:
 Exit codes: 0 success; 2 no such version, or a build failed: its last lines are
 printed.";
 
-/// Of `record`.
+/// Defaults and examples of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM Its
@@ -418,7 +418,7 @@ in `run`, and its outputs are kept next to the traces. Otherwise it has this
 terminal, and the exit code is the program's. With --verify the exit code is 0
 if program and replay were measured under every candidate, otherwise 1.";
 
-/// Of `trace`.
+/// Defaults and examples of `trace`.
 pub const TRACE_EXAMPLES: &str = "\
 Examples:
   allocanary trace check traces/service-812-0.trace
@@ -428,7 +428,7 @@ Examples:
 `allocanary record` prints the name of each trace. Exit codes: 0 success; 1
 `check` found damage; 2 the file is no trace.";
 
-/// Of `who`.
+/// Defaults and examples of `who`.
 pub const WHO_EXAMPLES: &str = "\
 Defaults: when idle; if the trace has no mark `idle`, at the end of a recording
 that was ended from outside, else at the peak of live bytes. By function. A time
@@ -475,7 +475,7 @@ docs/who.md explains them.
 Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad
 input.";
 
-/// Of `replay`.
+/// Defaults and examples of `replay`.
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/service-812-0.trace
@@ -505,7 +505,7 @@ mod tests {
             let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
             format!("  {word:<11} {}", meaning.replace('`', ""))
         });
-        // A continuation line is indented to the column of the meanings.
+        // Joins the lines of one meaning: a continuation line is indented to the column of the meanings.
         let joined = GLOSSARY.replace(&format!("\n{:14}", ""), " ");
         let words = joined.lines().skip(1).map(|line| line.replace('`', ""));
         assert_eq!(

@@ -141,7 +141,7 @@ mod tests {
     /// Runs the whole command line in a shell. An error that the load prints fails the cell, and the user sees it.
     #[test]
     fn a_load_with_errors_fails_and_says_which() {
-        // A function of the shell stands for the generator.
+        // A shell function replaces the load generator.
         let run = |name: &str, output: &str| {
             let load = with("http://localhost:1/", |here| here == name).unwrap().over(Program::default()).load.unwrap();
             let load = format!("{name}() {{ printf '%s' \"$OUTPUT\"; }}; {load}");

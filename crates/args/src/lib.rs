@@ -3,7 +3,7 @@
 //! The flags of the verbs, one file for each verb, and flags that several verbs share. In: what clap has parsed. Out:
 //! plain values.
 
-// Comments of flags are help texts: `[program]` is a table of a file, and no link.
+// Comments of flags are help texts. In them `[program]` means a table of a file and is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod build;

@@ -1,5 +1,5 @@
-//! Values that a shell offers for an argument. In: the lists of this build. Out: parsers that accept any text and know
-//! the values to offer. The verbs report a wrong text, with the nearest right values.
+//! Values that a shell offers for an argument. In: the lists of this build. Out: parsers that accept any text and
+//! know the values to offer. The verbs report a wrong text and name the nearest right values.
 
 use std::ffi::OsStr;
 
