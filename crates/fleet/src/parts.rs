@@ -1,4 +1,4 @@
-//! What the resident bytes of processes are. The parts add up to what the kernel counts, also between two readings of a heap.
+//! Resident bytes of processes, by what they are. The parts add up to what the kernel counts, also between two readings of a heap.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a byte is.
+/// What a resident byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// In a block that the program holds.
@@ -27,7 +27,7 @@ pub enum Part {
     Stacks,
     /// Programs, libraries, mapped files and shared memory.
     Files,
-    /// Not known: not read yet, changed since it was read, or not to be divided.
+    /// Not known: not read yet, changed since it was read, or in a heap that cannot be divided into parts.
     Unknown,
 }
 
@@ -45,7 +45,8 @@ pub const PARTS: [Part; 10] = [
     Part::Unknown,
 ];
 
-/// If resident memory has become less since a heap was read, the parts lose it in this order: what a process gives back first.
+/// The order in which the parts lose bytes if resident memory has become less since the heap was read: a process gives back the first
+/// ones first.
 const LEAVING: [Part; 10] = [
     Part::Kept,
     Part::Unknown,
@@ -119,8 +120,8 @@ impl Parts {
         PARTS.iter().map(|&part| (part, self.of(part)))
     }
 
-    /// The parts of an earlier reading, made to add up to `resident` now. What has come since is not known; what has gone is taken
-    /// from what a process gives back first.
+    /// The parts of an earlier reading, changed so that they add up to `resident` now. Bytes that were added since count as not known.
+    /// Bytes that are gone are subtracted from the parts that a process gives back first.
     pub fn at(mut self, resident: u64) -> Parts {
         let mut gone = self.sum().saturating_sub(resident);
         self.add(Part::Unknown, resident.saturating_sub(self.sum()));

@@ -1,4 +1,4 @@
-//! What the agent of a node tells: a row for each container, and what the agent itself costs.
+//! The report of a node's agent: a row for each container, and what the agent itself costs.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::Parts;
 
-/// The form of reports. A reader refuses later ones.
+/// The version of the format of reports. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
 
 /// The report of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The version of its format: [`SCHEMA`].
     pub schema: u32,
     /// The node's name.
     pub node: String,
     /// When the processes were last counted, in milliseconds since 1970.
     pub taken: u64,
-    /// A number that the machine has until it is started again; empty if it is not known.
+    /// The machine's boot ID, which changes at each boot; empty if it is not known.
     #[serde(default)]
     pub boot: String,
     /// The machine.
     pub host: Host,
-    /// The containers, and the control groups that are none.
+    /// The containers, and the control groups that are not containers.
     pub rows: Vec<Row>,
     /// What the agent costs.
     pub own: Own,
@@ -31,26 +31,26 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-/// What of a machine decides how much memory an allocator keeps.
+/// The properties of a machine that decide how much memory an allocator keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Host {
     /// Processors that are online.
     pub cores: u32,
     /// The kernel's setting of transparent huge pages.
     pub thp: String,
-    /// Bytes of a page.
+    /// The size of a page in bytes.
     pub page: u64,
     /// The machine's architecture: `x86_64`.
     pub arch: String,
 }
 
-/// What the number of arenas is made from.
+/// What the number of arenas follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
-    /// The processors of the host, although fewer can be used.
+    /// The processors of the host, although the container may use fewer.
     Host,
-    /// The processors that can be used, or a setting.
+    /// The processors that the container may use, or a setting.
     Quota,
     /// Not known, or the allocator has no arenas.
     #[default]
@@ -68,25 +68,25 @@ impl Follows {
     }
 }
 
-/// What a remedy can give at most.
+/// The most that a remedy can give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     /// The remedy: `give-back`, `arena_max`.
     pub remedy: String,
-    /// Bytes. The remedies of a container overlap: they do not add up.
+    /// Bytes. The remedies of a container overlap, so their bytes do not add up.
     pub bytes: u64,
     /// Whether these pages were counted one by one, and not only bounded.
     pub exact: bool,
 }
 
-/// A container, or a control group of the host that is none.
+/// A container, or a control group of the host that is not a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its namespace; empty if it is no pod's, or not known.
+    /// Its namespace; empty if it belongs to no pod, or if the namespace is not known.
     pub namespace: String,
-    /// Its pod's name; the pod's UID while the name is not known; empty if it is no pod's.
+    /// Its pod's name; the pod's UID while the name is not known; empty if it belongs to no pod.
     pub pod: String,
-    /// Its name in the pod; the beginning of its ID while that is not known; for other groups their name.
+    /// Its name in the pod; the beginning of its ID while the name is not known; for another control group, the group's name.
     pub container: String,
     /// What the pod is a replica of: `deployment/web`; empty if it is not known.
     pub workload: String,
@@ -99,48 +99,48 @@ pub struct Row {
     pub version: String,
     /// The settings that are in force: `MALLOC_ARENA_MAX=2`.
     pub settings: Vec<String>,
-    /// What the arenas follow.
+    /// What its number of arenas follows.
     pub follows: Follows,
-    /// Arenas that are in use, of the process that has the most.
+    /// Arenas in use, in the process that has the most of them.
     pub arenas: Option<u64>,
     /// The processors that it may use, in thousandths; `None` without a quota.
     pub quota_milli: Option<u64>,
     /// Its processes.
     pub processes: u64,
-    /// Of these, those whose heap has not been read.
+    /// The number of its processes whose heap has not been read.
     pub unread: u64,
-    /// Resident bytes by part, the sum over its processes: what two processes share counts twice.
+    /// Resident bytes by part, summed over its processes: memory that two processes share counts twice.
     pub parts: Parts,
     /// Anonymous bytes that the kernel charges to its control group.
     pub charged: Option<u64>,
-    /// Bytes that its allocators have from the kernel, resident or not, by their own count. `None`, as the next two, if one of them did not
-    /// answer at the last count.
+    /// Bytes that its allocators have from the kernel, resident or not, by their own count. This field and the next two are `None` if
+    /// an allocator did not answer at the last count.
     pub system: Option<u64>,
     /// Bytes of blocks that have their own pages, by the allocators' own count.
     pub mapped: Option<u64>,
     /// Bytes of pages in use, by the allocators' own count.
     pub active: Option<u64>,
-    /// When the oldest of its readings was made, in milliseconds since 1970, of the processes that have at least a twentieth of its
-    /// anonymous memory; `None` if one of these was never read.
+    /// When the oldest of its readings was made, in milliseconds since 1970. Only processes that have at least a twentieth of its
+    /// anonymous memory count; `None` if one of these was never read.
     pub read: Option<u64>,
     /// What remedies would give at most, those with the most bytes first.
     pub bounds: Vec<Bound>,
-    /// When the oldest of its processes was started, in milliseconds since 1970; `None` from an agent that does not tell it.
+    /// When the oldest of its processes was started, in milliseconds since 1970; `None` if the agent does not report it.
     pub started: Option<u64>,
-    /// CPU time that its processes and their ended children have used, in milliseconds; `None` from an agent that does not tell it.
+    /// CPU time that its processes and their ended children have used, in milliseconds; `None` if the agent does not report it.
     pub cpu: Option<u64>,
-    /// The process with the most memory, by its number on the node; `None` from an agent that does not tell it.
+    /// The process with the most memory, by its ID on the node; `None` if the agent does not report it.
     pub pid: Option<u32>,
 }
 
 /// What an agent costs and what it could not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Own {
-    /// CPU time in seconds since its start, with its child's.
+    /// CPU time in seconds that the agent and its child have used since the start.
     pub cpu: f64,
-    /// CPU time of that for what each minute is read of all.
+    /// The part of this CPU time that the counts of all processes, once a minute, have used.
     pub cpu_counts: f64,
-    /// CPU time of that for walks.
+    /// The part of this CPU time that walks have used.
     pub cpu_walks: f64,
     /// Seconds since its start.
     pub up: f64,
@@ -148,15 +148,15 @@ pub struct Own {
     pub resident: u64,
     /// Processes that it sees.
     pub processes: u64,
-    /// Of these, those that it may not read.
+    /// The number of these processes that it may not read.
     pub denied: u64,
-    /// Walks that gave parts.
+    /// Walks that succeeded.
     pub walks: u64,
     /// Walks that failed.
     pub failed: u64,
-    /// When the names of pods were last told, in milliseconds since 1970; `None` if they never were.
+    /// When the agent last got the names of pods, in milliseconds since 1970; `None` if it never did.
     pub names: Option<u64>,
-    /// Pods on this node of which no name is known.
+    /// The number of pods on this node whose names are not known.
     pub nameless: u64,
 }
 
@@ -167,18 +167,18 @@ impl Row {
     }
 }
 
-/// A report whose count is older than this is told.
+/// A reader is told if a report's count is older than this.
 const OLD: Duration = Duration::from_secs(300);
 
 impl Report {
-    /// Says how old its count is at a time, in milliseconds since 1970, if that is more than some minutes.
+    /// A sentence about the age of its count at `now`, in milliseconds since 1970, if the count is old.
     pub fn old(&self, now: u64) -> Option<String> {
         let age = Duration::from_millis(now.saturating_sub(self.taken));
         let node = &self.node;
         (age > OLD).then(|| format!("{node}: its processes were last counted {} minutes ago", age.as_secs() / 60))
     }
 
-    /// Reads one. The error says what was wanted.
+    /// Parses a report. The error says what was wanted.
     pub fn parse(text: &str) -> Result<Report, String> {
         let report: Report = serde_json::from_str(text)
             .map_err(|error| format!("wanted the report of a node, as /report.json: {error}"))?;

@@ -1,7 +1,7 @@
-//! The reports of many nodes as one table. In: reports. Out: a workload for each kind of replica, on nodes that are alike.
+//! The reports of many nodes as one table. In: reports. Out: a workload for each set of replicas on nodes of one kind.
 //!
-//! Replicas on unlike nodes are not added up to one figure: how much memory an allocator keeps depends on the processors and the page
-//! sizes of the machine. They are rows of their own, and the row says on which kind of node it is.
+//! Replicas on nodes of different kinds are not added up: how much memory an allocator keeps depends on the processors and the page
+//! sizes of the machine. They have separate rows, and each row names its kind of node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bound, Follows, Host, Part, Parts, Report, Row};
 
-/// A workload's container on nodes that are alike.
+/// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     /// Its namespace.
     pub namespace: String,
-    /// What the replicas are of: `deployment/web`; the pod's name if it is of nothing; empty for control groups of hosts.
+    /// What the pods are replicas of: `deployment/web`; the pod's name if it is not a replica; empty for control groups of hosts.
     pub workload: String,
     /// The container.
     pub container: String,
@@ -24,18 +24,18 @@ pub struct Workload {
     pub host: Host,
     /// The settings that are in force, if all replicas have the same.
     pub settings: Option<Vec<String>>,
-    /// Replicas: pods, or hosts.
+    /// The number of replicas: pods, or hosts.
     pub replicas: u64,
-    /// Of these, those with a process whose heap was not read.
+    /// The number of these replicas that have a process whose heap was not read.
     pub unread: u64,
-    /// Of these, those without a reading: what remedies would give there is in no bound.
+    /// The number of these replicas without a reading. `bound` does not include what remedies would give there.
     #[serde(default)]
     pub unbounded: u64,
     /// Replicas whose arenas follow the host and not the quota.
     pub by_host: u64,
     /// Resident bytes by part, of all replicas.
     pub parts: Parts,
-    /// The most that one remedy would give, of all replicas, and its name.
+    /// The remedy that would give the most over all replicas, with its bytes.
     pub bound: Option<Bound>,
     /// When the oldest of its readings was made, in milliseconds since 1970.
     pub read: Option<u64>,
@@ -44,22 +44,22 @@ pub struct Workload {
 /// Many nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fleet {
-    /// The form of this value.
+    /// The version of this value's format.
     pub schema: u32,
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: u64,
-    /// The kinds of nodes, with how many there are of each.
+    /// The kinds of nodes, with the number of nodes of each kind.
     pub hosts: Vec<(Host, u64)>,
     /// The workloads, those with the most bytes that are not live first.
     pub workloads: Vec<Workload>,
-    /// What agents could not read, with the node.
+    /// What agents could not read, each with the name of the node.
     pub problems: Vec<String>,
 }
 
 type Key = (String, String, String, String, Host);
 
 impl Fleet {
-    /// Puts reports together. Of a node that is told of more than once the latest report counts.
+    /// Adds reports up. If there are several reports of a node, the latest one counts.
     pub fn of(reports: Vec<Report>) -> Fleet {
         let mut latest: BTreeMap<String, Report> = BTreeMap::new();
         let mut machines: BTreeMap<String, BTreeSet<(Host, String)>> = BTreeMap::new();
@@ -109,7 +109,7 @@ impl Fleet {
 }
 
 impl Workload {
-    /// Bytes that the allocator has and that are in no live block: cached, free, kept, padding and structures.
+    /// Bytes that the allocator has but that are in no live block: cached, free, kept, padding and structures.
     pub fn not_live(&self) -> u64 {
         let parts = [Part::Cached, Part::Free, Part::Kept, Part::Padding, Part::Structures];
         parts.iter().fold(0, |sum: u64, part| sum.saturating_add(self.parts.of(*part)))
@@ -122,7 +122,7 @@ impl Workload {
     }
 }
 
-/// The sum of replicas.
+/// The sum over replicas.
 #[derive(Default)]
 struct Sum {
     replicas: BTreeSet<(String, String)>,
@@ -179,8 +179,8 @@ impl Sum {
     }
 }
 
-/// What a pod is a replica of, from the owner that it names and its label `pod-template-hash`: a ReplicaSet's name is that of its
-/// Deployment with this hash behind it, and a Job's name may be that of its CronJob with the minute behind it.
+/// What a pod is a replica of, from the owner that it names and its label `pod-template-hash`. A ReplicaSet's name is its Deployment's
+/// name followed by this hash. A Job's name may be its CronJob's name followed by the minute.
 pub fn of_replica(kind: &str, name: &str, template: Option<&str>) -> String {
     let without = |rest: &str| name.strip_suffix(rest).and_then(|name| name.strip_suffix('-')).map(str::to_string);
     match (kind, template.and_then(without)) {
