@@ -1,5 +1,5 @@
-//! The contract of an allocator: its name, its settings, its memory counters, and how to make it return memory. In:
-//! nothing but the process that it serves. Out: names, values, counters.
+//! The contract of an allocator: its name, its settings, its memory counters, and how to make it return memory. In: the process that
+//! it serves. Out: names, values, counters.
 //!
 //! The entries are in [`allocators`](crate::allocators). An entry's functions are `#[inline]`, so that they are
 //! compiled only into the binary that names the entry. A function in this library that called jemalloc would link
@@ -17,7 +17,7 @@ use crate::request::Request;
 pub use crate::setting::PerCore;
 use crate::setting::Setting;
 
-/// Keeps the trait private to this crate: the promises of an entry are checked here, and any release may add a method.
+/// Keeps the trait private to this crate. So this crate alone has to keep the promises of an entry, and any release may add a method.
 pub(crate) mod sealed {
     /// An entry of [`allocators`](crate::allocators).
     pub trait Sealed {}
@@ -136,14 +136,14 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("freed pages do not go back by time")
     }
 
-    /// Sets decay to zero for a while, and writes what it was to `before`. Allocates nothing.
+    /// Sets decay to zero until [`decay_again`](Allocator::decay_again), and writes the previous times to `before`. Allocates nothing.
     fn stop_decay(&self, pages: error::Pages, before: &mut Decays) {
         if let Some(millis) = self.decay(pages).ok().and_then(|now| before.stop_to_come(now)) {
             let _ = self.set_decay(pages, millis); // it was read just now
         }
     }
 
-    /// Restores what [`stop_decay`](Allocator::stop_decay) changed. A time that the program has set meanwhile stays.
+    /// Restores what [`stop_decay`](Allocator::stop_decay) changed. If the program has set another time meanwhile, that time stays.
     fn decay_again(&self, pages: error::Pages, before: &mut Decays) {
         if let Some(millis) = self.decay(pages).ok().and_then(|now| before.again_to_come(now)) {
             let _ = self.set_decay(pages, millis);
@@ -161,9 +161,9 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("what a thread keeps cannot be given back")
     }
 
-    /// Calls `call` in each thread each time the thread has allocated `every` more bytes. The arguments are the bytes allocated since
-    /// the last call, and by how many of them the thread's blocks have grown after what it freed. Only an allocator that counts these
-    /// bytes anyway can do it. Call it once, before there is a second thread.
+    /// Makes the allocator call `call` in each thread each time the thread has allocated `every` more bytes. The first argument is the
+    /// number of bytes allocated since the last call. The second is by how many bytes the thread's blocks have grown, less what it
+    /// freed. Only an allocator that counts these bytes anyway can do it. Use it once, before there is a second thread.
     fn each_chunk(&self, _every: u64, _call: fn(u64, u64)) -> error::Result<()> {
         self.cannot("it does not tell how much a thread has allocated: a wrapper counts")
     }
@@ -174,8 +174,8 @@ pub trait Allocator: sealed::Sealed + Sync {
         Uncached::NOTHING
     }
 
-    /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to `bytes` freed bytes, or all if it cannot
-    /// count.
+    /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to `bytes` freed bytes, or all of them if the allocator cannot
+    /// count them.
     fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
         self.cannot("it has no means to keep freed memory")
     }

@@ -1,9 +1,9 @@
 //! The description of an allocator, without its code: plain data, and functions where allocators differ. In: nothing. Out: tables. The
 //! crates above loop over them, and so name no allocator themselves.
 //!
-//! Code that runs in a service never refers to a whole descriptor. So a service's binary contains only the tables that its own allocator
-//! reads. What must not be in a service or a cell at all, such as texts by which an allocator is recognized, is in the crate that needs
-//! it, in a folder or a file with the allocator's name.
+//! Code that runs in a service never refers to a whole descriptor. So a service's binary contains only the tables that its own
+//! allocator reads. Some data must not be in a service or a cell at all, such as texts by which an allocator is recognized. The crate
+//! that needs such data has it, in a folder or a file with the allocator's name.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ pub struct Dimension {
     pub stage: Stage,
     /// How long a process must be idle before a value has an effect; zero for most settings.
     pub acts_after: Duration,
-    /// Other settings, each with the value with which it switches this setting off: the two are not tried together.
+    /// Other settings, each with the value that makes this setting ineffective: the two are not tried together.
     pub without: &'static [(&'static str, &'static str)],
     /// Other settings that this one needs. They are added with it.
     pub with: &'static [(&'static str, &'static str)],

@@ -34,8 +34,8 @@ const AGAIN: u32 = 4;
 /// calls `give_back`, with whether this is the last call, and keeps the result until something comes. `wait_for` waits
 /// for at most the given time and returns what came.
 ///
-/// The second call gives back what other threads have freed for this one since the first. If many threads begin to wait
-/// at the same time, each of them returns cached blocks to arenas of other threads, and those arenas were purged before.
+/// The second call gives back what other threads have freed for this one since the first. For example, if many threads begin to wait
+/// at the same time, each returns cached blocks to the arenas of other threads, after those arenas were purged.
 pub fn wait_in_steps<T, R>(
     short: Duration,
     mut give_back: impl FnMut(bool) -> R,

@@ -273,7 +273,7 @@ macro_rules! __install_budget {
     };
 }
 
-/// The type for a profile, which samples. Its code is there with the feature `profile` only.
+/// The type that samples, for a profile. It exists only with the feature `profile`.
 #[cfg(feature = "profile")]
 #[doc(hidden)]
 #[macro_export]
@@ -287,7 +287,7 @@ macro_rules! __install_profile {
             $done ($budget; ::core::option::Option::Some($crate::__private::boot_profile::<{ $mean }>); $($idle)*) $($rest)*
         );
     };
-    // Each would sample, and one block would be two samples.
+    // Two profiles would each sample, and one block would be two samples.
     ($($all:tt)*) => {
         ::core::compile_error!("install!: `profile` is there twice: leave one out");
     };

@@ -1,4 +1,4 @@
-//! Libraries of an allocator that others build, and their settings by version. In: a version. Out: settings with their values.
+//! An allocator's libraries that are not built by us, and their settings by version. In: a version. Out: settings with their values.
 
 use std::borrow::Cow;
 
@@ -64,7 +64,7 @@ impl Library {
         all.iter().enumerate().filter(is_of).map(|(_, row)| &row.setting)
     }
 
-    /// The word for a setting in the library's file.
+    /// The text that stands for a setting in the library's file.
     pub fn word(&self, setting: &Setting) -> String {
         match self.capitals_after {
             Some(before) => format!("{before}{}", setting.name.to_uppercase()),

@@ -1,5 +1,5 @@
-//! A notice in this process's memory of the settings that code gave its allocator. In: an `install!`, or a preload's settings. Out: a
-//! text behind a mark. `doctor PID` finds it from outside, without symbols.
+//! A notice in this process's memory: the settings that code has given its allocator. In: an `install!`, or a preload's settings. Out:
+//! a text after a mark. `doctor PID` finds it from outside, without symbols.
 //!
 //! The text has lines: first `install jemalloc` or `preload jemalloc`, then `name=value` for each setting. `refused PART: WANTED`
 //! says that a part was invalid, and that therefore none of the settings is in force. The environment is not in the notice: it takes

@@ -35,12 +35,13 @@ impl std::error::Error for Error {}
 /// The profile of this process's heap, in the format of pprof, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go
 /// tool pprof`, Pyroscope, Parca and the OpenTelemetry collector read that.
 ///
-/// It has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes) and what of it is alive
-/// (`inuse_objects`, `inuse_space`): estimates from samples, right on average. The program needs `profile = ...` in its `install!`. What
-/// limits the figures, such as blocks from before [`turn_on`], is in the comments: `go tool pprof -comments`.
+/// The profile has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes), and how much
+/// of it is live (`inuse_objects`, `inuse_space`). These are estimates from samples, which are right on average. The program needs
+/// `profile = ...` in its `install!`. The profile's comments say what limits the figures, such as blocks from before [`turn_on`]: `go
+/// tool pprof -comments`.
 ///
-/// The first call may take seconds in a large program, whose line tables are read for the names. Later ones read them only for stacks that
-/// are new. Each time they are dropped afterwards.
+/// The first call may take seconds in a large program, because it reads the program's line tables for the names. Later calls read them
+/// only if there are new stacks. Each call drops the tables at its end.
 ///
 /// # Errors
 ///
@@ -95,7 +96,7 @@ pub const fn mean_of(text: &str) -> u64 {
     }
 }
 
-/// The same of a number.
+/// The mean distance as a number. A number out of range does not compile.
 #[doc(hidden)]
 pub const fn mean_in_range(mean: u64) -> u64 {
     assert!(
@@ -105,7 +106,7 @@ pub const fn mean_in_range(mean: u64) -> u64 {
     mean
 }
 
-/// Turns it on, before the first allocation.
+/// Turns the profile on, before the first allocation.
 #[doc(hidden)]
 pub fn boot<const MEAN: u64>() {
     // SAFETY: `boot` runs before `main`.
@@ -116,7 +117,7 @@ pub fn boot<const MEAN: u64>() {
     }
 }
 
-/// What the variable asks for; `None` if it is not understood.
+/// The mean distance in the variable; `None` if the text is not understood.
 fn asked(text: &str) -> Option<u64> {
     if text == "off" {
         return Some(0);

@@ -32,7 +32,7 @@ pub enum Does {
     Advises,
     /// It maps, unmaps and protects memory as well.
     Maps,
-    /// It opens a library, which makes a file of its own.
+    /// It opens a library, and the library creates a file.
     Opens,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> Call
     Call { arguments, name: name.into(), may_fail, starts_thread: false }
 }
 
-/// `mallctl`, with a new value or without.
+/// A call of `mallctl`, with a new value or without one.
 pub fn mallctl(name: &str, value: Option<Vec<u8>>, may_fail: bool) -> Call {
     let null = Argument::Number(0);
     let bytes = value.as_ref().map_or(0, Vec::len) as u64;

@@ -130,8 +130,8 @@ pub fn flush_thread_cache() -> Result<()> {
 /// Allocation drives decay. An idle process keeps its freed pages, whatever the time, unless [background
 /// threads](set_background_threads) are on.
 ///
-/// jemalloc shows an arena only when it is complete. One that another thread is making during this call may keep the time
-/// that it began with. To be sure, set the time before threads start, or once more later.
+/// jemalloc shows an arena only when it is complete. An arena that another thread is making during this call may keep its previous
+/// time. To be sure, set the time before threads start, or once more later.
 pub fn set_decay(pages: Pages, after: Option<Duration>) -> Result<()> {
     let millis = after.map_or(-1, |after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
     here()?.set_decay(pages, millis)
@@ -148,8 +148,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
     here()?.set_background_threads(on)
 }
 
-/// Calls `callback` with each new level of the memory budget. The level is that after the allocator gave back what it
-/// keeps: at [`Level::Last`] the program itself must free something. A later call of `on_pressure` replaces the function.
+/// Calls `callback` with each new level of the memory budget. The level is read after the allocator gave back what it keeps: at
+/// [`Level::Last`] the program itself must free something. A later call of `on_pressure` replaces the function.
 ///
 /// `callback` is called in a thread that allocates, before the allocation is made. So it must not wait for a lock that a thread
 /// may hold while it allocates: let it set a flag, or use `try_lock`. It may allocate and free; what it allocates causes no further

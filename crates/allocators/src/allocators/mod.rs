@@ -36,7 +36,7 @@ pub fn our(name: &str) -> Option<(&'static Descriptor, &'static Ours)> {
     ours().find(|(one, _)| one.name == name)
 }
 
-/// The candidates that are compared where the user names none.
+/// The candidates that are compared if the user names none.
 pub fn suggested() -> impl Iterator<Item = &'static Suggested> {
     ours().flat_map(|(_, ours)| ours.candidates)
 }

@@ -14,7 +14,7 @@ pub struct Reserved {
     length: usize,
 }
 
-// SAFETY: an anonymous mapping that this value alone owns; shared access only reads.
+// SAFETY: this value alone owns the anonymous mapping, and shared access only reads.
 unsafe impl Send for Reserved {}
 // SAFETY: as above.
 unsafe impl Sync for Reserved {}

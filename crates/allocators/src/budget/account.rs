@@ -1,8 +1,8 @@
-//! What a memory budget decides. In: readings (the limit, what is in use, the time), and how a purge went. Out: orders. Reads nothing,
-//! calls nothing.
+//! The decisions of a memory budget. In: readings (the limit, the bytes in use, the time), and the results of purges. Out: orders.
+//! Reads nothing, calls nothing.
 //!
-//! Readings are triggered by allocation. A purge is worth its time only if more is in use than after the last one. If the program's live
-//! bytes exceed the limit, each purge is in vain: it is repeated only when a further 2 % of the limit are in use.
+//! Allocation triggers readings. A purge is worth its time only if more bytes are in use than after the last purge. If the program's
+//! live bytes exceed the limit, each purge is in vain: it is repeated only when a further 2 % of the limit are in use.
 //!
 //! The main cost of a purge comes later: each page that the program takes again is a page fault. Near the limit these faults took nine
 //! tenths of a program's time. So all work of a budget is paid from a purse: 5 % of a processor's time. When the purse is empty, pages
@@ -65,7 +65,8 @@ const EDGE: u64 = 97;
 const LITTLE: u64 = 100 - EDGE;
 /// After this many purges in vain, one after the other, the next is not expected to help.
 const VAIN: u32 = 2;
-/// If readings come close together, they are set apart until they take at most 1/SHARE of the time, but at most FARTHER times as far.
+/// If readings come close together, the distance between them grows until they take at most 1/SHARE of the time, but at most to
+/// FARTHER times the usual distance.
 const SHARE: u64 = 50;
 const FARTHER: u64 = 8;
 /// The minimum and the maximum of bytes between two readings. A lowered limit is noticed after the maximum at the
@@ -85,14 +86,14 @@ pub struct Account {
     told: Level,
     /// Whether the allocator was told not to keep freed pages.
     keeps_nothing: bool,
-    /// The level of the last purge, and the minimum of bytes in use since then. Both fall when less is in use: what grows from
-    /// there may be kept pages again.
+    /// The level of the last purge, and the minimum of bytes in use since then. Both fall when fewer bytes are in use: later growth
+    /// may be kept pages again.
     purged_at: Level,
     after: u64,
     /// The number of purges in vain, one after the other.
     vain: u32,
-    /// More than the limit was in use, and the process still runs: either the kernel does not kill it there, or purges
-    /// do not help.
+    /// More than the limit was in use, and the process still runs: either the kernel does not kill the process at this limit, or
+    /// purges do not help.
     over: bool,
     /// Whether the last purge asked every thread to give back what it keeps.
     everyone: bool,
@@ -129,7 +130,7 @@ impl Account {
         }
     }
 
-    /// The level that the program was told last: the pressure that remains after the allocator gave everything back.
+    /// The level that the program was told last: the one that remained after the allocator gave everything back.
     pub fn told(&self) -> Level {
         self.told
     }
@@ -215,7 +216,7 @@ impl Account {
         }
         self.purse.earn(reading.now);
         if self.everyone {
-            // Between two readings threads have given this memory back, or the program has freed it.
+            // Since the last reading, threads have given this memory back, or the program has freed it.
             self.purse.pay_pages(self.after.saturating_sub(reading.used));
         }
         self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.ahead(), limit) };

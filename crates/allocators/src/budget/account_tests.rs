@@ -1,6 +1,6 @@
 use super::*;
 
-/// A process in memory: what it holds, what its allocator keeps, and a clock.
+/// A process: what it holds, what its allocator keeps, and a clock.
 struct Process {
     account: Account,
     limit: Option<u64>,
@@ -316,7 +316,7 @@ fn readings_come_closer_together_towards_a_level_and_no_burst_passes_one() {
     let mut process = Process::under(1000);
     assert_eq!([process.at(0, 0), process.at(700, 0), process.at(780, 0)], [MOST, 50 * MIB, 10 * MIB]);
     assert_eq!(process.at(799, 0), 1000 * MIB / 512);
-    // The process allocates and touches all that it may before each reading.
+    // The process allocates and touches as much as it may before each reading.
     let mut process = Process::under(1000);
     let (mut used, mut looks) = (0, 0);
     while used < 1000 * MIB {

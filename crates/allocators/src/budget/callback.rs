@@ -1,5 +1,5 @@
-//! The function by which a program itself reacts when memory is short. In: one function. Out: it is called with each new
-//! level, never within itself. A panic in it ends here.
+//! The program's own function for reacting when memory is short. In: one function. Out: calls of it with each new level. It is never
+//! called within itself, and a panic in it ends here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};

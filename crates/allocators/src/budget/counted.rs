@@ -32,7 +32,7 @@ fn count(bytes: usize) {
     }
 }
 
-// SAFETY: the inner allocator does all of the work. The budget allocates by it as any code may.
+// SAFETY: the inner allocator does all of the work. The budget itself allocates only by calls that any code may make.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -15,13 +15,13 @@ pub struct Counts {
     pub levels: AtomicU64,
     /// Purges: how often the pages that the allocator keeps were given back.
     pub purges: AtomicU64,
-    /// How often a thread gave back what it kept itself.
+    /// How often a thread gave back the memory that it kept itself.
     pub threads: AtomicU64,
     /// The time that all purges took, in nanoseconds.
     pub nanos: AtomicU64,
     /// The limit of the last reading in bytes; 0 is none.
     pub limit: AtomicU64,
-    /// The level now.
+    /// The present level.
     level: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl Counts {
         }
     }
 
-    /// The level now.
+    /// The present level.
     pub fn level(&self) -> Level {
         let level = self.level.load(Ordering::Relaxed);
         [Level::Calm, Level::High, Level::Severe, Level::Last]

@@ -1,5 +1,4 @@
-//! The decay times of an allocator while freed pages are not kept. In: the present time of each arena. Out: the time to
-//! set.
+//! The decay times of an allocator, saved while freed pages are not kept. In: the present time of each arena. Out: the time to set.
 
 /// The maximum number of arenas that are recorded. jemalloc makes four for each processor. An arena beyond the maximum
 /// keeps its pages as before.

@@ -1,4 +1,4 @@
-//! How much of a limit is in use, in four levels. In: two numbers of bytes, and the level before. Out: the level now.
+//! How much of a limit is in use, in four levels. In: two numbers of bytes, and the previous level. Out: the present level.
 
 /// How near a process is to its memory limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

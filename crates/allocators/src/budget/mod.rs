@@ -1,5 +1,5 @@
-//! A memory budget inside a process: before the kernel kills a container, the allocator gives back the pages that it keeps. In:
-//! bytes that threads allocate. Out: readings of the limit and of what is in use, and orders that follow from them.
+//! A memory budget inside a process: the allocator gives back the pages that it keeps before the kernel kills the container. In: bytes
+//! that threads allocate. Out: readings of the limit and of the bytes in use, and orders that follow from them.
 //!
 //! No thread is started. Each thread counts what it allocates (in [`counted`], or in the allocator itself) and calls
 //! [`at_chunk`] after each [`chunk`]. The sum of all threads decides when the next reading is due: halfway to the next level,
@@ -39,7 +39,7 @@ pub(crate) use wanted::problems;
 /// The minimum and the maximum of bytes after which a thread calls [`at_chunk`].
 const CHUNKS: [u64; 2] = [account::FEWEST, 1 << 20];
 
-/// From this size on, a block may make a purge due before it is touched. Larger than a chunk.
+/// A block of at least this size may make a purge due before it is touched. The size is larger than a chunk.
 pub const LARGE: u64 = 2 << 20;
 
 /// The parts that a budget works with.
@@ -49,8 +49,8 @@ pub struct Budget {
     pub allocator: &'static dyn Allocator,
     /// The source of the limit.
     pub source: Source,
-    /// Calls the function only where its work is allowed. In a signal handler it is not called: that thread may hold the
-    /// allocator's locks.
+    /// Calls the function only if its work is allowed here. In a signal handler it does not call it: the interrupted thread may hold
+    /// the allocator's locks.
     pub outside: fn(&mut dyn FnMut()),
     /// Writes a line, in parts, to where the program's errors go.
     pub say: fn(&[&str]),
@@ -91,8 +91,9 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Turns a budget on, for the life of the process, and reads the limit. `counts` says whether threads call [`at_chunk`] from now on;
-/// without that the budget stays off. Returns whether it is on. Purges nothing yet, and allocates nothing.
+/// Turns a budget on for the life of the process, and reads the limit. `counts` makes threads call [`at_chunk`] from now on and says
+/// whether it could; if it could not, the budget stays off. Returns whether the budget is on. It purges nothing yet, and allocates
+/// nothing.
 ///
 /// # Safety
 ///
@@ -154,9 +155,9 @@ pub fn begin_anew() {
     COUNTS.begin_anew();
 }
 
-/// The calling thread has allocated `bytes` since its last call of this function, or is about to. Called from an allocation. What
-/// this function itself allocates causes no further call. `more` is by how many bytes the memory in use will grow: fewer than `bytes`
-/// if a block only grows, or if a block is freed too.
+/// The calling thread has allocated `bytes` since its last call of this function, or is about to. Called from an allocation. What this
+/// function itself allocates causes no further call. `more` says by how many bytes the memory in use will grow. It is less than
+/// `bytes` if a block only grows, or if a block is freed too.
 pub fn at_chunk(bytes: u64, more: u64) {
     let since = SINCE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     if since >= NEXT.load(Ordering::Relaxed) || is_asked() {
@@ -223,7 +224,7 @@ fn look(budget: &Budget, more: u64) {
         SINCE.store(0, Ordering::Relaxed);
         COUNTS.looks.fetch_add(1, Ordering::Relaxed);
         let Some(reading) = source::read(budget.source, &mut desk.room, more, desk.account.asks_for_faults()) else {
-            // Nothing changes, and the next reading is due after as many bytes as this one was.
+            // Nothing changes. The next reading is due after the same number of bytes as this one.
             COUNTS.unread.fetch_add(1, Ordering::Relaxed);
             return (None, None);
         };

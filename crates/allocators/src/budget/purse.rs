@@ -3,7 +3,7 @@
 //!
 //! The purse earns 5 % of a processor's time, and keeps at most 0.4 seconds. After eight calm seconds it is full.
 
-/// One nanosecond is earned in this many.
+/// One nanosecond is earned in this many nanoseconds.
 const SHARE: u64 = 20;
 /// The maximum that is kept, and the maximum that is owed, in nanoseconds.
 const MOST: i64 = 400_000_000;

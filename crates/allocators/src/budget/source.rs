@@ -30,7 +30,7 @@ pub const WANTED: &str = "wanted container, off, or a size of at least 16MiB suc
 const LEAST: u64 = 16 << 20;
 
 impl Source {
-    /// `container`, `1GiB`; `off` gives the inner `None`. The outer `None`: the text is invalid.
+    /// `container`, or a size such as `1GiB`; `off` gives the inner `None`. The outer `None` means that the text is invalid.
     pub const fn of(text: &str) -> Option<Option<Source>> {
         if equal(text, "container") {
             return Some(Some(Source::Container));
@@ -90,7 +90,7 @@ fn faults() -> u64 {
     u64::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
-/// The limit and what is in use; the inner `None`: there is no limit; the outer `None`: it could not be read.
+/// The limit and the bytes in use. The inner `None` means that there is no limit; the outer `None`, that it could not be read.
 fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<Option<(u64, u64)>> {
     if room.length == 0 || room.readings.is_multiple_of(LIST_AGAIN) {
         // If the list cannot be opened, the previous groups stay.

@@ -54,7 +54,7 @@ fn boot(allocator: &'static dyn Allocator, source: Option<Source>) {
     IS_REFUSED.store(!is_on, Ordering::Relaxed);
 }
 
-/// Whether threads are counted. If the allocator does not support it, its type in `install!` counts instead.
+/// Whether threads are counted now. If the allocator cannot report what they allocate, its type in `install!` counts instead.
 fn counts_now(told: &Result<()>) -> bool {
     matches!(told, Ok(()) | Err(Error::Unsupported { .. }))
 }

@@ -37,8 +37,8 @@ pub fn give_back() {
     let page = page_bytes() as usize;
     let (first, end) = (low.next_multiple_of(page), pointer.saturating_sub(MARGIN) / page * page);
     if first < end {
-        // SAFETY: whole pages of this thread's stack, below all frames that live and below what this call needs itself. Nothing
-        // there is read before it is written.
+        // SAFETY: whole pages of this thread's stack, below all live frames and below what this call needs itself. Nothing there is
+        // read before it is written.
         unsafe { libc::madvise(with_exposed_provenance_mut(first), end - first, libc::MADV_DONTNEED) };
     }
 }

@@ -17,7 +17,7 @@ const SHARE: u64 = 100;
 pub struct Thread {
     nanos: Cell<u64>,
     bytes: Cell<u64>,
-    /// Whether a return without further traffic may be due, because other threads may have freed blocks for this one.
+    /// Whether a return may be due without further traffic: other threads may have freed blocks for this one.
     again: Cell<bool>,
     /// The thread's processor time at the start of the last return, and the duration of that return, in nanoseconds.
     began: Cell<u64>,

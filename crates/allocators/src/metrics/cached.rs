@@ -17,9 +17,9 @@ use allocanary_kernel::clocks::thread_cpu_time;
 /// The processor time that a scrape may spend on the counters. It is half of the scrape's total, because the scrape
 /// also writes the page.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// After this many expensive readings in a row, a thread makes the next one.
+/// After this many expensive readings in a row, a separate thread makes the next reading.
 const DEAR: u32 = 2;
-/// Enough for one call into the allocator: jemalloc keeps the sum in its own memory, not on the stack.
+/// The size of that thread's stack. It is enough for one call into the allocator, because jemalloc keeps the sum in its own memory.
 const STACK: usize = 128 << 10;
 
 /// The counters that were read last. Clones share them.

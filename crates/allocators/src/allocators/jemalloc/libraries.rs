@@ -1,4 +1,5 @@
-//! jemalloc as distributions and users build it. In: nothing. Out: the settings of its releases, and how a library says its version.
+//! jemalloc as distributions and users build it. In: nothing. Out: the settings of its releases, and how to find the version of a
+//! library.
 
 use std::borrow::Cow;
 

@@ -9,7 +9,7 @@ const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
 const BIT: Kind = Kind::Number { min: 0, max: 1 };
 const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
 
-/// Its libraries. They do not say their version.
+/// Its libraries. Their bytes do not contain a version.
 pub const LIBRARIES: &[Library] = &[Library {
     name: NAME,
     files: &["libmimalloc", "libmimalloc-secure"],

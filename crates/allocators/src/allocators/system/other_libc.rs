@@ -9,27 +9,27 @@ use crate::error;
 use crate::request::{Request, Value};
 use crate::setting::Setting;
 
-/// None.
+/// There are no older variables.
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 
-/// None.
+/// No setting has a name in C.
 pub fn name_in_c(_setting: &str) -> Option<&'static str> {
     None
 }
 
-/// None.
+/// There are no settings.
 #[inline]
 pub fn settings() -> &'static [Setting] {
     &[]
 }
 
-/// None.
+/// There are no further settings.
 #[inline]
 pub fn also() -> &'static str {
     ""
 }
 
-/// None.
+/// `tuned` has no settings.
 pub const TUNED: &[(&str, Value)] = &[];
 
 #[inline]
@@ -74,7 +74,7 @@ pub fn purge() {}
 #[inline]
 pub fn give_back() {}
 
-/// None.
+/// A program's own code can set nothing.
 pub const SETTABLE: &[Setting] = &[];
 
 #[inline]

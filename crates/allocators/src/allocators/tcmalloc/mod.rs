@@ -16,7 +16,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     libraries: &[library(NAME, &["libtcmalloc"]), library("tcmalloc_minimal", &["libtcmalloc_minimal"])],
     remedy: Some(Remedy {
         allocator: NAME,
-        // The function returns nothing. What is read as its answer is whatever was left in the register.
+        // The function returns nothing. A caller that reads a result gets whatever was left in the register.
         function: "MallocExtension_ReleaseFreeMemory",
         prefixes: &[""],
         calls: || vec![call("MallocExtension_ReleaseFreeMemory()", Vec::new(), false)],

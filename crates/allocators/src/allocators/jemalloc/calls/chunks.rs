@@ -1,7 +1,7 @@
 //! What threads allocate, by jemalloc's own count. In: a function. Out: calls of it, in the thread that allocates.
 //!
 //! jemalloc compares each thread's count with the next event's anyway, so this adds nothing to an allocation. The key is
-//! `experimental`: if it is missing, the error says so.
+//! `experimental`: if a jemalloc does not have it, the error says so.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -41,8 +41,8 @@ extern "C" fn event(_is_alloc: bool, allocated: u64, freed: u64) {
     }
 }
 
-/// The bytes that were allocated between two events, and how many of them are more than the bytes freed between the two. When
-/// `realloc` moves a block, it frees the old block after the event of the new one: until then both blocks are in use.
+/// The bytes that were allocated between two events, and how many of them exceed the bytes freed in the same time. When `realloc`
+/// moves a block, it frees the old block after the event of the new one. Until then both blocks are in use.
 fn between(before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
     let bytes = now.0.wrapping_sub(before.0);
     (bytes, bytes.saturating_sub(now.1.wrapping_sub(before.1)))

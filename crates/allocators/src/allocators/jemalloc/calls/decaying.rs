@@ -1,5 +1,5 @@
-//! Stops and restores the keeping of freed pages. In: each arena's own decay time. Out: decay times of zero, and later the same times
-//! again. Allocates nothing.
+//! Turns the keeping of freed pages off and on again. In: the decay time of each arena. Out: decay times of zero, and later the
+//! previous times. Allocates nothing.
 
 use tikv_jemalloc_ctl::raw;
 
@@ -17,8 +17,8 @@ pub fn keys(pages: Pages) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// Sets each decay time to zero. The time of arenas that are made later is set first: an arena that is made meanwhile
-/// then has it too.
+/// Sets each decay time to zero. The time of arenas that are made later is set first: an arena that is made during this call then has
+/// it too.
 #[inline]
 pub fn stop(pages: Pages, before: &mut Decays) {
     change_to_come(pages, |now| before.stop_to_come(now));

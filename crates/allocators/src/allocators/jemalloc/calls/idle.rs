@@ -68,8 +68,8 @@ fn counters() -> Option<[&'static AtomicU64; 2]> {
     let find = |name: &[u8]| {
         // SAFETY: both keys are a `uint64_t *`.
         let counter = unsafe { raw::read::<*mut u64>(name) }.ok().filter(|counter| !counter.is_null())?;
-        // SAFETY: within the thread's own storage, which lasts as long as the thread does; only this thread reads through it,
-        // and only jemalloc in this thread writes it.
+        // SAFETY: within the thread's own storage, which lasts as long as the thread. Only this thread reads through it, and only
+        // jemalloc in this thread writes it.
         Some(unsafe { AtomicU64::from_ptr(counter) })
     };
     Some([find(b"thread.allocatedp\0")?, find(b"thread.deallocatedp\0")?])

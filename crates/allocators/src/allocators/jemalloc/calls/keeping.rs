@@ -29,7 +29,7 @@ pub fn keep(allocator: &Jemalloc) -> Result<Keeping> {
     Ok(Keeping { at_most: None, lost: None, before })
 }
 
-/// Restores every arena's own time. An arena that was made meanwhile gets the time that it would have had.
+/// Restores the decay time of every arena. An arena that was made meanwhile gets the time that it would have had.
 #[inline]
 pub fn stop(allocator: &Jemalloc, keeping: &Keeping) {
     let before: BTreeMap<usize, i64> = keeping.before.iter().copied().collect();

@@ -197,7 +197,7 @@ impl Allocator for Jemalloc {
     fn set_decay(&self, pages: Pages, millis: i64) -> error::Result<()> {
         let millis = millis as isize;
         let (default, live) = decaying::keys(pages);
-        // The default is that of arenas to come. It must be first: an arena that is made meanwhile then has it too.
+        // The default, for arenas that are made later, must be set first: an arena that is made during this call then has it too.
         // SAFETY: both keys are an `ssize_t`.
         unsafe { raw::write(default, millis) }.map_err(refused("setting decay"))?;
         // This key has no index for all arenas (4096 is EFAULT), so each existing arena is set separately.
@@ -311,7 +311,7 @@ fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
     for_each_known_arena(each)
 }
 
-/// As [`for_each_arena`], but by the last epoch: for a caller that has just begun one.
+/// As [`for_each_arena`], but without a new epoch, for a caller that has just begun one.
 #[inline]
 fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.

@@ -90,8 +90,8 @@ fn cache_slots(wanted: &str) -> Option<String> {
     wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
 }
 
-/// `narenas_ratio` as requested, if the number of arenas is the number of processors times that ratio. Otherwise both
-/// numbers. jemalloc 5.3.1 has no key for it. On one processor jemalloc ignores the ratio, and so do we.
+/// `narenas_ratio` as requested, if the number of arenas is the number of processors times that ratio. Otherwise both numbers.
+/// jemalloc 5.3.1 has no key for the ratio. On one processor jemalloc ignores the ratio, and so does this function.
 #[inline]
 fn ratio(wanted: &str) -> Option<String> {
     let processors = u64::from(sys::affinity());

@@ -1,4 +1,4 @@
-//! Parsing of what mimalloc prints.
+//! Tests of parsing what mimalloc prints.
 
 use super::*;
 

@@ -137,8 +137,8 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The settings that `mallopt` takes, which a program's own code can set. The others need GLIBC_TUNABLES. `mallopt` refuses none by
-/// version, so all of them are here. The table says what they mean.
+/// The settings that `mallopt` takes, which a program's own code can set. The others need GLIBC_TUNABLES. No version of `mallopt`
+/// refuses one of them, so all of them are here. The table of a version says what they mean in it.
 pub const SETTABLE: &[Setting] = &{
     let mut all = [const { Setting::NONE }; COUNT_SETTABLE];
     let (mut at, mut next) = (0, 0);
@@ -207,8 +207,8 @@ pub fn name_in_c(setting: &str) -> Option<&'static str> {
 }
 
 static TO_2_41: [Setting; count(FIRST)] = settings_of(FIRST);
-/// Also for later releases: the settings that they lack are the last rows. With a table for each release, every service
-/// would contain all of these tables, to be relocated at start.
+/// The settings of 2.42, used for later releases as well: the settings that later releases lack are the last rows. If each release had
+/// a table, every service would contain all of these tables, to be relocated at start.
 static FROM_2_42: [Setting; count((2, 42))] = settings_of((2, 42));
 
 const fn is_before(one: Release, other: Release) -> bool {
