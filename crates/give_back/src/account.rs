@@ -16,7 +16,7 @@ pub const SCHEMA: u32 = 1;
 /// An account of one process. Sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// [`SCHEMA`].
+    /// The version of its format: [`SCHEMA`].
     pub schema: u32,
     /// When it was written, in milliseconds since 1970.
     pub time: u64,
@@ -80,7 +80,7 @@ impl Called {
         }
     }
 
-    /// The thread that would make the calls, or why no thread can. Nothing was called.
+    /// The thread that could make the calls, or why no thread can. Nothing was called.
     pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
         Called { took: None, ..Called::made(planned, result) }
     }

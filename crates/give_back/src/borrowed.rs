@@ -1,12 +1,13 @@
-//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When this is
-//! dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
+//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When
+//! this value is dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
 //!
-//! A call is made in the way in which the kernel delivers a signal. First all that the thread needs to return by itself is written to its
-//! stack. Then its registers are set, in one step. From then on the thread needs no help. Nothing is mapped, and no memory has to be
-//! executable.
+//! A call is made in the way in which the kernel delivers a signal. First, everything that the thread needs to return by itself is
+//! written to its stack. Then its registers are set, in one step. From then on the thread needs no help. Nothing is mapped, and no
+//! memory has to be executable.
 //!
-//! While this command runs, the thread raises a signal at the end of a function. No handler takes that signal. This command notices it, and
-//! restores everything itself. Only then does a wait keep the rest of its time: the kernel forgets that time at the end of a signal's handler.
+//! While this command runs, the thread raises a signal at the end of a function. No handler takes that signal. This command notices
+//! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's
+//! handler, the kernel forgets that time.
 
 use std::fs;
 use std::io;
@@ -195,7 +196,7 @@ impl<'a> Borrowed<'a> {
         self.wait
     }
 
-    /// The bytes that an argument of the last call points to, as the function has left them.
+    /// The bytes that an argument of the last call points to, as they are after the call.
     pub fn left(&self, arguments: &[Argument], which: usize) -> Result<Vec<u8>, Refusal> {
         match (arguments.get(which), self.chain.values(arguments)) {
             (Some(Argument::Bytes(bytes)), Some((values, _))) => self.prepared.reader.bytes(values[which], bytes.len()),
@@ -203,9 +204,9 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Calls a function, and returns its result. If the call takes longer than `patience` and then sleeps, this no longer waits for it. If
-    /// the call waits for a lock and `one_lock_at_a_time` is set, it is abandoned. Any other call continues without this command, and the
-    /// thread returns by itself.
+    /// Calls a function, and returns its result. If the call takes longer than `patience` and then sleeps, this command no longer
+    /// waits for it. If the call waits for a lock and `one_lock_at_a_time` is set, the call is abandoned. Any other call continues
+    /// without this command, and the thread returns by itself.
     pub fn call(
         &mut self,
         function: u64,
@@ -314,7 +315,7 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Restores what the thread had. If this command ends before the registers are set, the thread does it alone.
+    /// Restores the thread's previous state. If this command ends before the registers are set, the thread restores it alone.
     fn put_back(&self) {
         let (at, number) = self.errno;
         let _ = self.prepared.reader.write(at, &number.to_le_bytes());
@@ -329,7 +330,7 @@ impl<'a> Borrowed<'a> {
         let registers = if is_ended { Registers { orig_rax: u64::MAX, ..self.again } } else { self.found };
         if ptrace::set_registers(self.tid, &registers).is_ok() {
             step();
-            // Otherwise these bytes would look like a call whose end nobody noticed.
+            // Without this, a later reader would take these bytes for a call whose end nobody noticed.
             let nothing = vec![0; (self.chain.top - self.chain.lowest) as usize];
             let _ = self.prepared.reader.write(self.chain.lowest, &nothing);
             step();
@@ -363,7 +364,7 @@ impl Prepared<'_> {
         let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);
         let refused = |state: String, instead| Refusal::State { pid, state, instead };
-        // What stays in the process is called by each of its threads.
+        // Each thread of the process will call what stays in it.
         if self.does == Does::Opens && filters_differ(pid, &status) {
             let state = "its threads have different filters of system calls (seccomp)".into();
             return Err(refused(state, "Record it from its start"));
@@ -387,7 +388,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Whether a thread of a process has another number of filters than this one, whose status is given.
+/// Whether a thread of the process has another mode or number of filters than the thread whose status is given.
 fn filters_differ(pid: u32, status: &str) -> bool {
     let own = ["Seccomp", "Seccomp_filters"].map(|name| ptrace::field(status, name).map(str::to_string));
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took. Or: functions by
-//! name, and who calls them in turn.
+//! One borrowed thread and some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took. Or,
+//! in: functions by name, and code that calls them in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::threads::{Threads, Waiting};
 use crate::way_back::WayBack;
 use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, sockets, waits, way_back};
 
-/// For at most this time a thread is searched that can be borrowed.
+/// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
 
 /// What is called, and under which conditions.
@@ -30,7 +30,7 @@ struct Terms {
     every: Option<Duration>,
 }
 
-/// A borrowed thread for whoever decides each call by the answer to the one before.
+/// A borrowed thread for code that chooses each call by the answer to the call before.
 pub struct Caller<'a> {
     borrowed: Borrowed<'a>,
     functions: &'a Functions,
@@ -44,7 +44,7 @@ impl Caller<'_> {
         self.borrowed.tid()
     }
 
-    /// Calls a function by its name. A call that waits for the first lock that it needs for longer than the patience is taken back.
+    /// Calls a function by its name. If the call waits for the first lock that it needs for longer than the patience, it is abandoned.
     pub fn call(&mut self, name: &'static str, arguments: &[Argument]) -> Result<u64, Refusal> {
         let function = self.functions.all.iter().find(|one| one.name == name).ok_or_else(|| missing(self.pid, name))?;
         self.borrowed.call(function.at, arguments, self.patience, true)
@@ -82,7 +82,7 @@ pub fn call_inside<T: Send>(
         if let Some(name) = names.iter().find(|name| functions.all.iter().all(|one| one.name != **name)) {
             return Err(missing(pid, name));
         }
-        // A preload may have functions of these names as well: the C library's are called.
+        // A preload may have functions of these names as well. The C library's functions must be called.
         let own = functions.all.iter().find(|one| one.name == "__errno_location").map(|one| one.file.clone());
         functions.all.sort_by_key(|one| own.as_ref() != Some(&one.file));
         let terms = Terms { does: Does::Opens, starts_thread: false, one_lock_at_a_time: false, every: None };
@@ -130,7 +130,7 @@ fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Don
     })
 }
 
-/// Finds a thread that can be borrowed, and lets `work` have it.
+/// Finds a thread that can be borrowed, and passes it to `work`.
 fn with_thread<T>(
     pid: u32,
     notice: i32,

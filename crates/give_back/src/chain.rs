@@ -1,10 +1,10 @@
-//! The bytes on a borrowed thread's stack that make its call, and bring it back without us. In: its registers, and the data of the arguments.
-//! Out: bytes, and the registers of the call.
+//! The bytes on a borrowed thread's stack that make its call, and then return it to its wait without us. In: its registers, and the
+//! data of the arguments. Out: bytes, and the registers of the call.
 //!
-//! From the top down they are: the extended state and a frame with everything that the thread had; the bytes of arguments and a place for the
-//! result; a frame that restores the error number; the words that the function returns through. The function returns to code that stores the
-//! result. Then the thread raises a signal that no handler takes, which tells us that the function has ended. Then it returns through both
-//! frames. If this command is ended in between, the thread does all of that alone.
+//! From the top down they are: the extended state, and a frame with the whole state of the thread; the bytes of arguments, and a place
+//! for the result; a frame that restores the error number; the words through which the function returns. The function returns to code
+//! that stores the result. Then the thread raises a signal that no handler takes, which tells us that the function has ended. Then it
+//! returns through both frames. If this command is ended in between, the thread does all of this alone.
 
 use libc::user_regs_struct as Registers;
 
@@ -134,7 +134,7 @@ impl Chain {
 /// The signals that a thread gets for a fault.
 const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// The signals that are blocked during a call: all but faults, and the one that tells its end.
+/// The signals that are blocked during a call: all but those of faults and the one that reports the call's end.
 pub fn blocked(notice: i32) -> u64 {
     use allocanary_heap::ptrace::bit;
     !(FAULTS.map(bit).into_iter().sum::<u64>() | bit(notice))
@@ -168,8 +168,7 @@ mod tests {
         assert_eq!(chain.values(&vec![Argument::Number(0); 7]), None);
     }
 
-    /// The function returns through these words, one after the other. Each function must find the stack aligned as after a
-    /// call.
+    /// The function returns through these words, one after the other. Each function must find the stack aligned as it is after a call.
     #[test]
     fn the_words_lead_from_the_function_to_what_the_thread_had() {
         for taken in [0, 1, 2, 3, 7] {

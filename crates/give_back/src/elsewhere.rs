@@ -11,7 +11,7 @@ pub fn carry_out(pid: u32, _remedy: &Remedy, _calls: &[Call], _limits: Limits) -
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
 }
 
-/// Nobody is one here.
+/// This type has no value, because no thread can be borrowed here.
 pub enum Caller {}
 
 impl Caller {

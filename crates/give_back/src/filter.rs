@@ -1,4 +1,5 @@
-//! Whether a process's seccomp filter allows a system call. In: the program that the kernel has. Out: its verdict.
+//! Whether a process's seccomp filter allows a system call. In: the filter's program, from the kernel. Out: whether the call is
+//! allowed.
 
 use std::io;
 
@@ -25,7 +26,7 @@ pub struct Call {
     pub arguments: [Option<u64>; 6],
 }
 
-/// After this many steps a filter counts as one that refuses.
+/// A filter that needs more steps than this counts as one that refuses.
 const STEPS: usize = 200_000;
 
 /// Whether a filter allows a call, whatever values the unknown arguments have. If the filter cannot be evaluated here, it counts

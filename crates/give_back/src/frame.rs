@@ -9,9 +9,9 @@ use libc::user_regs_struct as Registers;
 /// The size of a frame: a return address, the context, and the facts about the signal.
 pub const BYTES: u64 = 440;
 
-/// The offset in an extended state at which it says which parts it has.
+/// The offset in an extended state of the word that says which parts it has.
 const SOFTWARE: usize = 464;
-/// The offset at which it says which of them are in use.
+/// The offset of the word that says which of these parts are in use.
 const IN_USE: usize = 512;
 
 // The kernel's marks at the beginning and at the end of an extended state.
@@ -23,8 +23,8 @@ const MAGIC2: u32 = 0x4650_5845;
 pub struct Extended(Vec<u8>);
 
 impl Extended {
-    /// Made from what the kernel reports about a stopped thread. `size` is the size of these parts in bytes. `None` if the thread uses other
-    /// parts, because a frame of this size has no room for them.
+    /// Makes it from what the kernel reports about a stopped thread. `parts` are the parts that a frame has room for, and `size` is
+    /// their size in bytes. `None` if the thread uses other parts, because a frame of this size has no room for them.
     pub fn new(told: &[u8], parts: u64, size: usize) -> Option<Extended> {
         let word = |at: usize| Some(u64::from_le_bytes(told.get(at..at + 8)?.try_into().ok()?));
         let (has, used) = (word(SOFTWARE)?, word(IN_USE)?);

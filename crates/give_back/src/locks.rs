@@ -1,7 +1,7 @@
 //! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many it holds.
 //!
-//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not: [`places`](crate::places) is for
-//! these.
+//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not. For those, [`places`](crate::places)
+//! finds threads inside of malloc.
 
 use std::collections::BTreeMap;
 use std::fs;

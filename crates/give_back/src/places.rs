@@ -1,5 +1,6 @@
-//! The code in which a thread must not be borrowed: an allocator's, the dynamic loader's, and that of `fork`, which waits for other
-//! threads while it holds the allocator's locks. In: the functions and the mappings of a process. Out: what an address belongs to.
+//! The code in which a thread must not be borrowed: an allocator's code, the dynamic loader's, and that of `fork`, which waits for
+//! other threads while it holds the allocator's locks. In: the functions and the mappings of a process. Out: what an address belongs
+//! to.
 
 use allocanary_heap::Mapping;
 

@@ -15,7 +15,7 @@ pub enum Refusal {
     State {
         /// The process.
         pid: u32,
-        /// What was found.
+        /// The state that was found.
         state: String,
         /// What to do instead.
         instead: &'static str,

@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators;
 pub use allocanary_allocators::remedy::{Argument, Call, Does, Remedy, mallctl};
 
-/// All of them.
+/// The remedies of all allocators that have one.
 pub fn all() -> impl Iterator<Item = &'static Remedy> {
     allocators::ALL.iter().filter_map(|one| one.remedy.as_ref())
 }

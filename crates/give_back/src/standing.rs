@@ -1,5 +1,5 @@
-//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why not, as words
-//! that follow "1 waiting in poll".
+//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why it cannot,
+//! as words that follow "1 waiting in poll".
 
 use std::cell::RefCell;
 
@@ -64,7 +64,7 @@ impl Ground {
         None
     }
 
-    /// The place of these that a thread is inside of, found only by a walk of its stack.
+    /// The place of [`Place`] that a thread is inside of. It is found only by a walk of the thread's stack.
     pub fn inside(&self, reader: &Reader, registers: Registers) -> Option<Place> {
         self.place(&self.modules.borrow_mut().walk(reader, registers))
     }

@@ -1,5 +1,6 @@
 //! Stops a traced thread, or releases it as it was. In: a thread that was asked to stop. Out: whether it is stopped. A thread that
-//! stops too late, or at a signal, is released while it is stopped. If the tracer just ended, the thread's wait could end with EINTR.
+//! stops too late, or at a signal, is released while it is stopped. A tracer must not just end instead: the thread's wait could end
+//! with EINTR.
 
 use std::io;
 use std::time::Duration;

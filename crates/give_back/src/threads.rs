@@ -18,7 +18,7 @@ pub struct Waiting {
     pub wait: &'static Wait,
     /// What the kernel reports about the call.
     pub told: Told,
-    /// The number of the call. If the kernel only reports that a call continues, the number of that call.
+    /// The number of the call. If the kernel only reports that a call continues, it is the number of the call that continues.
     pub number: Option<i64>,
 }
 
@@ -74,13 +74,13 @@ impl Threads {
         threads
     }
 
-    /// What those threads do that cannot be borrowed, in words.
+    /// What the threads do that cannot be borrowed, in words.
     pub fn words(&self) -> String {
         let words: Vec<String> = self.others.iter().map(|(does, count)| format!("{count} {does}")).collect();
         if words.is_empty() { "none was found".into() } else { words.join(", ") }
     }
 
-    /// What would help, depending on what they do.
+    /// Advice that depends on what they do.
     pub fn help(&self) -> &'static str {
         let all = |word: &str| !self.others.is_empty() && self.others.keys().all(|does| does.contains(word));
         if all("futex") {

@@ -253,8 +253,7 @@ fn a_wait_for_a_condition_is_borrowed() {
     running.kill();
 }
 
-/// A filter is no reason to refuse if it only forbids calls that are not made here. A filter that would end the process
-/// is a reason.
+/// A filter that only forbids calls that are not made here is no reason to refuse. A filter that would end the process is a reason.
 #[test]
 fn a_filter_is_asked_about_what_is_done() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["code"]) else { return };

@@ -7,7 +7,7 @@ use super::*;
 /// The address of the kernel's frame, its bytes, and those of its extended state.
 type Found = (u64, Vec<u8>, Vec<u8>);
 
-/// These, as a handler has found them.
+/// The kernel's frame, as a handler has found it.
 static FOUND: Mutex<Option<Found>> = Mutex::new(None);
 
 extern "C" fn handler(_signal: i32, _about: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -52,7 +52,7 @@ fn a_frame_is_as_the_kernel_makes_it() {
     (registers.cs, registers.ss) = (0x33, 0x2b);
     let own = bytes(&registers, one(304), one(232), one(0));
     let differ: Vec<usize> = (0..312).filter(|place| own[*place] != kernel[*place]).collect();
-    // These facts are: the alternate stack; the processor's error code; the trap; the address of a fault.
+    // The facts that only a handler gets: the alternate stack; the processor's error code; the trap; the address of a fault.
     let told = |place: &usize| (24..48).contains(place) || (200..232).contains(place);
     assert!(differ.iter().all(told), "{differ:?}\n{own:x?}\n{kernel:x?}");
     // The frame's place is that at which the kernel puts it below the other data on the stack.
