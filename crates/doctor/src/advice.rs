@@ -22,12 +22,12 @@ pub struct Advice {
     pub install: Option<String>,
     /// Whether it reduces the number of arenas, which may reduce speed.
     pub fewer_arenas: bool,
-    /// Other settings that a search proved, with the study that shows it. They are for a trial, not for pasting.
+    /// Other settings that a search proved, with the study that shows it. They are to be tried, not to be pasted at once.
     pub proven: Option<&'static str>,
 }
 
-/// The advice for the program's own allocator. For programs that may be started from here: the advice for each
-/// allocator. `seen` is what the program shows.
+/// The advice for the program's own allocator; for programs that may be started from here, the advice for each allocator. `seen` are
+/// the facts that the program shows.
 pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
     let of = |flavour: Flavour| {
         let advice = part(flavour.allocator()?.name)?.advice?(&Case { at, variables, flavour, subject, seen })?;
@@ -41,7 +41,7 @@ pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavou
 }
 
 impl Advice {
-    /// The name of the variable, and of the other one for the same settings if there is one.
+    /// The name of the variable. If another variable takes the same settings, its name too.
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.variable.0.as_str()).chain(self.also)
     }
@@ -205,7 +205,7 @@ mod tests {
             let all = of(None, variables, None);
             all.iter().map(|one| one.proven.is_some_and(|text| text.contains("study winners"))).collect()
         };
-        // jemalloc, the system's, mimalloc.
+        // The order is jemalloc, the system's malloc, mimalloc.
         assert_eq!(proven(&[]), [true, true, false]);
         assert_eq!(proven(&[("_RJEM_MALLOC_CONF", "tcache:true")]), [false, true, false]);
         let single = Seen { threads: Some(1), ..Seen::default() };

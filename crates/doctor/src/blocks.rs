@@ -8,8 +8,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 const BLOCK: u64 = 1 << 16;
-/// The number of blocks that are kept: 16 MiB. The names of symbols are in no order. When only the last block was kept, each name
-/// needed a read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
+/// The number of blocks that are kept: 16 MiB. The reason is that the names of symbols are in no order. When only the last block was
+/// kept, each name needed a read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
 const KEPT: usize = 256;
 
 /// A file, with the blocks of it that were read.

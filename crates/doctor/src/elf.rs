@@ -1,5 +1,5 @@
-//! Finds marks of allocators in an ELF file. In: the file. Out: known symbols that it defines, and known strings in its
-//! loaded parts. The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
+//! Finds marks of allocators in an ELF file. In: the file. Out: known symbols that it defines, and known texts in its loaded parts.
+//! The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,11 +15,11 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
-    /// Symbols of allocators that it defines, in either table.
+    /// Symbols of allocators that it defines, in either symbol table.
     pub symbols: BTreeSet<&'static str>,
-    /// Those of them to which other files can bind.
+    /// Those of these symbols to which other files can bind.
     pub exports: BTreeSet<&'static str>,
-    /// Those symbols to which other files can bind.
+    /// The names of the known texts that it contains: see `strings` in this file.
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,
@@ -54,15 +54,15 @@ fn symbols() -> impl Iterator<Item = &'static str> {
 /// Functions that a program imports if it allocates by another file's malloc: C's, and C++'s `new` in its two widths.
 const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_Znwj"];
 
-/// The path of std in the source locations of Rust's panics. It is reversed, like all texts that are searched for, so that this
-/// command does not contain them.
+/// The path of std in the source locations of Rust's panics. It is stored reversed, like all texts that are searched for, because this
+/// command must not contain them.
 pub const RUST: (&str, &[u8]) = ("rust", b"/crs/eroc/yrarbil");
 
 /// A function that CPython exports.
 const CPYTHON: &str = "Py_GetVersion";
 
-/// A text in the version of a CPython without the global lock, reversed. CPython contains mimalloc since 3.13. It allocates with it only in
-/// these builds, or if `PYTHONMALLOC` says so. Otherwise malloc serves its larger objects.
+/// A text in the version of a CPython without the global lock, reversed. CPython has contained mimalloc since 3.13. It allocates by
+/// mimalloc only in these builds, or if `PYTHONMALLOC` says so. Otherwise malloc serves its larger objects.
 const FREE_THREADING: (&str, &[u8]) = ("free-threading", b"dliub gnidaerht-eerf");
 
 /// Texts that survive stripping, each with its name in [`Signs::strings`].
@@ -118,7 +118,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     if is_cpython && !marks.strings.contains(FREE_THREADING.0) {
         marks.strings.remove(mimalloc::NAME);
     }
-    // Only if the file contains such an allocator: these searches match a pattern, not a fixed word.
+    // Done only if the file contains such an allocator, because these searches match a pattern, not a fixed word.
     let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
         each_piece(bytes, &loaded, |piece| {
@@ -200,7 +200,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|byte| *byte == 0).filter(is_word).filter_map(|text| std::str::from_utf8(text).ok())
 }
 
-/// The position of a text that is given reversed.
+/// The position of a text, which is given reversed.
 fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
     let text: Vec<u8> = backwards.iter().rev().copied().collect();
     memmem::find(bytes, &text)

@@ -21,8 +21,8 @@ pub struct Remark {
     pub problems: Vec<String>,
 }
 
-/// Examines every variable that an allocator reads, or that was meant for one. `subject` is a program's allocators, its
-/// own first; `None` for any program that is started from here. `libraries` is what its libraries show.
+/// Examines every variable that an allocator reads, or that was meant for one. `subject` are a program's allocators, its own first;
+/// `None` means any program that is started from here. `libraries` are the facts that its libraries show.
 pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &Libraries) -> Vec<Remark> {
     let all = assignments(variables, libraries);
     let remark = |(variable, value): (&String, &String)| {

@@ -1,7 +1,7 @@
 //! Finds the allocator of a process. In: the marks of its program and of its mapped libraries. Out: the allocator,
 //! where and how it was found, and how certain that is.
 //!
-//! A Rust program may have two: its own global allocator and C's malloc. A mapped library is not necessarily used. The
+//! A Rust program may have two allocators: its own global allocator and C's malloc. A mapped library is not necessarily used. The
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
 use super::Flavour;
@@ -76,7 +76,7 @@ impl Identity {
             }
         }
         match own {
-            // Its allocator has C's own names, so the C code uses it too.
+            // The program's allocator has C's own names, so the C code uses it too.
             Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
                 Identity { main: own, c: None, notes }
             }

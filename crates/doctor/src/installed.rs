@@ -1,8 +1,8 @@
-//! Allocators from other sources that this host has as libraries. In: the loader's cache, and the libraries as files. Out: for each
-//! its name, version, path, and the settings that it knows.
+//! Allocators of other projects that this host has as libraries. In: the loader's cache, and the libraries as files. Out: for each
+//! library its name, version, path, and the settings that it knows.
 //!
-//! No library is loaded or run. The version is in the library's text, or else at the end of its file's name. A library's settings
-//! are those rows of the table for its version whose name occurs in the library: it cannot know a name that it does not contain.
+//! No library is loaded or run. The version is in the library's text, or else at the end of its file's name. The table for a version
+//! lists settings. A library takes those of them whose names occur in its file: it cannot know a name that the file does not contain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use cache::libraries;
 
 mod cache;
 
-/// An allocator from another source.
+/// An allocator of another project, as a library on this host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Installed {
     /// Its name as a candidate: `tcmalloc`, or `jemalloc@5.3.0` if this crate has an allocator of that name.

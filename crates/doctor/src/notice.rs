@@ -1,5 +1,5 @@
-//! The settings that code has made in a running process. `install!` and the preloads leave notices of them in its memory. In: its
-//! memory. Out: one value for each file that left a notice.
+//! The settings that code has made in a running process. `install!` and the preloads leave notices of them in its memory. In: the
+//! process's memory. Out: one value for each file that left a notice.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ impl Notice {
     }
 }
 
-/// The bytes of data that are read at once. As many more bytes are read as the longest notice has, for a notice that
-/// begins in these.
+/// The number of data bytes that are read at once. Further bytes are read, as many as the longest notice has, because a notice may
+/// begin at the end of these.
 const PIECE: usize = 1 << 20;
 
 /// The bytes of the longest notice.
@@ -91,7 +91,7 @@ mod tests {
     struct Data(Vec<Mapping>, Pages, Vec<u8>);
 
     impl Data {
-        /// Puts the notice across the border of two pages.
+        /// Puts the notice across the boundary of two pages.
         fn with(text: &str) -> Data {
             Data::at(PAGE as usize - 32, 2 * PAGE as usize, text)
         }

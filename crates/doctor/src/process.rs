@@ -116,7 +116,7 @@ impl Process {
         let live = Live::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
         let memory = Memory::parse(&status);
-        // The sum of the parts is used, so that the parts add up to it.
+        // Resident memory is the sum of the parts, so that the page's figures add up.
         let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
         let identity = Identity::of(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();

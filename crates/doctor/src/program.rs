@@ -1,4 +1,4 @@
-//! Whether an allocator can be preloaded into a program. In: a name as a shell takes it. Out: the file that will run, its
+//! Whether an allocator can be preloaded into a program. In: the program's name, as a shell takes it. Out: the file that will run, its
 //! own allocator, and the reason if preloading has no effect there. The program is not started.
 
 use std::ffi::OsStr;
@@ -80,8 +80,7 @@ fn find(name: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{name}: no such program in PATH: name its path, as in ./{name}"))
 }
 
-/// The ELF file that runs a script, and the reason if a file on the way gives its user more rights: the loader then
-/// ignores preloads.
+/// The ELF file that runs a script. Also the reason why the loader ignores preloads, if a file on the way gives its user more rights.
 fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), String> {
     let shown = path.display();
     let mut head = [0; 256];

@@ -1,5 +1,5 @@
-//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts.
-//! A fact that nothing shows is unknown.
+//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts. A fact is
+//! unknown if nothing shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

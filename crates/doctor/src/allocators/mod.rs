@@ -51,7 +51,7 @@ pub(crate) struct Marks {
     /// Symbols that only this allocator defines. Each usual build has the first one.
     pub symbols: &'static [Symbol],
     /// Texts that survive stripping, each with a name. They are used in addition to the text by which `heap` finds the allocator. They
-    /// are reversed, so that this command does not contain the texts that it searches for.
+    /// are stored reversed, because this command must not contain the texts that it searches for.
     pub texts: &'static [(&'static str, &'static [u8])],
     /// The flavour that these texts in a stripped file show, and the text that shows it.
     pub by_texts: fn(&BTreeSet<&'static str>) -> Option<(Flavour, &'static str)>,
@@ -84,7 +84,7 @@ impl Marks {
 
 /// Which of these allocators of a program read a variable with this value.
 pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
-/// A problem of all settings of a variable together. The function says whether the program reads a variable.
+/// A problem of all settings in a variable together. The function argument says whether the program reads a variable.
 pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>;
 
 /// How an allocator's variables are read.
@@ -123,7 +123,7 @@ pub(crate) struct Case<'a> {
     pub seen: &'a Seen,
 }
 
-/// All of them, in the order in which a page shows them.
+/// The parts of all allocators, in the order in which a page shows them.
 pub(crate) const ALL: &[&Part] =
     &[&jemalloc::PART, &system::PART, &mimalloc::PART, &tcmalloc::PART, &snmalloc::PART, &musl::PART];
 

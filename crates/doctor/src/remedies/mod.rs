@@ -81,11 +81,11 @@ pub enum Gives {
 /// A remedy for less than one in this many of the resident bytes is not shown.
 const LEAST: u64 = 20;
 
-/// What the remedies are made from.
+/// The process and its memory, for which remedies are made.
 pub(crate) struct Subject<'a> {
-    /// Its memory.
+    /// The process's memory.
     pub reading: &'a Reading,
-    /// What else it shows.
+    /// The other facts that the process shows.
     pub process: &'a Process,
 }
 

@@ -1,5 +1,5 @@
-//! A remedy that has to be measured, against free places between live blocks. No call gives these back, but another allocator,
-//! fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
+//! A remedy against free places between live blocks, whose gain has to be measured. No call gives these places back, but another
+//! allocator, fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
 
 use allocanary_heap::{Part, Reading};
 use allocanary_kernel::units::Bytes;

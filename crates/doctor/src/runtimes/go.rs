@@ -10,7 +10,7 @@ pub(super) const RUNTIME: Runtime =
     Runtime { is_here: |process| process.identity.main.flavour == Flavour::Go, remedies };
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
-    // Go handles the signals by which the end of a call would be noticed.
+    // Go handles the signals by which this command would notice the end of a call.
     for one in all.iter_mut().filter(|one| one.id == "give-back") {
         *one = Remedy {
             id: "malloc_trim".into(),

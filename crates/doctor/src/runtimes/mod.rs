@@ -23,7 +23,7 @@ pub(crate) struct Runtime {
     pub remedies: fn(&Subject, &mut Vec<Remedy>),
 }
 
-/// All of them.
+/// All runtimes and services.
 pub(crate) const ALL: &[Runtime] =
     &[jvm::RUNTIME, redis::RUNTIME, php::RUNTIME, postgres::RUNTIME, node::RUNTIME, go::RUNTIME, ruby::RUNTIME];
 

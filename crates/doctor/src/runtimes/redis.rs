@@ -1,4 +1,4 @@
-//! Redis and its relatives. They can defragment their values if they were built with the jemalloc that they bring.
+//! Redis and related servers. They can defragment their values if they were built with the jemalloc in their sources.
 
 use allocanary_kernel::units::Bytes;
 
@@ -32,8 +32,8 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     });
 }
 
-/// Whether it has that jemalloc. A distribution's build has the system's jemalloc, which lacks what redis needs to move
-/// values.
+/// Whether it was built with that jemalloc. A distribution's build has the system's jemalloc, which lacks a function that redis needs
+/// to move values.
 fn has_own_jemalloc(process: &Process) -> bool {
     process.identity.main.flavour.is_jemalloc() && process.identity.main.file == process.program
 }

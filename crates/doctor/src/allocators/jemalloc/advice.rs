@@ -31,7 +31,7 @@ pub(super) fn advice(case: &Case) -> Option<Advice> {
 pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, considered: Considered) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
     let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
-    // A variable that only the jemalloc of the program's C code reads is meant for that one.
+    // If only the jemalloc of the program's C code reads a variable, the variable is meant for that jemalloc.
     let of_another = |name: &str| {
         let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
         // A jemalloc of `install!` or of a preload takes the settings of all these variables.
@@ -63,7 +63,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (arenas(at.cpus.affinity), at.cpus.count());
-    // A ratio is also the user's choice of arenas.
+    // With a ratio, the user has also chosen the number of arenas.
     let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
     // One thread uses only one arena.
     if considered.arenas && !chosen && default > usable && !seen.is_single() {
@@ -95,7 +95,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }
-    // The settings that code makes stay in the code.
+    // Settings that code makes are not moved to the variable.
     let by_variable = wanted.iter().filter(|(key, value)| seen.code.get(*key) != Some(value));
     let value = by_variable.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = Some(paste::install(NAME, &install));

@@ -1,5 +1,5 @@
-//! Which build of jemalloc reads which variable and which link: the builds differ in the prefix of their names. In: a
-//! name and, if known, a program's allocators. Out: whether it has an effect there, and a sentence with the reason.
+//! Which build of jemalloc reads which variable and which link. The builds differ in the prefix of their names. In: a name and, if
+//! known, a program's allocators. Out: whether the variable or link has an effect there, and a sentence with the reason.
 
 use allocanary_allocators::allocators::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
 
@@ -8,7 +8,7 @@ use super::links::{A_FILE, LINKS, readers, variable_of};
 use crate::environment::not_here;
 use crate::{Effect, Flavour};
 
-/// Which programs read a variable or a link; `None` if it is not one of jemalloc's.
+/// Which programs read a variable or a link; `None` if jemalloc has no variable or link of this name.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     if VARIABLES.contains(&variable) {
         return Some(match subject {

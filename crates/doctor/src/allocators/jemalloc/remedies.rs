@@ -13,8 +13,8 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     let usable = case.at.cpus.count() as usize;
     let kept = of(&[Part::Kept, Part::Lazy]);
     let rest = of(&[Part::Free, Part::Structures, Part::Padding]);
-    // Fewer arenas alone kept more in a measurement, because fewer of them decay: 274 MiB instead of 162. So they are proposed only for
-    // memory that decay never returns.
+    // In a measurement, fewer arenas alone kept more memory, because fewer of them decayed: 274 MiB instead of 162. So fewer arenas
+    // are proposed only for memory that decay never returns.
     let arenas = heap.arenas.len() > usable && subject.matters(rest);
     let background_thread = subject.matters(kept);
     if !arenas && !background_thread {
@@ -36,7 +36,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
             Bytes(kept)
         ));
     }
-    // The settings would only be moved to the variable that is read.
+    // Only the variable would change, from one that is ignored to one that is read.
     if what.is_empty() {
         return Vec::new();
     }

@@ -19,7 +19,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
     let has = case.seen.code.contains_key(idle::SETTING) || case.seen.code.contains_key("budget");
-    // A JVM has an option for it. Go's threads do not wait in the C library.
+    // A JVM has an option for this. Go's threads do not wait in the C library.
     if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
         return None;
     }
