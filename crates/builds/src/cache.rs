@@ -68,7 +68,7 @@ impl Cache {
         Ok(Cache { folder: cache.ok_or(Error::NoFolder)?.join("allocanary/builds") })
     }
 
-    /// A folder.
+    /// The cache in this folder.
     pub fn at(folder: &Path) -> Cache {
         Cache { folder: folder.into() }
     }
@@ -109,7 +109,7 @@ impl Cache {
     /// Builds a release. An existing library is built again.
     pub fn build(&self, release: &Release, source: Source<'_>) -> Result<Built> {
         let place = self.place(release);
-        // Checked before minutes of building.
+        // The path is checked first, because building takes minutes.
         if place.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
             return Err(Error::Folder(place));
         }
@@ -118,9 +118,9 @@ impl Cache {
             private::keep_others_from_writing(folder).map_err(file(folder, "keeping others from writing there"))?;
         }
         self.check()?;
-        // A run that has the old library open keeps it: the new library gets the name only after its trial. If two builds run at the
-        // same time, the last one stays. If the record is of the other build, the checksum does not match, and the library is built
-        // again.
+        // The old library stays until the new one has passed its trial, so a run that has the old one open keeps it. If two builds run
+        // at the same time, the library of the last one stays. If the record is that of the other build, the checksum does not match,
+        // and the library is built again.
         let own = std::process::id();
         let (library, new) = (place.join("lib.so"), place.join(format!("new-{own}.so")));
         let log = place.join(format!("build-{own}.log"));

@@ -15,7 +15,7 @@ pub enum Error {
         name: String,
         /// The allocator in it.
         allocator: String,
-        /// Those that can.
+        /// The allocators that can be built.
         known: String,
     },
     /// No such version can be built.
@@ -29,7 +29,7 @@ pub enum Error {
     /// A file or folder.
     #[error("{}: {what}: {why}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
         /// What was done with it.
         what: &'static str,
@@ -74,7 +74,7 @@ pub enum Error {
         /// What it links.
         found: String,
     },
-    /// The library is another version than the table says.
+    /// The library has another version than the table says.
     #[error("{name}: the library reports version {found}, wanted {wanted}: it is not kept")]
     OtherVersion {
         /// The release.
@@ -99,7 +99,7 @@ pub enum Error {
         name: String,
         /// The checksum that was kept.
         wanted: String,
-        /// The file's.
+        /// The file's checksum.
         found: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! Preloads of other allocators and other versions. In: a name such as `mimalloc@2.2`. Out: a shared library in a folder of the
-//! user's cache, which has malloc and its family, and the version that the library itself reported when it was tried.
+//! Preloads of other allocators and other versions. In: a name such as `mimalloc@2.2`. Out: a shared library in a folder of the user's
+//! cache, which exports the malloc family, and the version that the library reported in its trial.
 //!
 //! - [`releases`] says what can be built: an allocator, a version, and the published crate that has its sources.
 //! - [`workspace`] writes a cargo workspace with that one crate in it: two crates that link one library cannot be in one workspace.

@@ -110,8 +110,7 @@ impl Steps<'_> {
             .arg("-Wl,--no-whole-archive");
         command.args(object).args(["-lpthread", "-ldl", "-lm"]);
         if self.release.cpp {
-            // Otherwise a program in C would load libstdc++, and a program in C++ might load another libstdc++ than its
-            // own.
+            // Without these flags, a program in C would load libstdc++. A program in C++ might load another libstdc++ than its own.
             command.args(["-static-libstdc++", "-static-libgcc", "-latomic"]);
         }
         self.run(&mut command, "linking the library", COMPILER).map(drop)

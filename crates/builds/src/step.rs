@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, Result, file};
 use crate::releases::Release;
 
-/// Runs a step. Out: its standard output. The log gets all of its output.
+/// Runs a step, and returns its standard output. The log gets all of its output.
 pub(crate) fn run(
     release: &Release,
     command: &mut Command,

@@ -20,7 +20,7 @@ fn run_program(release: &Release, library: &Path, folder: &Path, log: &Path) -> 
     // Without builtins the compiler leaves each call as it is.
     compile.args(["-O1", "-fno-builtin", "-D_GNU_SOURCE", "-o"]).arg(&program).arg(&source).args(["-lpthread", "-ldl"]);
     step::run(release, &mut compile, "compiling the trial", "install a C compiler, or set CC to its path", log)?;
-    // `env` gives the library to the program alone.
+    // `env` sets LD_PRELOAD for this program only.
     let mut trial = Command::new("env");
     trial.arg(format!("LD_PRELOAD={}", library.display())).arg(&program).env("ALLOCANARY_TRIED", library);
     step::run(release, &mut trial, "the trial of the library", "", log)

@@ -1,4 +1,4 @@
-//! jemalloc. The source of a version is its file `VERSION`.
+//! jemalloc. The versions in the table are those in the file `VERSION` of the crates' sources.
 
 use allocanary_allocators::allocators::jemalloc::NAME;
 

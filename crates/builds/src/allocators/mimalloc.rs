@@ -1,4 +1,4 @@
-//! mimalloc. The source of a version is `MI_MALLOC_VERSION`.
+//! mimalloc. The versions in the table are those of `MI_MALLOC_VERSION` in the crates' sources.
 
 use allocanary_allocators::allocators::mimalloc::NAME;
 

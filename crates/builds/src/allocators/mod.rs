@@ -1,4 +1,5 @@
-//! The allocators that can be built, each by its name: its releases, and how its library tells its version. In: nothing. Out: tables.
+//! The allocators that can be built, each by its name: its releases, and how to find the version in its library's answer. In: nothing.
+//! Out: tables.
 
 mod jemalloc;
 mod mimalloc;
@@ -11,16 +12,16 @@ use crate::releases::Release;
 pub(crate) struct Part {
     /// Its name.
     pub name: &'static str,
-    /// Its releases, the newest first. The crates' own sources are the source of each version.
+    /// Its releases, the newest first. Their versions are those in the crates' own sources.
     pub releases: &'static [Release],
-    /// The version in the library's own answer.
+    /// Finds the version in the library's own answer.
     pub version: fn(&str) -> Option<String>,
 }
 
-/// All of them.
+/// All allocators that can be built.
 pub(crate) const ALL: &[Part] = &[mimalloc::PART, jemalloc::PART, snmalloc::PART, rpmalloc::PART];
 
-/// The answer is the version.
+/// For a library whose answer is the version.
 fn as_told(told: &str) -> Option<String> {
     Some(told.into())
 }

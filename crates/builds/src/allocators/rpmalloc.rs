@@ -9,7 +9,7 @@ pub(super) const PART: Part = Part { name: NAME, releases: &[RELEASE], version: 
 
 const RELEASE: Release = Release {
     allocator: NAME,
-    // The crate bundles a commit after it. The library has no function that tells.
+    // The crate bundles a later commit than this release. The library has no function that reports its version.
     version: "1.4.3",
     package: "rpmalloc-sys",
     package_version: "0.2.3",
