@@ -24,7 +24,7 @@ pub struct Job<'a> {
     pub holds: &'a str,
 }
 
-/// The finalists, one line for each: figures, and changes against what the user has.
+/// The finalists, one line for each: figures, and changes against the present candidate.
 pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
     let metrics: Vec<&Metric> = found.goal.wanted().collect();
     let row = |(candidate, group): &(Candidate, Group)| {
@@ -63,7 +63,7 @@ pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
     format!("{title}\n{table}{}\n", wrapped(&format!("{key}."), look.width.into()))
 }
 
-/// `-78 %`. A change that is not significant among all finalists is undecided.
+/// The change in the objective, such as `-78 %`. A change that is not significant among all finalists is undecided.
 fn in_objective(finalist: &Finalist) -> (String, Verdict) {
     match verdict(finalist) {
         Verdict::Undecided => ("?".into(), Verdict::Undecided),
@@ -72,7 +72,7 @@ fn in_objective(finalist: &Finalist) -> (String, Verdict) {
     }
 }
 
-/// `-1.0 %`, `+4.0 %?` if that is not certain to be within the limit, `+50 %!` beyond it.
+/// The change in a guard: `-1.0 %`, `+4.0 %?` if it is not certain to be within the limit, `+50 %!` if it exceeds the limit.
 fn in_guard((_, compared, standing): &(Name, Comparison, Standing)) -> (String, Verdict) {
     let change = words::change(compared.ratio());
     match standing {
@@ -102,7 +102,7 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
     format!("{} {verdict} {change}{}{failed}", objective.name, guards.collect::<String>())
 }
 
-/// The verdict among all finalists. Better means: a recommendation would call it better.
+/// The verdict among all finalists. `Better` means that a recommendation would call it better.
 fn verdict(finalist: &Finalist) -> Verdict {
     match finalist.objective.verdict {
         Verdict::Better if !finalist.is_better() => Verdict::Undecided,
@@ -158,7 +158,7 @@ pub fn remark(found: &Searched, job: &Job) -> String {
     .to_string()
 }
 
-/// The answer without a better candidate, with the nearest one and the reason.
+/// The answer if no candidate is better: the nearest one, and the reason.
 fn keep(found: &Searched, job: &Job) -> String {
     let (present, objective) = (&found.present, &found.goal.objective);
     let mut text = format!(
@@ -188,8 +188,8 @@ fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
     (percent > 10.0).then_some(percent)
 }
 
-/// Where the memory was that the recommendation saves: `Arenas and thread caches held the rest: ...`. If there is room for `bars`,
-/// both bars follow, with the meaning of their letters above them.
+/// Where the memory was that the recommendation saves: `Arenas and thread caches held the rest: ...`. With `bars`, both bars follow,
+/// with the meaning of their letters above them.
 pub fn reason(found: &Searched, width: usize, bars: bool) -> Option<String> {
     // If a program's heap could not be divided, the bars would have only one part and show nothing.
     let middle =
@@ -224,8 +224,8 @@ fn key(found: &Searched) -> String {
     anatomies::key_of(&shown)
 }
 
-/// What those settings limit that differ from `present`, the present candidate of the same allocator; and the parts that
-/// shrank.
+/// What those settings limit that differ from the settings of `present`, the present candidate of the same allocator; and the parts
+/// that shrank.
 fn held(candidate: &Candidate, present: Option<&Candidate>, now: &Anatomy, then: &Anatomy) -> Option<String> {
     let spec = &candidate.spec;
     let mut named: Vec<&str> = Vec::new();
@@ -277,8 +277,8 @@ pub fn decided(found: &Searched, job: &Job) -> Decided {
     Decided { text: recommendation(found, job), lines: lines(found), chosen: Some(chosen) }
 }
 
-/// The lines to paste that fit next to the answer: for a shell or a Dockerfile, Kubernetes, and Rust. [`paste`] has those for every
-/// place.
+/// The lines to paste that fit next to the answer: for a shell or a Dockerfile, Kubernetes, and Rust. [`paste`] returns the lines for
+/// every place.
 fn lines(found: &Searched) -> Vec<String> {
     let Some(best) = found.recommended().map(|best| &best.candidate) else { return Vec::new() };
     if is_as_it_is(best) {
@@ -458,7 +458,7 @@ mod tests {
         let mut found = found(20.0, 990.0);
         let text = |found: &Searched| recommendation(found, &Job { text: "server", holds: "" });
         found.finalists[0].guards[0].2 = Standing::Open;
-        // The limit is 5 % less throughput. 4 % less is nearer to the limit than 4 % more.
+        // The limit is 5 % less throughput. A value of 4 % less is nearer to the limit than one of 4 % more.
         let near = |found: &mut Searched, ratio: f64| {
             let compared = &mut found.finalists[0].guards[0].1;
             (compared.new, compared.interval) = (compared.old * ratio, Some((ratio * 0.9, ratio * 1.1)));

@@ -80,8 +80,8 @@ pub fn is_stage(name: &str) -> bool {
     name.strip_prefix(STAGE).is_some_and(|stage| stage == FINAL || number(stage))
 }
 
-/// The seed of the proof. It differs, so that fresh rows get other requests than those by which the finalists were
-/// chosen.
+/// The seed of the proof. It differs from the seed of the races. So the fresh rows get other requests than those by which the
+/// finalists were chosen.
 pub fn fresh_seed(file: &StudyFile) -> u64 {
     file.seed.unwrap_or(1) + 1000
 }
@@ -144,7 +144,7 @@ impl<'a> Cells<'a> {
         plan(&study, &self.job.cells)
     }
 
-    /// The file of rows, if its path no longer leads to it.
+    /// The file of rows, if its path no longer leads to that file.
     pub fn left(&self) -> Option<Left> {
         self.store.left()
     }
@@ -196,8 +196,8 @@ impl Measure for Cells<'_> {
     }
 }
 
-/// Facts that all rows of a search must have in common. They differ if the machine was updated or the program was built
-/// again, during a search or before it was resumed.
+/// Facts that all rows of a search must have in common. Their values differ if the machine was updated or the program was built again,
+/// during a search or before it was resumed.
 #[derive(Default)]
 struct Seen {
     host: Option<Arc<Conditions>>,

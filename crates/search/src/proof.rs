@@ -40,8 +40,8 @@ pub enum Standing {
 }
 
 impl Finalist {
-    /// Whether it is certainly better in the objective, no guard's median exceeds its limit, and its runs fail no more
-    /// often than those of what the user has. The last condition is needed because failed runs have no rows.
+    /// Whether it is proven: it is certainly better in the objective, no guard's median exceeds its limit, and its runs fail no more
+    /// often than those of the present candidate. The last condition is needed because failed runs have no rows.
     pub fn is_proven(&self) -> bool {
         let within = self.guards.iter().all(|(_, _, standing)| *standing != Standing::Exceeded);
         self.is_better() && within && !self.fails_more
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(100.0), &around(1000.0));
         let surely = group(&around(80.0), &around(1000.0));
-        // It has the best median. Holm's method accepts it in the last step, after the others.
+        // `perhaps` has the best median. Holm's method accepts it in the last step, after the others.
         let perhaps = group(&[40.0, 45.0, 49.0, 50.0, 51.0, 55.0, 60.0, 62.0, 105.0, 106.0], &around(1000.0));
         let names = ["a", "b", "c", "d"];
         let mut finalists: Vec<(Candidate, &Group)> = names.iter().map(|name| ((*name).into(), &surely)).collect();
@@ -212,7 +212,7 @@ pub(crate) mod tests {
     fn what_fails_more_often_is_not_recommended() {
         let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
-        // Its runs that did not fail used the least memory.
+        // The runs of `fails` that did not fail used the least memory.
         let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
         let runs = group(&around(40.0), &around(1000.0));
         let finalists = [("fails".into(), &fails), ("runs".into(), &runs)];

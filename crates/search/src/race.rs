@@ -1,7 +1,7 @@
 //! Racing: drops the candidates that others dominate. In: the figures of a few rows of each. Out: the survivors.
 //!
-//! A guard within its limit costs nothing. So a race is about the objective, unless a limit is exceeded. Racing figures
-//! are few, and the selection itself biases them. They are never reported.
+//! A guard within its limit costs nothing. So a race compares the objective, unless a limit is exceeded. The figures of a race are
+//! few, and the selection itself biases them. They are never reported.
 
 use crate::goal::Goal;
 

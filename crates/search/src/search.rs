@@ -241,7 +241,7 @@ impl Races<'_, '_> {
         self.goal.wanted().map(|metric| median(values.get(&metric.name)?)).collect()
     }
 
-    /// The best `keep` of some candidates, best first.
+    /// The best `keep` of these candidates, best first.
     fn best(&self, candidates: &[Candidate], keep: usize) -> Vec<Candidate> {
         let present = self.figures(&self.plan.present);
         let costs: Vec<_> =

@@ -24,14 +24,14 @@ use allocanary_spec::PROCESS_THP;
 use allocanary_spec::Spec;
 use allocanary_spec::perhaps;
 
-/// The setting that only preloads have. Its effect is independent of what the other settings limit. If it were combined with all
-/// candidates, the search would take twice as long.
+/// The setting that only preloads have. Its effect is independent of what the other settings limit. A search that combined it with all
+/// candidates would take twice as long.
 const IDLE_THREADS: Dimension = Dimension {
     acts_after: Duration::from_millis(200),
     ..Dimension::new(THREAD_IDLE, &["100ms"], Alone, "what idle threads keep")
 };
 
-/// The kernel applies it, and not the allocator. So it is tried alone and around the survivors.
+/// The kernel applies this setting, not the allocator. So it is tried alone, and added to the survivors.
 const HUGE_PAGES: Dimension = Dimension::new(PROCESS_THP, &["never"], Alone, "huge pages of the whole process");
 
 /// Every dimension, with the name of its allocator or runtime. Tests check each value against the allocator's own table of settings.
@@ -146,7 +146,7 @@ impl<'a> Space<'a> {
         tables.into_iter().flatten().flat_map(|table| rows(table, stage)).collect()
     }
 
-    /// Whether each setting has the other setting without which its value does harm.
+    /// Whether no value does harm in these settings: each value that needs another setting has it.
     fn is_whole(&self, settings: &BTreeMap<String, String>) -> bool {
         dimensions().all(|(name, row)| match row.needs.filter(|_| Some(name) == self.runtime) {
             Some((value, needed)) => {

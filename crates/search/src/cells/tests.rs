@@ -41,7 +41,7 @@ fn by_name(cell: &Cell) -> Line {
     resident(if cell.candidate == "system".into() { 100 } else { 300 } + u64::from(cell.repeat))
 }
 
-/// Shows nothing.
+/// A watch that shows nothing.
 pub(super) struct Silent;
 
 impl Watch for Silent {

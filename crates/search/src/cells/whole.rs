@@ -273,8 +273,8 @@ fn a_machine_that_was_too_busy_is_told() {
     assert!(busy.iter().any(|note| note.starts_with(said)), "{busy:?}");
 }
 
-/// The effect of a ballast in 2019: fewer collections, for memory that the user allows. Here a limit of half the memory costs a
-/// tenth of the throughput, and a limit of three quarters costs nothing.
+/// A limit of memory has the effect of a ballast in 2019: fewer collections, for memory that the user allows. Here a limit of half the
+/// memory costs a tenth of the throughput, and a limit of three quarters costs nothing.
 #[test]
 fn a_go_program_gets_the_least_limit_that_its_throughput_allows() {
     let mut cells = Scripted::described(&["own"]);

@@ -20,7 +20,7 @@ const GO: &[Dimension] = &[
 ];
 
 const JAVA: &[Dimension] = &[
-    // The JVM also chooses its collector by this number: on one processor it takes the serial collector.
+    // The JVM also chooses its collector by this number. On one processor it takes the serial collector.
     Dimension::new("cpus", &["1", "half"], First, "threads of the collector and the compiler"),
     Dimension {
         acts_after: Duration::from_millis(500),
