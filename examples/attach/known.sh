@@ -1,11 +1,11 @@
 #!/bin/bash
-# Puts the recorder into six programs under load and takes it out again, many times, and checks after it that each program lives and that
-# its answers are right. In: the folder of the built binaries, how many times for each program. Out: one line for each program.
+# Puts the recorder into six programs under load and takes it out again, many times. Afterwards it checks that each program lives and that
+# its answers are right. In: the folder of the built binaries, and how many times for each program. Out: one line for each program.
 #
 #     examples/attach/known.sh target/release 84
 #
-# It needs gcc, g++, redis-server, redis-cli, redis-benchmark, nginx, python3, java and node: a program that is missing is left out, with a line.
-# The loop itself is `cargo build --release -p allocanary-attach --example storm`.
+# It needs gcc, g++, redis-server, redis-cli, redis-benchmark, nginx, python3, java and node. If a program is missing, it is left out, and
+# a line says so. The loop itself is `cargo build --release -p allocanary-attach --example storm`.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "${1:-target/release}" && pwd)
@@ -19,7 +19,7 @@ trap 'for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done; rm -rf "$work"'
 wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
 missing() { for name in "$@"; do command -v "$name" >/dev/null || { echo "$name is not here: left out"; return 0; }; done; return 1; }
 
-# storm NAME PID: the loop, with the traces removed as they come.
+# storm NAME PID: runs the loop, and removes the traces as they are written.
 storm() {
   mkdir -p "$work/traces"
   (while [ -d "$work/traces" ]; do find "$work/traces" -name '*.trace' -mmin +0.2 -delete 2>/dev/null; sleep 2; done) &
@@ -32,7 +32,7 @@ storm() {
   sed "s/^/    /" "$work/$1.said"
 }
 
-# verdict NAME RESULT: what the program itself says of its answers.
+# verdict NAME RESULT: what the program itself reports about its answers.
 verdict() { echo "    answers: $2"; }
 
 if wanted c && ! missing gcc; then

@@ -1,17 +1,17 @@
 #!/bin/bash
-# What `record --attach` says of programs that it refuses: linked statically with glibc and with musl, dynamically with musl, built with
-# AddressSanitizer, an allocator linked in (allocanary itself has jemalloc), and under Valgrind.
-# In: the folder of the built binaries. Out: a line for each program. Each must be refused, and live.
+# How `record --attach` refuses programs: linked statically with glibc and with musl, dynamically with musl, built with AddressSanitizer,
+# with an allocator linked in (allocanary itself has jemalloc), and under Valgrind.
+# In: the folder of the built binaries. Out: a line for each program. The command must refuse each program, and each must live.
 #
 #     examples/attach/refused.sh target/release
 #
-# It needs gcc, musl-gcc (musl-tools) and valgrind: a program that is missing is left out, with a line.
+# It needs gcc, musl-gcc (musl-tools) and valgrind. If a program is missing, it is left out, and a line says so.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "${1:-target/release}" && pwd)
 source=$here/../../crates/attach/tests/programs/busy.c
 work=$(mktemp -d)
-# What the programs read: it is open, and nothing comes.
+# A pipe that is open and stays empty: the programs read from it.
 mkfifo "$work/input"
 exec 9<>"$work/input"
 trap 'rm -rf "$work"' EXIT

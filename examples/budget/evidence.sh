@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Programs whose live memory fits the limit of their control group, and whose kept memory does not: how many of the runs the kernel
-# killed, without a budget and with one. Needs root, for the control group (v1 or v2), cc, c++, rustc, python3 and java. Prints a
-# Markdown table.
+# Programs whose live memory fits the limit of their control group, and whose kept memory does not. Counts how many runs the kernel
+# killed, without a budget and with one. Needs root, for the control group (v1 or v2), cc, c++, rustc, python3 and java. Prints a Markdown
+# table.
 #
 #   examples/budget/evidence.sh [REPEATS] [PART of a row's name]
 #
-# PRELOADS is a folder that has the preloads and the command; without it they are built. `live` is the most that the program held at
-# once, as the recorder counts it: without the JVM's own memory, and without Python's small objects. `peak` is the most resident memory
-# of one run without a limit.
+# PRELOADS is a folder that has the preloads and the command; without it they are built. `live` is the most bytes that the program held at
+# the same time. The recorder counts them, without the JVM's own memory and without Python's small objects. `peak` is the highest resident
+# memory of one run without a limit.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 repeats=${1:-20}
@@ -28,7 +28,7 @@ javac -d "$out" "$here/Compressors.java"
 python=$(python3 -c 'import sys; print(sys.executable)')
 java=$(realpath "$(command -v java)")
 
-# Name; preload, and a setting of both; limit in MiB; command.
+# Columns: name; preload, and a setting of both runs; limit in MiB; command.
 rows=(
     "C, bursts in 16 threads|jemalloc|104|$out/bursts 64 4 2"
     "C, bursts in 16 threads|mimalloc|104|$out/bursts 64 4 2"
@@ -41,7 +41,7 @@ rows=(
     "java, compressors|system|176|$java -Xmx24m -Xshare:auto -XX:TieredStopAtLevel=1 -cp $out Compressors"
 )
 
-# Runs it in the group, in a shell of its own. Adds a line `lived`, with its budget's count of purges, or `killed` to a file.
+# Runs a program in the group, in a separate shell. Adds a line to a file: `lived` with the budget's count of purges, or `killed`.
 once() { # PRELOAD SETTINGS FILE COMMAND...
     local code=0 preload=$1 settings=$2 file=$3
     shift 3

@@ -5,7 +5,7 @@ if [ -n "$own" ]; then
     folder=/sys/fs/cgroup/memory${own%/}/allocanary-budget-$$
     limited() { echo "${1/max/-1}" >"$folder/memory.limit_in_bytes"; }
 else
-    # A group with processes has no groups with limits: next to our own, not below.
+    # A group that contains processes cannot have groups with limits below it. So the new group is next to our own group.
     own=$(awk -F: '$1 == 0 { print $3 }' /proc/self/cgroup)
     folder=/sys/fs/cgroup$(dirname "$own")
     folder=${folder%/}/allocanary-budget-$$

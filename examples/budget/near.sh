@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a budget costs a program whose live memory is just below its limit (`bursts.c` under `budget=256MiB`): processor time with the
-# budget, in parts of that without; and what it took more, in parts of one processor, while the program ran. Medians, in turns. Needs a C
-# compiler. Prints a Markdown table.
+# What a budget costs a program whose live memory is just below its limit (`bursts.c` under `budget=256MiB`). Two figures: the ratio of
+# its processor time with the budget to that without; and the additional processor time, as a share of one processor while the program
+# ran. Medians; the runs alternate. Needs a C compiler. Prints a Markdown table.
 #
 #   examples/budget/near.sh [REPEATS]
 #
@@ -17,7 +17,7 @@ trap 'rm -rf "$out"' EXIT
 cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
 TIMEFORMAT='%U %S %R'
 
-# Adds a line to a file: processor time and time in seconds; and the count of purges to another.
+# Adds to one file a line with the processor time and the elapsed time in seconds, and to another file the count of purges.
 once() { # PRELOAD SETTINGS FILE WORDS...
     rm -f "$out/proof"
     local preload=$1 settings=$2 file=$3

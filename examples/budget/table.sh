@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A program whose bursts are in other threads each time (`bursts.c`), in a control group with a memory limit: without a budget, and with
-# `budget=container`. Needs root, for the control group (v1 or v2), and a C compiler. Prints a Markdown table: how many of the runs the
+# A program whose bursts come from different threads each time (`bursts.c`), in a control group with a memory limit: without a budget, and
+# with `budget=container`. Needs root, for the control group (v1 or v2), and a C compiler. Prints a Markdown table: how many runs the
 # kernel killed, and the rounds per second of those that lived.
 #
 #   examples/budget/table.sh [REPEATS] [LIMIT in MiB]
 #
 # PRELOADS is a folder that has the preloads; without it they are built.
 #
-# The rounds per second are compared in a second table, in a group with twice the limit, where no run is killed without a budget.
+# A second table compares the rounds per second in a group with twice the limit, where no run is killed without a budget.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 repeats=${1:-5}
@@ -21,7 +21,8 @@ cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
 . examples/budget/group.sh
 trap 'end_group; rm -rf "$out"' EXIT
 
-# Runs it once in the group, in a shell of its own. Adds a line `killed`, or what the program says, to a file; its budget's counts to another.
+# Runs the program once in the group, in a separate shell. Adds a line to a file: `killed`, or the program's output. Adds the budget's
+# counts to another file.
 once() {
     local code=0
     rm -f "$out/proof"
@@ -37,7 +38,7 @@ once() {
 lived() { grep -v killed "$1" || true; }
 median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
 
-# Allocator and further settings. glibc keeps the ends of other threads' arenas, which no call gives back: `tuned` has fewer of them.
+# Allocator and further settings. glibc keeps the tops of other threads' arenas, which no call gives back. `tuned` has fewer arenas.
 rows=(system: system:tuned jemalloc: mimalloc:)
 
 round() {

@@ -20,7 +20,7 @@ fi
 mkdir "$folder"
 trap 'rmdir "$folder"; rm -rf "$out"' EXIT
 
-# In a shell of its own, so that only this run is in the group.
+# Runs in a separate shell, so that only this run is in the group.
 under() { sh -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$folder" "$@"; }
 arenas() { under "$1" describe | grep -o '"narenas":"[0-9]*"' | tr -dc 0-9; }
 idle() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The same unchanged binary as in `table.sh`, under control groups of version 2, on a virtual machine with more processors
 # than this host may have. Prints a Markdown table: the arenas that jemalloc makes by default, and with `per_cpu(1)`.
-# Memory is `table.sh`'s matter: on emulated processors a study takes hours.
+# `table.sh` compares memory; this script does not, because a study takes hours on emulated processors.
 #
 #   examples/by_quota/vm.sh [CPUS]        # 8 unless given
 #
-# Installs nothing: what it needs is what `examples/vm/boot.sh` needs, which says so and gives exit code 77 where it is
-# not there. With 8 processors (QEMU 7.2, Linux 6.12), in a minute or two:
+# Installs nothing. It needs what `examples/vm/boot.sh` needs; that script names what is missing and ends with exit code 77. With 8
+# processors (QEMU 7.2, Linux 6.12), in a minute or two:
 #
 #   | `cpu.max` | arenas by default | arenas, `per_cpu(1)` |
 #   |---|--:|--:|
@@ -26,7 +26,7 @@ cargo build --release --quiet --example cell-by-quota
 payload=$(mktemp -d)
 trap 'rm -rf "$payload"' EXIT
 for program in cell-jemalloc examples/cell-by-quota; do
-    # Without the lines for debuggers, which would only take the guest's memory.
+    # Without the lines for debuggers, which would only use the guest's memory.
     strip target/release/$program -o "$payload/${program##*/}" 2>/dev/null || cp target/release/$program "$payload"
 done
 cat >"$payload/table.sh" <<'GUEST'
@@ -43,7 +43,7 @@ for max in "50000 100000" "100000 100000" "200000 100000" "250000 100000" "max 1
     row "$max" $root/one
     rmdir $root/one
 done
-# The parent's quota holds for the child, whatever the child's own file says.
+# The parent's quota limits the child, whatever the child's own file says.
 nested() {
     mkdir $root/parent
     echo "+cpu" >$root/parent/cgroup.subtree_control

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/contents.md of what `allocanary heap --contents` costs: processor time, memory and pause for heaps of some sizes.
+# The table of docs/contents.md of what `allocanary heap --contents` costs: processor time, memory and pause for heaps of several sizes.
 # Usage: examples/contents/costs.sh [FOLDER of allocanary] [ENTRIES ...]. Needs jq, GNU time and a C++ compiler.
 set -u
 built=$(realpath "${1:-target/release}")
@@ -16,7 +16,7 @@ for entries in "${@:-400000}"; do
     pid=$many_PID
     read -r _ <&"${many[0]}"
     for how in "" "--freeze"; do
-        # The median of five stops: one alone may have waited for a processor.
+        # The median of five stops, because a single one may have waited for a processor.
         stops=$(for _ in 1 2 3 4 5; do
             /usr/bin/time -o "$folder/time" -f '%U %S %M' "$built/allocanary" heap "$pid" --contents --timeout 5m --json $how >"$folder/json" 2>/dev/null
             jq '.stopped // 0' "$folder/json"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Two services that grow, of docs/contents.md: what two readings of each tell, so many seconds apart (600 unless told).
+# Two services that grow, of docs/contents.md: what two readings of each show. SECONDS are between the two readings [default: 600].
 # Usage: examples/contents/growing.sh [FOLDER of allocanary] [SECONDS]. Needs python3 and a C++ compiler.
 set -eu
 built=$(realpath "${1:-target/release}")

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The table of docs/contents.md of CPython: objects by type, the largest holder, and uncollected circles, for each interpreter given.
+# The table of docs/contents.md of CPython: objects by type, the largest holder, and uncollected reference cycles, for each interpreter
+# given.
 # Usage: examples/contents/python.sh FOLDER-OF-ALLOCANARY PYTHON... Needs jq.
 set -u
 built=$(realpath "$1")
@@ -15,7 +16,7 @@ for python in "$@"; do
     "$built/allocanary" heap "$pid" --contents --json 2>/dev/null | jq -r --arg version "$version" '
         def kind($name): [.kinds[] | select(.kind == $name) | .blocks] | add // 0;
         def lost($name): [.leaked.rows[] | select(.kind == $name) | .blocks] | add // 0;
-        # A circle has its dict or its values.
+        # Each circle also has a dict, or values in its place: these are not other blocks.
         ([.leaked.rows[] | select(.blocks < 100 and .kind != "py Circle" and .kind != "py values of an object") | .blocks] | add // 0) as $other |
         "| \($version) | \(kind("py Session")) | \(kind("py Slot")) | \(kind("py Circle")) | \(lost("py Circle")) | \($other) | \(.holders[0].name) |"'
     kill "$pid"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The figures of redis in docs/contents.md: its own count of bytes before and after 200,000 texts, and what `allocanary heap --contents` tells.
+# The figures of redis in docs/contents.md: redis's own count of bytes before and after 200,000 texts, and what `allocanary heap
+# --contents` reports.
 # Usage: examples/contents/redis.sh [FOLDER of allocanary] [PORT]. Needs redis-server, redis-cli and jq.
 set -eu
 built=$(realpath "${1:-target/release}")

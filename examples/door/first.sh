@@ -1,13 +1,13 @@
 #!/bin/bash
-# Tries the remedy that `allocanary PROCESS` names first: of each service an untouched twin and one instance get the same burst and rest; what the
-# command says first is done to the one. Prints a row for each: what was said, the forecast, and what it gave, less what the twin lost, in MiB.
-# A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root. Variables: those of measure.sh,
-# and DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns).
+# Tries the remedy that `allocanary PROCESS` names first. For each service, an untouched twin and one instance get the same burst and
+# wait; then the first remedy is applied to the instance. Prints a row for each: the remedy, the forecast, and what it gave, less what the
+# twin lost, in MiB. A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root.
+# Variables: those of measure.sh, and DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns).
 set -u
 . "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
 
-# What the command says first of all processes of the current instance: KIND, BYTES added, ID and WHO of the first, its lines.
+# The first remedy that the command names for all processes of the current instance: KIND, the sum of BYTES, ID and WHO, and its lines.
 said() {
     local process
     for process in $(look); do
@@ -18,7 +18,7 @@ said() {
          place: .[0].lines[0].place}'
 }
 
-# Does one line, as a person would.
+# Carries out one line, as a person would.
 line() {
     case $place in
     SQL) psql -q -h "$at" -p "$port" -U postgres -c "$1" postgres ;;
@@ -46,7 +46,7 @@ for name; do
     [ -n "${DOOR_SCREENS:-}" ] && COLUMNS=80 "$allocanary" "$(look | head -1)" >"$DOOR_SCREENS/$name.txt"
     first=$(said)
     place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
-    # What is not known is nothing to be held against a figure.
+    # An unknown forecast cannot be compared with a figure.
     [ "$(jq -r .kind <<<"$first")" = unknown ] && who="$who, not tried"
     mapfile -t lines < <(jq -r '.lines[]' <<<"$first")
     case $who in
@@ -65,7 +65,7 @@ for name; do
         gave=$((before - $(resident)))
         ;;
     developer)
-        # The programs of this folder have the change behind a flag.
+        # The programs of this folder have the developer's change behind a flag.
         start 2 trim
         choose 2
         burst 1 >>"$at/log" 2>&1

@@ -1,9 +1,9 @@
-# What all scripts of this folder share: instances of a service, their resident memory, and forecasts.
+# What all scripts of this folder share: the instances of a service, their resident memory, and forecasts.
 # Each instance has a folder of its own ($at), a port ($port), and a process ($pid). `choose N` makes instance N the current one.
 
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 allocanary=$(realpath "${ALLOCANARY:-$here/../../target/release/allocanary}")
-# What is built or downloaded once: the services' programs and their packages.
+# The folder of what is built or downloaded once: the services' programs and their packages.
 built=${DOOR_BUILT:-$HOME/.cache/allocanary-door}
 # Seconds that a service waits after its burst, and again after a remedy. The blocking threads of tokio end after 10 s.
 rest=${DOOR_REST:-15}
@@ -83,7 +83,7 @@ listening() {
 
 load() { python3 "$here/load.py" "$port" "$@"; }
 
-# Resident bytes of the processes to look at, added. A process that has ended has none.
+# Resident bytes of the processes to look at, summed. A process that has ended counts as 0.
 resident() {
     local process
     for process in $(look); do
@@ -91,13 +91,13 @@ resident() {
     done | awk -v counted="$counted:" '$1 == counted { sum += $2 } END { print sum * 1024 }'
 }
 
-# From the JSON of a dry run of give-back: what it forecasts, if it could be carried out.
+# From the JSON of a dry run of give-back: its forecast, if give-back could be carried out.
 dry_run='if any(.calls[]; .error) then "refused \(.forecast // 0)" elif .at_most then "bound \(.forecast // 0)"
     elif .forecast == null or .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
 
-# From the JSON of a reading: what it tells of remedies that are not the command's own. A trim by somebody else gives what its own gives;
-# fewer arenas give at most what the others have free; a collection at most the heap and the virtual machine's tables for it; a fresh process
-# at most all that is not live.
+# From the JSON of a reading: forecasts of remedies that are not the command's own. A trim that the service makes gives the same as the
+# command's trim. Fewer arenas give at most the free bytes of the other arenas. A collection gives at most the heap and the virtual
+# machine's tables for it. A fresh process gives at most everything that is not live.
 reading='
     def of(parts): [.heaps[].parts | parts] | add // 0;
     def area(name): [.areas[] | select(.name == name) | .resident] | add // 0;
@@ -111,7 +111,8 @@ reading='
     elif $id | test("^(reload|restart)$") then "bound \(.resident - of(.live))"
     else empty end'
 
-# What the command forecasts for a remedy, `KIND BYTES`: from the door's remedies if it has them, or else from a dry run or a reading.
+# The command's forecast for a remedy, `KIND BYTES`: from the remedies of `allocanary PROCESS` if they have it, otherwise from a dry run
+# or a reading.
 forecast() {
     local process kind=unknown bytes=0 found
     for process in $(look); do

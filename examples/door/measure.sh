@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tries every remedy of services: writes one row of JSON for each remedy and round to FILE (rows.jsonl), and nothing else.
-# In each round an untouched twin and one instance for each remedy start, and get the same burst by the same seed. All rest.
-# Then each remedy that can be carried out now is, on its instance. All rest again, and all are read once more.
+# In each round an untouched twin and one instance for each remedy start, and get the same burst by the same seed. All of them wait. Then
+# each remedy that can be carried out now is carried out on its instance. All wait again, and all are read once more.
 # Usage: examples/door/measure.sh [-n ROUNDS] [-s FIRST SEED] [-o FILE] [SERVICE...], as root. `table.sh FILE` makes the table. Needs jq, curl and python3.
 # Variables: ALLOCANARY (the command), DOOR_REST (seconds), DOOR_BUILT (folder of what is built), DOOR_ONLY (remedies, a pattern), DOOR_PORT
 # (the first port: two that measure at a time need ranges of their own).
@@ -27,7 +27,7 @@ round() {
         names+=("$name") whens+=("$when") whats+=("$what")
     done < <(remedies)
     local failed=() fresh=() before=() after=() forecasts=()
-    # Shuffled by the seed: what starts first has the machine for itself, and has rested longest when all are read.
+    # Shuffled by the seed: the instance that starts first has the machine for itself, and has waited longest when all are read.
     for number in $(shuf -e --random-source=<(yes "$seed") "${!names[@]}"); do
         if [[ ${whens[number]} =~ start|code ]]; then
             # shellcheck disable=SC2086
@@ -44,7 +44,7 @@ round() {
     for number in "${!names[@]}"; do
         choose "$number"
         before+=("$(resident)")
-        # A setting for the next start is forecast from a process without it.
+        # A setting for the next start is forecast from a process without the setting.
         [[ ${whens[number]} =~ start|code ]] && choose 0
         forecasts+=("$(forecast "${names[number]}")")
     done

@@ -1,8 +1,9 @@
 #!/bin/bash
 # The table of the rows that measure.sh has written: medians over the rounds, MiB.
-# "before" is what the service had at rest without the remedy: of a remedy that is carried out now the same process, of one at the start all
-# untouched instances. "gave" is what it gave beyond what the twin gave back by itself in the same time. "not shown": instances with the
-# remedy are not all below, or all above, all untouched ones, whose range the service's first line has. A forecast is shown if each round has one.
+# "before" is the memory of the idle service without the remedy: for a remedy that is carried out now, of the same process; for a remedy
+# at the start, of all untouched instances. "gave" is what the remedy gave beyond what the twin gave back by itself in the same time. "not
+# shown" means that the instances with the remedy are not all below, or all above, all untouched ones. The service's first line has the
+# range of the untouched ones. A forecast is shown if each round has one.
 # Usage: examples/door/table.sh FILE...
 set -u
 cat "$@" | jq -rs '

@@ -1,11 +1,12 @@
 #!/bin/sh
 # What the agent of a node costs. Usage: examples/fleet/costs.sh [SECONDS [COUNT...]]
 #
-# For each COUNT so many processes of 50 programs are started, 2 to 7 MiB each, and the agent runs next to them for SECONDS. As root each
-# process has a control group of its own, as a container has: then there are as many rows. A line each:
-# its CPU time as a share of one core, the most resident memory of the agent and its child, how many heaps were read, and a scrape.
+# For each COUNT, this script starts COUNT processes of 50 programs, 2 to 7 MiB each, and runs the agent next to them for SECONDS. As root
+# it gives each process a separate control group, as a container has one; then there are as many rows as processes. It prints a line for
+# each COUNT: the agent's CPU time as a share of one core, the highest resident memory of the agent and its child, how many heaps were
+# read, and the time of a scrape.
 set -eu
-# In a name space of its own, so that no other process of this machine is read.
+# Runs in a separate namespace, so that the agent reads no other process of this machine.
 if [ -z "${ALONE:-}" ] && unshare --pid --mount-proc true 2>/dev/null; then
     ALONE=1 exec unshare --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
@@ -67,7 +68,7 @@ def children(pid):
     try: return [int(one) for one in open(f"/proc/{pid}/task/{pid}/children").read().split()]
     except OSError: return []
 def cpu(pid):
-    # Its own and that of children that have ended, and of those that have not.
+    # The CPU time of the agent, of its children that have ended, and of those that have not.
     fields = open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()
     own = sum(int(field) for field in fields[11:15])
     return own / tick + sum(cpu(child) for child in children(pid))
@@ -78,7 +79,7 @@ def resident(pid):
     return int(lines[0].split()[1]) / 1024 if lines else 0
 begun, most, half = time.monotonic(), 0, None
 while (passed := time.monotonic() - begun) < seconds:
-    # A child that ends between two looks is counted with its parent at the end.
+    # If a child ends between two readings, its time counts at the end, with its parent.
     most = max(most, resident(agent) + sum(resident(child) for child in children(agent)))
     if half is None and passed >= seconds / 2:
         half = (passed, cpu(agent))
@@ -98,6 +99,6 @@ print(f"{count:>9}  {100 * total / (passed + 2):11.2f} %  {100 * late:14.2f} %  
 P
     kill $started 2>/dev/null || true
     wait 2>/dev/null || true
-    # Their numbers may be others' by now.
+    # By now other processes may have these process IDs.
     started=
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The table of docs/give-back.md: what `allocanary give-back` forecasts of programs that have freed much and then rest, against what they
-# gave back: the fall of their resident memory.
+# The table of docs/give-back.md: what `allocanary give-back` forecasts for programs that have freed much and then wait, and what they
+# gave back: the decrease of their resident memory.
 # Usage: examples/give_back/forecast.sh [FOLDER of allocanary] [PART of a row's name]. Needs jq and cc; a program that is
 # not installed is left out.
 set -u

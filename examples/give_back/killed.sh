@@ -1,6 +1,6 @@
 #!/bin/bash
-# Whether a program notices anything of calls whose callers are killed, or of calls that end well: two tables of docs/give-back.md. The program
-# compares all registers, the mask, errno and the red zone after each of its waits, while two threads allocate.
+# Whether a program notices calls whose callers are killed, or calls that end well: two tables of docs/give-back.md. The program compares
+# all registers, the mask, errno and the red zone after each of its waits, while two threads allocate.
 # Usage: examples/give_back/killed.sh [CALLERS of each wait] [CALLS of each wait]. Needs cc.
 set -u
 cd "$(dirname "$0")/../.." || exit 2

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The table of docs/heap.md of programs that know their live blocks: under each allocator, still and busy, `allocanary heap` against what
-# the program counts; and what a trim or a purge was forecast to give back against what it gave.
+# The table of docs/heap.md of programs that know their live blocks. It compares `allocanary heap` with the program's own count under each
+# allocator, while the program does nothing and while it is busy. It also compares the forecast of a trim or a purge with what it gave.
 # Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads [FILE...]]. Needs jq and a C compiler.
 # Without files: the C library's, Debian's jemalloc, the preloads, and musl's if there is musl-gcc. With them: these. A FILE is a library to preload, such as what
 # `allocanary build` has made, or known.c as a program that has its allocator already. The row has the file's name and its folder's, or NAME
@@ -77,7 +77,7 @@ for allocator in "${allocators[@]}"; do
             wait "$pid" 2>/dev/null
             continue 2
         fi
-        # What the C library itself holds, and each thread's first blocks, are not the program's.
+        # What the C library itself holds, and each thread's first blocks, do not belong to the program's count.
         read -r own own_blocks _ <<<"$(reading)"
         ask build
         live=${answer#live=}
@@ -110,5 +110,5 @@ for allocator in "${allocators[@]}"; do
     done
     [ "${STILL:-}" = 1 ] && echo "| $allocator | $count | $exact | $most | $most_blocks | $(mib $forecasts) | $(mib "${gifts:-none}") |"
 done
-# A release whose layout has changed is noticed by this.
+# This check fails if a release has a changed layout.
 [ $wrong -eq 0 ] || { echo "$wrong rows are not exact" >&2; exit 1; }

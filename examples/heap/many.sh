@@ -14,7 +14,7 @@ folder=$(mktemp -d)
 # The processes end with the namespace.
 trap 'rm -rf "$folder"' EXIT
 mkfifo "$folder/nothing"
-# Whoever reads it waits.
+# A process that reads from it waits.
 exec 3<>"$folder/nothing"
 
 programs=("sleep 1000" "cat" "sort" "tail -f" "dash" "bash" "sed p" "python3 -c input()" "perl -e <>" "sqlite3 -batch")
@@ -23,7 +23,7 @@ for program in "${programs[@]}"; do
     command -v "${program%% *}" >/dev/null && present+=("$program")
 done
 
-# Starts as many processes of each program as there shall be in all.
+# Starts processes of each program until there are as many as requested.
 started=0
 start() {
     for (( ; started < $1; started++)); do
@@ -32,11 +32,11 @@ start() {
             disown
         done
     done
-    # Until the last of them waits.
+    # Waits until the last of them waits.
     sleep 3
 }
 
-# Processor milliseconds of one reading of all, with the children; the median of five.
+# Processor time in milliseconds of one reading of all processes, with the children; the median of five.
 reading() {
     for _ in 1 2 3 4 5; do
         TIMEFORMAT='%U %S'
@@ -44,7 +44,7 @@ reading() {
     done | sort -n | sed -n 3p
 }
 
-# The peaks of the command and its children, added, in MiB.
+# The sum of the peaks of the command and its children, in MiB.
 memory() {
     "$built/allocanary" heap --all >/dev/null 2>&1 &
     local command=$! most=0

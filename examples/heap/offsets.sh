@@ -2,7 +2,8 @@
 # Prints where a release of an allocator has the fields that `allocanary heap` reads, from the release's own headers: one line a field. The
 # fields are those of the walkers' tables (crates/walkers/src). "not there" is a field that this release does not have.
 # Usage: examples/heap/offsets.sh LIST SOURCES [COMPILER FLAGS...]
-# LIST is one of examples/heap/offsets without its `.txt`; SOURCES is the folder of the release. jemalloc's has to be configured before.
+# LIST is the name of a file in examples/heap/offsets without `.txt`; SOURCES is the folder of the release. Configure jemalloc's sources
+# first.
 set -u
 list=$(dirname "$0")/offsets/${1:?a list}.txt
 sources=${2:?the folder of the sources}
@@ -13,7 +14,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 read -r flags < <(sed -n 's/^flags //p' "$list")
 grep '^#' "$list" >"$folder/head.h"
-# One value: what C says of an expression.
+# One value: the value of a C expression.
 value() {
     printf '#include <stdio.h>\n#include <stddef.h>\n#include "%s/head.h"\nint main(void) { printf("%%zu\\n", (size_t)(%s)); }\n' "$folder" "$1" >"$folder/one.c"
     (cd "$sources" && cc -w -O2 $flags "${more[@]}" -o "$folder/one" "$folder/one.c" -lpthread -lm -ldl) >"$folder/log" 2>&1 && "$folder/one"
@@ -34,5 +35,5 @@ while read -r type field; do
         printf '%-28s %-30s %s\n' "$type" "$field" "not there"
     fi
 done <"$list"
-# If there is none at all, the headers themselves do not compile.
+# If no field is there, the headers themselves do not compile.
 [ $found_any -eq 1 ] || { grep -m3 error "$folder/log" >&2; exit 1; }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What reading costs a server: redis-server under redis-benchmark, with walks and without in turns; first with walks one after the other,
-# then with walks that take 1 % of a core, as `allocanary run` makes them. Prints the ratio of each pair, the median of them, the time of a
-# walk, and the errors that the client saw.
+# What reading costs a server: redis-server under redis-benchmark, with walks and without them, alternating. First the walks follow each
+# other without a pause; then they take 1 % of a core, as in `allocanary run`. Prints the ratio of each pair, the median of the ratios,
+# the time of a walk, and the errors that the client saw.
 # Usage: examples/heap/redis.sh [PATH OF allocanary] [WALKS one after the other] [PAIRS]
 set -u
 command=$(realpath "${1:-target/release/allocanary}")
@@ -13,7 +13,7 @@ server=$!
 trap 'kill "$server"; rm -rf "$folder"' EXIT
 until [ -S "$folder/socket" ]; do sleep 0.1; done
 load() { redis-benchmark -s "$folder/socket" -t set,get -n 200000 -r 100000 -d 200 -c 20 -P 4 --csv 2>>"$folder/errors"; }
-# Requests a second of one round: the mean of SET and GET.
+# Requests per second of one round: the mean of SET and GET.
 rate() { awk -F'"' '$2 == "SET" || $2 == "GET" { sum += $4; count++ } END { printf "%.0f", sum / count }'; }
 load >/dev/null
 rm -f "$folder/errors"
@@ -32,7 +32,7 @@ median() { sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2
 compare() { # FUNCTION: pairs with the walks that it makes and without.
     rm -f "$folder/walked" "$folder/undivided" "$folder/errors"
     for pair in $(seq "$pairs"); do
-        # The order changes, so that what the machine does meanwhile falls on both.
+        # The order changes, so that other work of the machine affects both sides.
         for turn in $([ $((pair % 2)) = 0 ] && echo with without || echo without with); do
             if [ "$turn" = with ]; then
                 "$1" &

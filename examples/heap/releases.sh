@@ -19,12 +19,12 @@ own=(-o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/de
 apt-get "${own[@]}" -qq update
 cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
 
-# A program by its name, that starts what follows.
+# Makes a program with this name that starts what follows.
 program() {
     printf '#!/bin/bash\n%s\n' "$2" >"$folder/run/$1"
     chmod +x "$folder/run/$1"
 }
-# Unpacks a package of a suite, and tells its version without Debian's part.
+# Unpacks a package of a suite, and prints its version without Debian's part.
 unpack() {
     local file
     file=$(cd "$folder/packages" && apt-get "${own[@]}" -qq download "$1/$suite" >&2 && ls -t "$1"_*.deb | head -1) || return 1
@@ -54,7 +54,7 @@ for suite in "${suites[@]}"; do
     "$loader" --library-path "$libraries" "$known" </dev/null >/dev/null 2>&1 || known=$(for_suite) || continue
     start="exec $loader --library-path $libraries $known \"\$@\""
     program "glibc-$version" "$start"
-    # What the allocators' libraries need.
+    # The libraries that the allocators' libraries need.
     for package in libgcc-s1 libstdc++6 liblzma5 libunwind8; do has $package && unpack $package >/dev/null; done
     while read -r package library name; do
         has "$package" || continue
@@ -81,7 +81,7 @@ LIST
     fi
 done
 
-# Some that only Python's packages have.
+# Releases that only Python's packages have.
 for version in 3.2.8 3.4.3; do
     root=$folder/roots/cmeel-$version
     pip download -q --no-deps -d "$folder/packages" cmeel-mimalloc==$version && mkdir -p "$root" || continue
@@ -89,7 +89,7 @@ for version in 3.2.8 3.4.3; do
     program "mimalloc-$version" "LD_PRELOAD=$root/cmeel.prefix/lib/libmimalloc.so.3 exec $folder/known \"\$@\""
 done
 
-# The others by `allocanary build`.
+# The other releases, by `allocanary build`.
 "$allocanary" build | grep -oE '(jemalloc|mimalloc)@[0-9.]+' | sort -u | while read -r name; do
     library=$("$allocanary" build "$name" | grep -oE '/[^ ]*\.so' | tail -1)
     [ -n "$library" ] && program "${name/@/-}" "LD_PRELOAD=$library exec $folder/known \"\$@\""

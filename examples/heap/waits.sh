@@ -1,7 +1,7 @@
 #!/bin/bash
-# How long a process waits for `mmap` while it is read: the longest of a process of some MiB, in one mapping and in 10,000, with no reader,
-# under `heap`, `doctor` and `heap --all`, and while its smaps is read, in turns. Prints the median of the rounds' longest, in ms, and how
-# much longer that is than with no reader.
+# How long a process waits for `mmap` while it is read. The process has some MiB, in one mapping and in 10,000. The longest wait is
+# measured with no reader, under `heap`, `doctor` and `heap --all`, and while its smaps is read, alternating. Prints the median of the
+# rounds' longest waits, in ms, and how much longer that is than with no reader.
 # Usage: examples/heap/waits.sh [PATH OF allocanary] [MIB] [ROUNDS]. Needs a C compiler.
 set -u
 command=$(realpath "${1:-target/release/allocanary}")

@@ -14,8 +14,8 @@ count() {
     LD_PRELOAD="$1" ALLOCANARY_PRELOAD="$2" _RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 \
         valgrind --tool=callgrind --callgrind-out-file=/dev/null "$folder/pairs" "$3" "$4" 2>&1 | sed -n 's/.*Collected : //p'
 }
-# Instructions of a pair: the difference of two runs leaves out what a process costs by itself. Both runs have samples in each thread: a
-# thread's first one reads the process's mappings.
+# Instructions of a pair: the difference of two runs, which leaves out what a process costs by itself. Both runs have samples in each
+# thread, because a thread's first sample reads the process's mappings.
 pair() {
     few=$(count "$1" "$2" "$3" 50000)
     many=$(count "$1" "$2" "$3" 250000)

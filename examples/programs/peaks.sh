@@ -4,7 +4,8 @@
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/peaks.sh OUT TEST-STRESS.C [REPEATS]
 #
-# What the threads of a program have at one time depends on the turns that they take: five recordings of each are replayed.
+# What the threads of a program hold at one time depends on the order in which they run. So each program is recorded five times, and each
+# recording is replayed.
 # In the root of a clone of allocanary. TEST-STRESS.C is test/test-stress.c of mimalloc's sources (`apt-get source mimalloc`). Needs cc,
 # c++ and rustc. Rows and ranges are in OUT/PROGRAM.
 set -eu

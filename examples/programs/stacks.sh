@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What stacks cost: processor time of three programs, plain and recorded without stacks, with one in ten, and with all.
-# The least of REPEATS runs (default 5), the four in turn.
+# The minimum of REPEATS runs (default 5); the four ways alternate.
 #
 #   examples/programs/stacks.sh target/release/preload-record        # in this repository: git reads its history
 set -euo pipefail

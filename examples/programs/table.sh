@@ -4,10 +4,10 @@
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/table.sh OUT
 #
-# In the root of a clone of allocanary: git shows its history. Needs python3, jq, sqlite3, git, g++, rustc, node, java,
-# redis-server and redis-benchmark, nginx, ab, memcached, and PostgreSQL's server with pgbench in PATH. Not as root:
-# PostgreSQL refuses that. A program whose rows stand in OUT is not run again. What could not be run has no row; the
-# reason is on standard error.
+# Run it in the root of a clone of allocanary, because git reads the clone's history. Needs python3, jq, sqlite3, git, g++, rustc, node,
+# java, redis-server and redis-benchmark, nginx, ab, memcached, and PostgreSQL's server with pgbench in PATH. Do not run it as root:
+# PostgreSQL refuses that. A program that has rows in OUT is not run again. A program that could not be run has no row; the reason is on
+# standard error.
 set -eu
 out=${1:?wanted a folder for the results}
 mkdir -p "$out/bin"
@@ -27,7 +27,8 @@ rustc -O $programs/threads.rs -o "$out/bin/threads-rs"
 # The medians of a metric in MiB, one column for each candidate.
 row() {
     allocanary report "$out/$2" --format csv | awk -F, -v title="$1" -v metric="$3" '
-        # A candidate with several settings is in quotation marks, and so in several fields: read from the end.
+        # The name of a candidate with several settings is in quotation marks and contains commas, so it takes several fields. The fields
+        # are therefore counted from the end.
         NR > 1 && $(NF - 8) == metric && $(NF - 7) == "bytes" { row = row sprintf(" %.1f |", $(NF - 5) / 1048576) }
         END { print "| " title " |" row }'
 }

@@ -4,8 +4,8 @@
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/verify.sh OUT [REPEATS]
 #
-# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3, git, cc,
-# c++ and rustc, each the program itself: a version manager's python3 is a script. Rows and ranges are in OUT/PROGRAM.
+# Run it in the root of a clone of allocanary, because git reads the clone's history. Needs redis-server, redis-benchmark, python3, git,
+# cc, c++ and rustc. Each must be the program itself: a version manager's python3 is a script. Rows and ranges are in OUT/PROGRAM.
 set -eu
 out=${1:?wanted a new folder for the results}
 repeats=${2:-5}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# How much memory do programs use under each version of each allocator? Builds the versions once, runs five programs under them, and prints
-# a Markdown table of peaks (redis-server: resident when idle), in MiB, then what the rows prove: of each candidate the version that was
-# read in the process, and how many rows have no error and no setting that is unproven. The table of docs/programs.md comes from here:
+# How much memory do programs use under each version of each allocator? Builds the versions once, runs five programs under them, and
+# prints a Markdown table of peaks (redis-server: resident when idle), in MiB. Then it prints what the rows prove: for each candidate the
+# version that was read in the process, and how many rows have no error and no unproven setting. The table of docs/programs.md comes from
+# here:
 #
 #   cargo build --release --bins && examples/programs/versions.sh OUT [REPEATS]
 #
@@ -15,7 +16,7 @@ mkdir -p "$out/bin" && out=$(realpath "$out")
 versions=(mimalloc@1.7.5 mimalloc@2.2.5 mimalloc@3.3.2 jemalloc@5.2.1 jemalloc@5.3.0 jemalloc@5.3.1 snmalloc@0.7.6 rpmalloc@1.4.3)
 "$command" build "${versions[@]}" >/dev/null
 candidates=(system "${versions[@]}")
-# A setting of each family: it is read back.
+# A setting of each family. The process reads it back.
 candidates+=(mimalloc@3.3.2:allow_thp=0 jemalloc@5.3.1:narenas=1)
 ! "$command" list allocators | grep -q tcmalloc_minimal ||
     candidates+=(tcmalloc_minimal tcmalloc_minimal:aggressive_decommit=true)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a trace with stacks costs on the disk and to read, against heaptrack: bytes of the two files, and processor time (user and system) and
-# most resident memory of `who` and of heaptrack_print, in turn, ROUNDS times (default 3). Medians.
+# What a trace with stacks costs on disk and to read, compared with heaptrack: the bytes of the two files, and the processor time (user
+# and system) and highest resident memory of `who` and of heaptrack_print. They alternate, ROUNDS times (default 3). Medians.
 #
 #   examples/traces/costs.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]     # needs heaptrack, python3 and sqlite3
 set -euo pipefail
@@ -30,7 +30,7 @@ row() { # NAME PROGRAM...
     rm -rf "$folder"/*
     "$bin/allocanary" record --max-size 4GiB -o "$folder/traces" -- "$@" >/dev/null 2>&1
     heaptrack -o "$folder/heaptrack" "$@" >/dev/null 2>&1
-    # Of a launcher there is more than one.
+    # A launcher makes several traces.
     trace=$(ls -S "$folder"/traces/*.trace | head -1)
     kept=$(ls -S "$folder"/heaptrack.* | head -1)
     for _ in $(seq "$rounds"); do

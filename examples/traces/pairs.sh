@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What recording costs an event, in nanoseconds of processor time: pairs of malloc and free, plain and recorded without stacks, in turn.
-# Medians of the rounds; a pair is two events.
+# What recording costs for each event, in nanoseconds of processor time: pairs of malloc and free, plain and recorded without stacks,
+# alternating. Medians of the rounds; a pair is two events.
 #
 #   examples/traces/pairs.sh [ROUNDS]      default: 7; needs cc
 set -euo pipefail

@@ -4,14 +4,14 @@
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/tuned/winners.sh OUT [BUDGET]
 #
-# A search that stands in OUT is not run again: its answer is read from OUT/NAME/answer.txt. "load" is the number of
-# tasks that wanted to run at the end of a search, those of the search included.
+# A search whose answer is in OUT is not run again: the answer is read from OUT/NAME/answer.txt. "load" is the number of tasks that wanted
+# to run at the end of a search, including those of the search.
 set -eu
 out=${1:?wanted a folder for the results}
 budget=${2:-2m}
 mkdir -p "$out"
 
-# The sentences of an answer on one line: they are broken at the width of a terminal.
+# The sentences of an answer on one line. In the file they are broken at the width of a terminal.
 sentences() { tr '\n' ' ' <"$1" | tr -s ' '; }
 # The part of the answer that an expression captures, or a dash.
 part() { sentences "$1" | sed -nE "s/.*$2.*/\\1/p" | grep . || echo -; }
@@ -50,6 +50,6 @@ for cores in 40 4; do
     for workload in server storm handoff bleed small wakes blob list sort reserve; do
         search "$workload" "$workload" "$cores"
     done
-    # The sizes of its default need 4 GiB.
+    # The sizes of its default would need 4 GiB.
     search churn churn:high=256MiB,low=16MiB,chunk=512KiB "$cores"
 done

@@ -59,7 +59,7 @@ else
     cp -L "$busybox" "$root/bin/busybox"
 fi
 cp -RL "$payload" "$root/payload"
-# What the loader would find here, at the same place there.
+# The files that the loader would find on this host, at the same paths in the guest.
 libraries() {
     find "$root/payload" -type f -perm -100 -exec ldd {} \; 2>/dev/null |
         sed -n 's,^[^/]*\(/[^ :]*\) (0x.*,\1,p' | sort -u
@@ -74,7 +74,7 @@ cat >"$root/init" <<INIT
 line=${lines[1]}
 INIT
 cat >>"$root/init" <<'INIT'
-# Programs that the root has already stay.
+# Programs that are in the root already are not replaced.
 /bin/busybox mkdir -p /busybox
 /bin/busybox --install -s /busybox
 export PATH=/usr/bin:/bin:/usr/sbin:/sbin:/busybox HOME=/tmp
@@ -85,12 +85,12 @@ mount -t tmpfs tmp /tmp
 mount -t cgroup2 cgroup /sys/fs/cgroup
 for controller in cpu cpuset memory; do echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control; done
 ip link set lo up
-# The second serial line carries bytes as they are, and nothing that the kernel says.
+# The second serial line carries bytes unchanged, and no messages of the kernel.
 stty -F /dev/$line raw -echo
 cd /payload
 sh -c "$(cat /command)" >/dev/$line
 echo "guest: the command ended with $?"
-# Until the line has sent all.
+# Waits until the line has sent everything.
 stty -F /dev/$line cooked
 sync
 reboot -f

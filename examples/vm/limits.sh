@@ -4,8 +4,8 @@
 #
 #   examples/vm/limits.sh
 #
-# Installs nothing: what it needs is what `examples/vm/boot.sh` needs, which says so and gives exit code 77 where it is
-# not there. With QEMU 7.2 and Linux 6.1, in two minutes:
+# Installs nothing. It needs what `examples/vm/boot.sh` needs; that script names what is missing and ends with exit code 77. With QEMU 7.2
+# and Linux 6.1, in two minutes:
 #
 #   holds: 4 runs in the root group have memory.max 268435456 and cpu.max '50000 100000'
 #   holds: half a processor: 5014 ms for 2568 ms of a processor
@@ -18,7 +18,7 @@ cargo build --release --quiet --bins
 payload=$(mktemp -d)
 trap 'rm -rf "$payload"' EXIT
 for program in allocanary {cell,preload}-{system,jemalloc}; do
-    # Without the lines for debuggers, which would only take the guest's memory.
+    # Without the lines for debuggers, which would only use the guest's memory.
     strip "target/release/$program" -o "$payload/$program" 2>/dev/null || cp "target/release/$program" "$payload"
 done
 # busybox is static: a program that is preloaded needs a shell of this host.
@@ -34,7 +34,7 @@ fails() { echo "does not hold: $*"; exit 1; }
 limits='IFS=: read -r x y group </proc/self/cgroup; read -r memory </sys/fs/cgroup$group/memory.max
     read -r cpu </sys/fs/cgroup$group/cpu.max; echo "${group%/*} $memory $cpu"
     i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
-# limited ROWS PLACE ABOVE: runs it, and compares what it printed. ABOVE is the group above, empty for the root.
+# limited ROWS PLACE ABOVE: runs the program, and compares what it printed. ABOVE is the group above; empty means the root.
 limited() {
     ./allocanary run --repeats 2 --timeout 10m --candidates own jemalloc --memory 256MiB --cpus 0.5 --out "$1" \
         -- ./shell -c "$limits" >"$1.out" 2>&1 || { cat "$1.out"; fails "run --memory --cpus in $2"; }
@@ -45,7 +45,7 @@ limited() {
 }
 limited /tmp/root "the root group" ""
 ./allocanary report /tmp/root --format csv >/tmp/csv
-# Of `own`, medians: `wall` is in nanoseconds, `cpu` in microseconds.
+# Medians of the candidate `own`: `wall` is in nanoseconds, `cpu` in microseconds.
 milliseconds() { awk -F, -v metric="$1" -v unit="$2" '$6 == metric && !seen { print int($9 / unit); seen = 1 }' /tmp/csv; }
 wall=$(milliseconds wall 1000000)
 cpu=$(milliseconds cpu 1000)

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Does a replay pin what the program pins? Records six programs under three allocators, and prints for each what live blocks pin by the
-# program's own addresses and by a replay of its trace under the same allocator. redis-server when idle, the others at their peak.
+# Does a replay pin what the program pins? Records six programs under three allocators. For each it prints what live blocks pin by the
+# program's own addresses, and by a replay of its trace under the same allocator. redis-server is read when idle, the others at their
+# peak.
 # Usage: examples/who/agree.sh [FOLDER OF allocanary AND ITS preloads] [REPLAYS]
-# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3 (python3 itself, not
-# a wrapper script), git, sqlite3, c++, rustc and jq.
+# Run it in the root of a clone of allocanary, because git reads the clone's history. Needs redis-server, redis-benchmark, python3
+# (python3 itself, not a wrapper script), git, sqlite3, c++, rustc and jq.
 set -eu
 bin=$(realpath "${1:-target/release}")
 replays=${2:-3}

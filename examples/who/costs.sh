@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of twelve programs, plain and
-# recorded, in turn, ROUNDS times (default 5). heaptrack --raw leaves out the process that looks names up while the program runs.
-# PYTHON312 names a Python of 3.12 or later for the row with a perf map; else it is looked for on PATH.
+# What stacks cost, compared with heaptrack: the processor time (user and system, of all processes that a recorder starts) of twelve
+# programs, plain and recorded, alternating, ROUNDS times (default 5). heaptrack --raw leaves out the process that looks names up while
+# the program runs. PYTHON312 names a Python of 3.12 or later for the row with a perf map; otherwise it is searched on PATH.
 #
 #   examples/who/costs.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]     # in a clone with a history: git reads it
 set -euo pipefail
@@ -10,7 +10,7 @@ shift || true
 here=$(realpath "$(dirname "$0")")
 rounds=${ROUNDS:-5}
 folder=$(mktemp -d)
-# Also when a load fails or the user interrupts: no server stays. Its process id is that of a server which `served` has begun.
+# Runs also if a load fails or the user interrupts, so that no server stays. The process ID is that of a server which `served` has begun.
 end() {
     [ ! -s "$folder/redis.pid" ] || kill "$(cat "$folder/redis.pid")" 2>/dev/null || true
     wait
@@ -31,7 +31,7 @@ ended() { # RECORDER... PROGRAM...
     { time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print int(($1 + $2) * 1000 + 0.5) }'
 }
 
-# The server and its recorder, and not the load.
+# The time of the server and its recorder, without the load.
 served() { # RECORDER... redis-server
     if redis-cli -p 7943 ping >/dev/null 2>&1; then
         echo "costs.sh: wanted port 7943 for a redis-server of its own, found one that answers there: end it first" >&2
@@ -64,13 +64,13 @@ row() { # NAME FUNCTION PROGRAM...
                 raw) recorder=(heaptrack --raw -o "$folder/heaptrack") ;;
             esac
             "$run" "${recorder[@]}" "$@" >>"$folder/cpu-$way"
-            # A process may begin anew by exec: each of its programs has a trace.
+            # A process may execute another program: each of its programs has a trace.
             [ $way != all ] || made=$(for trace in "$folder/traces"/*.trace; do
                 "$bin/allocanary" trace export --format json "$trace"
             done | jq -s -r '"\(map(.allocations + .resizes) | add) \(map(.stacks.bytes) | add)"')
         done
     done
-    # A busy machine makes all five of a round slower: the ratios are those of a round, and their median is shown.
+    # A busy machine makes all five runs of a round slower. So ratios are computed within a round, and their median is shown.
     paste -d' ' "$folder"/cpu-{plain,off,all,heaptrack,raw} | awk -v name="$name" -v made="${made% *}" -v bytes="${made#* }" '
         function middle(of, count, i, j, kept) {
             for (i = 2; i <= count; i++) for (j = i; j > 1 && of[j] < of[j - 1]; j--) { kept = of[j]; of[j] = of[j - 1]; of[j - 1] = kept }
@@ -81,7 +81,7 @@ row() { # NAME FUNCTION PROGRAM...
             share[NR] = $3 / $4; stack[NR] = ($3 - $2) * 1e6 / made
         }
         END {
-            # Of a few thousand allocations the time of one is not to be measured, and the tables begin with some bytes.
+            # The time of a few thousand allocations cannot be measured, and the tables have some bytes before any event.
             each = made < 1e5 ? "- | -" : sprintf("%.0f | %.2f", middle(stack, NR), bytes / made)
             printf "| %s | %.2f s | %.2f M | %.2f | %.2f | %.2f | %.2f | %.2f | %s |\n", name, middle(plain, NR) / 1000,
                 made / 1e6, middle(off, NR), middle(all, NR), middle(heaptrack, NR), middle(raw, NR), middle(share, NR), each
@@ -96,13 +96,13 @@ row redis-server served redis-server
 row git ended git log -p
 row python3 ended "${python[@]}"
 PYTHONMALLOC=malloc row python3-malloc ended "${python[@]}"
-# Python writes its map to /tmp/perf-PID.map: the program says which one, so that it can be removed.
+# Python writes its map to /tmp/perf-PID.map. The program prints the path, so that the file can be removed.
 latest=
 for candidate in ${PYTHON312:-python3 python3.14 python3.13 python3.12}; do
     [ -n "$latest" ] || ! "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || latest=$candidate
 done
 if [ -n "$latest" ]; then
-    # A file: heaptrack 1.4 takes a line of an argument that begins with x for an event of its own.
+    # Written to a file, because heaptrack 1.4 takes a line of an argument that begins with x for an event.
     cat >"$folder/map.py" <<'END'
 import os, sys
 open(sys.argv[1], "a").write(f"/tmp/perf-{os.getpid()}.map\n")
@@ -121,7 +121,7 @@ row sqlite3 ended sqlite3 :memory: 'create table t(a, b);
 row lua ended lua5.4 -e 'local t = {} for i = 1, 400000 do t[i] = {name = "n" .. i, i} end for i = 1, 400000, 3 do t[i] = nil end'
 row ruby ended ruby --disable-gems -e 'x = (0...400000).map { |i| { a: "name of #{i} that is no short text" } }'
 row node ended node -e 'const x = []; for (let i = 0; i < 3000; i++) x.push(Buffer.alloc(5000), JSON.parse(`{"a": [${i}]}`)); JSON.stringify(x.length)'
-# The compiler's own process has the most of it.
+# The compiler's own process has most of the events.
 printf '#include <%s>\n' map regex iostream algorithm >"$folder/compiled.cpp"
 row c++ ended c++ -std=c++17 -O1 -c "$folder/compiled.cpp" -o "$folder/compiled.o"
 row threads-cpp ended "$folder/threads-cpp" 12 500000

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Does `who` say what DHAT and heaptrack say? Twelve of Debian's programs, recorded once and run once under either judge. Prints for each how
-# far our most live bytes are off from DHAT's, and the five sites with the most live bytes at that time by heaptrack, with ours. DHAT is
-# no judge of sites: a block that `realloc` has grown stays with the function that made it. A site is here the first function outside
-# of the C library whose name is not one of the allocator's; what has no name is one site for each file, as in heaptrack.
+# Does `who` agree with DHAT and heaptrack? Twelve of Debian's programs are recorded once, and run once under each of the two. For each
+# program it prints how far our most live bytes differ from DHAT's, and the five sites that have the most live bytes at that time
+# according to heaptrack, with our figures. DHAT cannot judge sites: a block that `realloc` has grown stays with the function that made
+# it. A site here is the first function outside of the C library whose name is not one of the allocator's. All functions of a file that
+# have no name are one site, as in heaptrack.
 #
 #   examples/who/judges.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]
 set -euo pipefail
@@ -15,23 +16,23 @@ for tool in valgrind heaptrack heaptrack_print jq perl ruby lua5.4 gawk xmllint 
     command -v "$tool" >/dev/null || { echo "judges.sh: $tool is missing: install it" >&2; exit 1; }
 done
 cd "$folder"
-# Programs take their hash seeds from here, so that three runs allocate the same.
+# Fixes the hash seeds of programs, so that three runs allocate the same.
 export PERL_HASH_SEED=0 RUBYOPT=--disable-gems LC_ALL=C
 
 jq -n -r '"<a>" + ([range(20000) | "<b id=\"\(.)\">text \(.)</b>"] | add) + "</a>"' >in.xml
 jq -n -r 'range(60000) | "\(. * 7919 % 60000) word\(.) \(. % 97)"' >in.txt
 { echo '#include <stdio.h>'; echo '#include <stdlib.h>'; for at in $(seq 800); do
     echo "int f$at(int a) { int x[9]; for (int i = 0; i < 9; i++) x[i] = a * i + $at; return printf(\"%d\", x[a % 9]); }"; done; } >in.c
-# The compiler itself, which `cc` starts as a process of its own.
+# The compiler itself, which `cc` starts as a separate process.
 read -r -a cc1 < <(cc -### -O1 -c in.c -o in.o 2>&1 | grep cc1 | tr -d '"')
 for at in $(seq "${#cc1[@]}"); do case ${cc1[at - 1]} in -o) cc1[at]=in.s ;; esac; done
 
-# The most live bytes, and the bytes of each site at that time.
+# The maximum of live bytes, and the bytes of each site at that time.
 ours() { # PROGRAM...
     rm -rf traces
     "$bin/allocanary" record -o traces --max-size 4GiB --stacks all -- "$@" >/dev/null 2>&1 || true
     local answer=("$bin/allocanary" who --at peak --sort live --no-fold --json "$(ls -S traces/*.trace | head -1)")
-    # A pattern that no function of the trace has is an error.
+    # A pattern that matches no function of the trace is an error.
     { "${answer[@]}" --skip '*alloc*' 2>/dev/null || "${answer[@]}" 2>/dev/null; } |
         jq -c '{most: .answers[0].live, sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live}]
             | group_by(.name) | map({name: .[0].name, live: (map(.live) | add)})}'
@@ -42,14 +43,14 @@ dhat() { # PROGRAM...
     jq '[.pps[].gb] | add' dhat.json
 }
 
-# heaptrack prints each stack: its first function, and below it the bytes and the callers of each of its places. What is reached only through
-# the C++ library's start is heaptrack's own: a C program has no such library without it.
+# heaptrack prints each stack: its first function, and below it the bytes and the callers of each of its places. Blocks that are reached
+# only through the start of the C++ library belong to heaptrack: a C program does not load that library without it.
 heaptrack_sites() { # PROGRAM...
     rm -f ht.*
     heaptrack -o "$folder/ht" "$@" >/dev/null 2>&1 || true
     heaptrack_print -p 1 -a 0 -T 0 -l 0 -n 100000 -s 100000 ht.*zst 2>/dev/null | awk '
         function bytes(text) { return text * (text ~ /K$/ ? 1e3 : text ~ /M$/ ? 1e6 : text ~ /G$/ ? 1e9 : 1) }
-        # A function is complete with its file, which stands below its name.
+        # A function is identified together with its file, whose name is on the next line.
         function look(name, module) {
             if (found != "" || module ~ /^(libc\.so|ld-linux|libheaptrack)/) return
             if (name ~ /alloc|strn?dup/) return

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A service with a known answer (tests/record/pins.c): `survivor` keeps a small block behind each large one that is freed. Says which site
-# `allocanary who` names first, and what is pinned and what is empty, for each random seed and allocator.
+# A service with a known answer (tests/record/pins.c): `survivor` keeps a small block behind each large one that is freed. For each random
+# seed and allocator it prints which site `allocanary who` names first, and how much is pinned and how much is empty.
 # Usage: examples/who/known.sh [FOLDER OF allocanary AND ITS preloads] [SEEDS]
 set -eu
 bin=$(realpath "${1:-target/release}")

@@ -1,8 +1,8 @@
 #!/bin/bash
-# How near are the sites of a sample? Records two programs with all stacks and with those of one allocation in ten, in turn. For the five
-# sites that pin most it prints what they pin, and by how much a draw differs from the median of all draws. Which blocks are sampled follows
-# from their addresses, which are others in each process. With all stacks a page's free bytes are divided by sites, in a sample by blocks:
-# where sites share pages these are two figures.
+# How near are the sites of a sample to those of a full trace? Records two programs with all stacks and with those of one allocation in
+# ten, alternating. For the five sites that pin most it prints what they pin, and by how much a draw differs from the median of all draws.
+# Which blocks are sampled follows from their addresses, which differ in each process. With all stacks, a page's free bytes are divided
+# among sites; in a sample, among blocks. So the two figures differ if sites share pages.
 # Usage: examples/who/sampled.sh [FOLDER OF allocanary AND ITS preloads] [DRAWS]
 # Needs redis-server, redis-benchmark, redis-cli, python3 (python3 itself, not a wrapper script) and jq.
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A service with three guilty functions (shares.c beside this file), which writes itself how much each pins. Says for each random seed
-# whether `allocanary who` names them in that order, and how far its figures are from the program's.
+# A service with three guilty functions (shares.c in this folder), which itself prints how much each of them pins. For each random seed
+# this script prints whether `allocanary who` names them in that order, and how far its figures are from the program's.
 # Usage: examples/who/shares.sh [FOLDER OF allocanary AND ITS preloads] [SEEDS]
 set -eu
 bin=$(realpath "${1:-target/release}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# When does a block live? A service that holds 48 MiB until SIGTERM, with 1, 8 and 400 slow and busy threads: what `who` says of its one
-# site at idle, at the peak and at a time, and what a replay says is live when idle, in MiB. Wanted: 48.0 within 2 % in each place.
+# When does a block live? A service holds 48 MiB until SIGTERM, with 1, 8 and 400 slow and busy threads. The script prints in MiB what
+# `who` says of the service's one site when idle, at the peak and at a time, and what a replay says is live when idle. Each should be 48.0
+# within 2 %.
 #
 #   examples/who/times.sh [FOLDER]      default: a new folder, removed at the end; needs cc and jq
 set -euo pipefail

@@ -4,14 +4,14 @@
 #
 #   examples/who/window.sh [FOLDER OF allocanary AND ITS preloads]
 #
-# With COSTS=1: the processor time (user and system) of redis-server for two million requests, plain and recorded in five ways, in turn, ROUNDS
-# times (default 5), and the length of the file.
+# With COSTS=1 it measures the processor time (user and system) of redis-server for two million requests, plain and recorded in five ways,
+# alternating, ROUNDS times (default 5), and the length of the file.
 set -euo pipefail
 bin=$(realpath "${1:-target/release}")
 rounds=${ROUNDS:-5}
 folder=$(mktemp -d)
 recorder=
-# Also when a load fails or the user interrupts: no server stays.
+# Runs also if a load fails or the user interrupts, so that no server stays.
 end() {
     [ -z "$recorder" ] || { kill -TERM "$recorder" 2>/dev/null && wait "$recorder" || true; }
     rm -rf "$folder"
@@ -85,7 +85,7 @@ for _ in $(seq "$rounds"); do
     cost 'window+all' "${record[@]}" --window 10s --stacks all --
     cost 'window+1/10' "${record[@]}" --window 10s --stacks 1/10 --
 done
-# A busy machine makes all of a round slower: the ratios are those of a round, and their median is shown.
+# A busy machine makes all runs of a round slower. So ratios are computed within a round, and their median is shown.
 awk '
     function middle(of, count, i, j, kept) {
         for (i = 2; i <= count; i++) for (j = i; j > 1 && of[j] < of[j - 1]; j--) { kept = of[j]; of[j] = of[j - 1]; of[j - 1] = kept }

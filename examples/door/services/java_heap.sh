@@ -1,4 +1,4 @@
-# Java 17 with many small collections and little native memory: the heap is the virtual machine's.
+# Java 17 with many small collections and little native memory: the JVM manages the heap, not malloc.
 . "$here/services/java_native.sh"
 serve() {
     env "${environment[@]}" java -Xmx512m "${flags[@]}" -cp "$built/java" Service "$port" &

@@ -1,4 +1,4 @@
-# nginx, two workers, that passes large answers on to slow clients through its buffers.
+# nginx with two workers that pass large answers through their buffers to slow clients.
 prepare() { command -v nginx >/dev/null || apt-get install -y nginx-light; }
 serve() {
     local settings=() flag

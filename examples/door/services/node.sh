@@ -1,4 +1,4 @@
-# node with Buffers: their memory is malloc's, and goes when the collector has found them dead.
+# node with Buffers: malloc serves their memory, and it is freed when the collector has found them dead.
 prepare() { command -v node >/dev/null || apt-get install -y nodejs; }
 serve() {
     env "${environment[@]}" node "${flags[@]}" "$here/node.js" "$port" &

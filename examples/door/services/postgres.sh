@@ -1,5 +1,6 @@
 # A PostgreSQL backend after a query that sorted and hashed much, and that touched many partitions.
-# The pages of shared_buffers that a backend has touched are resident in it, and stay in the server when it ends: they are left out.
+# A backend's resident memory includes the pages of shared_buffers that it has touched. These stay in the server when the backend ends, so
+# they are left out.
 counted=Anonymous
 binaries=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
 prepare() {
@@ -12,13 +13,13 @@ serve() {
         as_postgres "$binaries/pg_ctl" -D "$at/data" -w -l "$at/server.log" \
             -o "-p $port -k $at -c fsync=off -c jit=off -c work_mem=400MB -c max_locks_per_transaction=512 -c max_parallel_workers_per_gather=0 ${flags[*]}" start || return
     others=$(head -1 "$at/data/postmaster.pid")
-    # The setup, by another backend.
+    # Another backend makes the setup.
     psql -q -h "$at" -p "$port" -U postgres postgres <<'SQL'
 CREATE TABLE orders (id int, day int, text text) PARTITION BY RANGE (day);
 SELECT format('CREATE TABLE orders_%s PARTITION OF orders FOR VALUES FROM (%s) TO (%s)', n, n, n + 1) FROM generate_series(0, 999) AS n \gexec
 INSERT INTO orders SELECT n, n % 1000, repeat('x', n % 200) FROM generate_series(1, 400000) AS n;
 SQL
-    # The backend that is looked at: its client keeps the connection.
+    # The measured backend: its client keeps the connection open.
     mkfifo "$at/in"
     psql -q -At -h "$at" -p "$port" -U postgres postgres <"$at/in" >"$at/out" 2>&1 &
     others="$! $others"

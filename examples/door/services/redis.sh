@@ -21,7 +21,7 @@ for key in keys[: len(keys) * 9 // 10]:
     print(f"DEL key:{key}", end="\r\n")
 PYTHON
 }
-# Writes the data, ends, and starts again from the file.
+# Writes the data to its file, ends, and starts again from the file.
 restart() {
     ask save
     kill "$pid"

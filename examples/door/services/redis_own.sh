@@ -1,5 +1,5 @@
 # redis as its makers build it and as its container image has it: with its own jemalloc, which tells redis how full a slab is. Active
-# defragmentation needs that. Built from the distribution's source package, which needs no repository but the distribution's.
+# defragmentation needs this. It is built from the distribution's source package, which is in the distribution's repository.
 . "$here/services/redis.sh"
 redis_server=$built/redis_own
 variable=JE_MALLOC_CONF

@@ -25,7 +25,7 @@ binary=$1 seconds=${2:-60}
 shift $(($# > 1 ? 2 : 1))
 [ $# -gt 0 ] || set -- 8 100 1000
 read -ra flags <<<"${FLAGS:---protocol=icmp}"
-# In a short run a tenth of the time. The time of the start is never counted.
+# The time of the start is not counted: 10 s, or half of a short run.
 settle=$((seconds > 20 ? 10 : seconds / 2))
 scrapes=400
 by=${BY:-1}
