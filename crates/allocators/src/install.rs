@@ -402,7 +402,7 @@ macro_rules! __install_chosen {
     };
 }
 
-/// The name of the allocator that the features choose, by the same precedence.
+/// The name of the allocator that the features choose, by the precedence of the macro above.
 pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "mimalloc-alloc")) {
     (true, _) => system::NAME,
     (false, true) => mimalloc::NAME,

@@ -16,7 +16,7 @@ pub fn kubernetes(name: &str, value: &str) -> [String; 2] {
     [format!("- name: {name}"), format!("  value: {}", yaml(value))]
 }
 
-/// The same in one line: `- {name: MALLOC_ARENA_MAX, value: "2"}`.
+/// The two lines of [`kubernetes`] as one: `- {name: MALLOC_ARENA_MAX, value: "2"}`.
 pub fn kubernetes_line(name: &str, value: &str) -> String {
     format!("- {{name: {name}, value: {}}}", yaml(value))
 }

@@ -23,7 +23,7 @@ pub struct Signs {
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,
-    /// Whether it has a symbol table as well as the one for dynamic linking.
+    /// Whether it has a full symbol table in addition to the one for dynamic linking.
     pub has_symbols: bool,
     /// glibc's version, if the file is glibc or is linked statically with it.
     pub glibc: Option<String>,

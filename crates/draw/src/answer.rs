@@ -39,7 +39,7 @@ pub fn document(verb: &str, answers: &[Answer], besides: Map<String, Value>) -> 
 }
 
 impl Answer {
-    /// Its facts, its `text`, and its `lines`.
+    /// The answer's facts, its `text`, and its `lines`.
     pub fn for_scripts(&self) -> Value {
         let mut facts = self.facts.clone();
         facts.insert("text".into(), json!(self.text));

@@ -120,7 +120,7 @@ impl Account {
         }
     }
 
-    /// The bytes that were given back. If the process grew meanwhile, it is 0.
+    /// The bytes that were given back; 0 if the process grew in the same time.
     pub fn given(&self) -> Option<u64> {
         Some(self.before.saturating_sub(self.after?))
     }

@@ -82,7 +82,7 @@ pub struct Borrowed<'a> {
     ended: bool,
     /// Whether the thread has to finish its call alone.
     left: bool,
-    /// Signals that were sent meanwhile although they cannot be masked during a call.
+    /// Signals that were sent during the call although they cannot be masked.
     kept: Vec<i32>,
     /// Blocks the signals that would end this command while the thread is changed. This field is dropped after the
     /// thread was restored.

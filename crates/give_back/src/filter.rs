@@ -11,7 +11,7 @@ const LONGEST: usize = 4096;
 
 /// The verdict that lets a call pass: its upper 16 bits.
 const ALLOW: u32 = 0x7fff_0000;
-/// The same, but the kernel logs the call.
+/// The verdict that lets a call pass and logs it.
 const LOG: u32 = 0x7ffc_0000;
 
 /// The number of the architecture x86-64 in a filter's data.

@@ -55,7 +55,7 @@ pub fn holder_of_loader(reader: &Reader, pid: u32) -> Option<u32> {
     holders_of_loader(reader, &tids).into_iter().next()
 }
 
-/// Those of these threads that have locked a mutex of the dynamic loader, whose data has few pages.
+/// Which of these threads have locked a mutex of the dynamic loader. The loader's data has few pages.
 pub fn holders_of_loader(reader: &Reader, tids: &[u32]) -> Vec<u32> {
     let mut held = BTreeMap::new();
     let is_loader = |one: &&Mapping| one.writable && !one.shared && places::is_loader(&one.name);

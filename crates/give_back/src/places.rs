@@ -15,7 +15,7 @@ pub enum Place {
     Fork,
     /// The dynamic loader, whose lock a thread holds while a library is opened.
     Loader,
-    /// A wait for a condition. It releases the mutex meanwhile.
+    /// A wait for a condition. The thread has released its mutex for the time of the wait.
     Condition,
 }
 
@@ -82,7 +82,7 @@ fn of_name(name: &str) -> Option<Place> {
 pub struct Places(Vec<(u64, u64, Place)>);
 
 impl Places {
-    /// Made from the process's functions and mappings.
+    /// Finds the places by the process's functions and mappings.
     pub fn of(functions: &[Function], mappings: &[Mapping]) -> Places {
         let mut places = Places::default();
         for function in functions {

@@ -123,7 +123,7 @@ pub enum Refusal {
         /// The address of the instruction.
         at: u64,
     },
-    /// The process ended meanwhile.
+    /// The process ended during the call.
     #[error("process {0}: it ended during the call")]
     Ended(u32),
 }
@@ -134,7 +134,7 @@ impl Refusal {
         matches!(self, Refusal::Locked { .. } | Refusal::Left { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
     }
 
-    /// Made from the system's error, and what was tried.
+    /// Makes a refusal from the system's error; `what` was tried.
     pub fn of(pid: u32, what: &'static str, error: std::io::Error) -> Refusal {
         Refusal::Trouble(Trouble::of(pid, what, error))
     }

@@ -25,7 +25,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Made from what the code belongs to.
+    /// Makes it from the places in the process's code.
     pub fn new(places: Places) -> Ground {
         Ground { places, modules: RefCell::new(Modules::new()) }
     }

@@ -227,7 +227,7 @@ impl Races<'_, '_> {
             if self.number == 1 {
                 return Err(Error::Input(text));
             }
-            // These are candidates of the second stage. The survivors of the first stage are still there.
+            // The failed candidates are those of the second stage. The survivors of the first stage are still there.
             self.notes.push(text);
         }
         let values = &self.values[present];

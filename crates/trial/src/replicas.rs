@@ -132,7 +132,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
             one.settings.push(UNKNOWN.into());
         }
         let reading = Reading { taken: report.taken, resident: row.resident(), cpu: row.cpu };
-        // The same report may be given twice.
+        // The user may give the same report twice.
         if one.readings.last().is_none_or(|last| last.taken < reading.taken) {
             one.readings.push(reading);
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A workload, in the form in which `allocanary fleet` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its namespace; `None` if it may be in any one.
+    /// Its namespace; `None` if any namespace may have it.
     pub namespace: Option<String>,
     /// `deployment`, `statefulset`, `daemonset`.
     pub kind: String,

@@ -54,7 +54,7 @@ pub struct Member {
     pub node: String,
     /// Its part in the comparison.
     pub part: Part,
-    /// Seconds from its start to the last reading; `None` if no agent told its start.
+    /// Seconds from its start to the last reading; `None` if no agent reported its start.
     pub age: Option<u64>,
     /// Seconds from its start to the last reading before the change.
     #[serde(skip)]
@@ -490,7 +490,7 @@ mod tests {
         for alter in alter {
             let mut replicas = usual(60.0, 0.5);
             alter(&mut replicas[4]);
-            // Nor does it count before the change.
+            // This replica does not count before the change either.
             alter(&mut replicas[0]);
             let unlike = told(replicas, "deploy/web");
             assert!(unlike.doubts[0].contains("another image or quota"), "{unlike:?}");

@@ -88,7 +88,7 @@ pub(crate) fn wrappers(found: &Found) -> Option<String> {
     (!all.is_empty()).then_some(text)
 }
 
-/// These functions for a script.
+/// The functions that only pass calls on, for a script.
 fn of_wrappers(found: &Found) -> Vec<Value> {
     found.wrappers.iter().map(|(name, callers)| json!({ "name": name, "callers": callers })).collect()
 }

@@ -342,7 +342,7 @@ fn a_large_block_that_is_freed_again_does_not_switch_the_budget_off() {
     process.at(720, 0);
     process.at(720, 270);
     assert_eq!(process.purges, [720, 990], "it grew by kept pages");
-    // The same if the block is used, and freed after the purge.
+    // A block that is used, and freed after the purge, has the same effect.
     let mut process = Process::under(1000);
     process.at(1020, 0);
     process.at(720, 0);

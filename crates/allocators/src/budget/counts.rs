@@ -19,7 +19,7 @@ pub struct Counts {
     pub threads: AtomicU64,
     /// The time that all purges took, in nanoseconds.
     pub nanos: AtomicU64,
-    /// The limit of the last reading in bytes; 0 is none.
+    /// The limit of the last reading in bytes; 0 means no limit.
     pub limit: AtomicU64,
     /// The present level.
     level: AtomicU64,

@@ -241,8 +241,7 @@ fn look(budget: &Budget, more: u64) {
         }
         (orders.tell, orders.say.then(|| desk.account.limit()))
     });
-    // The turn is over here: the program's function may take long, and other threads may reach further levels
-    // meanwhile.
+    // The turn ends here, because the program's function may take long. During that time other threads may reach further levels.
     let Some((tell, say)) = told else { return };
     if let Some(limit) = say {
         let mib = |bytes: u64, with: &mut dyn FnMut(&str)| {

@@ -1,5 +1,6 @@
-//! What to do about a process's memory, and what each step would give. In: a reading, and what the process shows. Out: remedies, first
-//! the one that certainly gives the most. `heap`, `doctor`, `give-back` and `allocanary PROCESS` show them with the same words.
+//! What to do about a process's memory, and what each step would give. In: a reading, and what the process shows. Out: remedies; the
+//! first one is that which certainly gives the most. `heap`, `doctor`, `give-back` and `allocanary PROCESS` show them with the same
+//! words.
 
 mod call;
 mod conclusion;

@@ -42,7 +42,7 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
     // There are more processors than arenas, so fewer arenas are not proposed.
     assert!(!ids(&remedies(&reading, Some(&process(None)))).contains(&"arena_max"));
-    // The same threads and cores, and nothing kept.
+    // With the same threads and cores, but without kept pages.
     reading.heaps[0].remedies[0].bytes = 0;
     reading.heaps[0].parts.pass(Part::Kept, Part::Live, u64::MAX);
     reading.heaps[0].parts.pass(Part::Free, Part::Live, u64::MAX);

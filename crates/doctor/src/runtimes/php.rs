@@ -9,7 +9,7 @@ pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(proc
 
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let Some(of_php) = area(subject, "PHP's") else { return };
-    // A new worker has touched none of this memory, and less of the rest.
+    // A new worker has touched nothing of this memory, and less of its other memory.
     let bytes = subject.reading.kernel.anonymous;
     let remedy = |id: &str, what: &str, who, price: &str, lines| Remedy {
         id: id.into(),

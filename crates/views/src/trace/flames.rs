@@ -23,8 +23,8 @@ pub struct Flames {
 }
 
 impl Flames {
-    /// Made from inferno's SVG of `what` bytes, such as pinned ones. `None` if the SVG does not have the form that this
-    /// version of inferno writes.
+    /// Makes it from inferno's SVG of `what` bytes, such as pinned ones. `None` if the SVG does not have the form that this version of
+    /// inferno writes.
     pub fn of(svg: &str, what: &'static str) -> Option<Flames> {
         let (before, rest) = svg.split_once("<script type=\"text/ecmascript\">")?;
         let (script, after) = rest.split_once("</script>")?;

@@ -22,7 +22,7 @@ pub(super) const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowe
 pub(super) const METADATA_THP: &[Cow<str>] =
     &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
 pub(super) const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
-/// Without `auto`: at start the kernel's setting turns `auto` into one of these, so `auto` cannot be read back.
+/// Does not include `auto`: at start the kernel's setting turns `auto` into one of these values, so `auto` cannot be read back.
 const HUGIFY: &[Cow<str>] = &[Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
 /// From a page to a huge page: jemalloc silently clips a value outside of this range.
 const OF_HUGE_PAGE: Kind = Kind::Size { min: 4096, max: 2 << 20 };

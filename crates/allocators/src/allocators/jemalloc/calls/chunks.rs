@@ -28,8 +28,8 @@ thread_local! {
     static BEFORE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// jemalloc calls this at an event of a thread. jemalloc holds none of its locks then, and what is allocated here
-/// causes no further event.
+/// jemalloc calls this function at an event of a thread. jemalloc then holds none of its locks. What this function allocates causes no
+/// further event.
 extern "C" fn event(_is_alloc: bool, allocated: u64, freed: u64) {
     let call = CALL.load(Ordering::Acquire);
     if !call.is_null() {

@@ -28,8 +28,8 @@ pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
 #[inline]
 pub fn stop(allocator: &Mimalloc, keeping: &Keeping) {
     for (_, before) in keeping.before.iter().filter(|(_, before)| *before >= 0) {
-        // The purge comes first. The memory that was freed meanwhile is due in 24 days, and under a delay of 0 not even
-        // a forced collection looks for memory that is due (mi_arenas_try_purge).
+        // The purge comes first. The memory that was freed since `keep` is due only in 24 days, and under a delay of 0 not even a
+        // forced collection looks for memory that is due (mi_arenas_try_purge).
         let _ = allocator.purge(); // mimalloc's purge cannot fail
         let _ = allocator.set_decay(Pages::Dirty, *before); // the option was there when `keep` set it
     }
