@@ -35,7 +35,7 @@ pub struct HeapFlags {
     /// [default: the parts].
     #[arg(long, conflicts_with_all = ["tree", "all", "watch", "short", "exact_shares"])]
     pub contents: bool,
-    /// Memory of the process that --contents may copy. Of a process that has more, the kinds are told by a sample, and leaks and holders not
+    /// Memory of the process that --contents may copy. Of a process that has more, a sample tells the kinds, and leaks and holders are not told
     /// [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]
     pub limit: Option<String>,
