@@ -46,7 +46,8 @@ for package in libc6 libgcc-s1; do
 done
 
 # Ours.
-cp -a "target/dist/$arch/tree/bin" "$root/usr/"
+# Without kubectl-allocanary, which is a script: the image has no shell.
+install -D "target/dist/$arch/tree/bin/allocanary" "$root/usr/bin/allocanary"
 cp -a "target/dist/$arch/tree/lib/allocanary" "$root/usr/lib/"
 mkdir -p "$root/usr/share/doc"
 cp -a "target/dist/$arch/tree/share/doc/allocanary" "$root/usr/share/doc/"

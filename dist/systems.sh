@@ -36,11 +36,11 @@ install_by() { # WAY ROOT
         ;;
     tarball)
         within "$2" tar -xz -C /opt -f - <"$dist/allocanary-$VERSION-x86_64-linux-gnu.tar.gz"
-        ln -s "/opt/allocanary-$VERSION-x86_64-linux-gnu/bin/allocanary" "$2/usr/local/bin/allocanary"
+        ln -s "/opt/allocanary-$VERSION-x86_64-linux-gnu/bin/"* "$2/usr/local/bin/"
         ;;
     wheel)
         cp "$dist"/allocanary-"$VERSION"-py3-none-*_x86_64.whl "$2/tmp/"
-        within "$2" sh -ec 'python3 -m venv /venv; /venv/bin/pip install -q --no-index /tmp/*.whl; ln -s /venv/bin/allocanary /usr/local/bin/'
+        within "$2" sh -ec 'python3 -m venv /venv; /venv/bin/pip install -q --no-index /tmp/*.whl; ln -s /venv/bin/allocanary /venv/bin/kubectl-allocanary /usr/local/bin/'
         ;;
     *) echo "try.sh: wanted deb, tarball or wheel, found $1"; exit 2 ;;
     esac

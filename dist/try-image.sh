@@ -4,12 +4,13 @@
 #
 #   sudo dist/try-image.sh
 #
-# Needs root, umoci, runc, jq and python3.
+# Needs root, umoci, runc, jq, curl and python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . dist/versions.sh
 work=$(mktemp -d)
-trap 'rm -rf --one-file-system "$work"' EXIT
+service=
+trap 'kill $service 2>/dev/null || true; runc --root "$work/runc" delete --force "allocanary-$$" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 mkdir "$work/layout"
 tar -x -C "$work/layout" -f "target/dist/allocanary-$VERSION-x86_64-image.tar"
 umoci unpack --image "$work/layout:$VERSION" "$work/bundle"
@@ -43,3 +44,17 @@ host='.process.user = {uid: 0, gid: 0} | .linux.namespaces |= map(select(.type !
 run "$host" heap "$service" | check 'heap of a process of the host' 'resident: '
 run "$host" give-back --yes "$service" | check 'give-back' 'given back: [0-9.]* MiB'
 kill "$service"
+service=
+
+# The agent of a node with the rights that deploy/node/helm gives it, and no others. It is asked in its network.
+chart='.root.readonly = true | .process.user = {uid: 0, gid: 0} | .process.noNewPrivileges = true
+    | .process.capabilities |= map_values(["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"])
+    | .linux.namespaces |= map(select(.type != "pid"))'
+run "$chart" node --listen=[::]:9912 --every=60s --share=50 >"$work/agent" 2>&1 &
+ask() { nsenter --net="/proc/$(runc --root "$work/runc" state "allocanary-$$" | jq .pid)/ns/net" curl --silent --fail "http://[::1]:9912/$1"; }
+for _ in $(seq 100); do
+    ask metrics >"$work/metrics" 2>/dev/null && grep -q 'part="live"' "$work/metrics" && break
+    sleep 0.5
+done
+check 'the agent of a node: a heap' 'part="live"' <"$work/metrics"
+ask healthz | check 'the agent of a node: health' 'were counted'

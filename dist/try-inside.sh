@@ -27,7 +27,7 @@ service=$!
 while ! grep -q ready ready; do sleep 0.1; done
 
 program='print(sum(len(str(n)) for n in range(200000)))'
-version() { allocanary --version && allocanary doctor >/dev/null; }
+version() { allocanary --version && allocanary doctor >/dev/null && kubectl-allocanary --help >/dev/null; }
 runs() { allocanary run --repeats 2 --candidates own system jemalloc mimalloc --out run -- python3 -c "$program"; }
 heap() { allocanary heap "$service"; }
 contents() { allocanary heap "$service" --contents; }
@@ -49,6 +49,51 @@ records() {
     *) allocanary who traces/*.trace ;;
     esac
 }
+# A service that is sampled: `who` asks it from outside who holds its heap.
+profiles() {
+    library=$(allocanary preload profile | sed -n 's/^library *//p')
+    : >sampled
+    PYTHONMALLOC=malloc LD_PRELOAD=$library python3 -c '
+import time
+kept = [bytes(700) for _ in range(100000)]
+print("ready", flush=True)
+time.sleep(600)' >sampled &
+    sampled=$!
+    while ! grep -q ready sampled; do kill -0 "$sampled" || return 1; sleep 0.1; done
+    told=$(allocanary who "$sampled" 2>&1)
+    code=$?
+    kill "$sampled"
+    echo "$told"
+    return "$code"
+}
+# A service that runs already is recorded for some seconds. It makes blocks after `ready`.
+attaches() {
+    : >running
+    PYTHONMALLOC=malloc python3 -c '
+import time
+print("ready", flush=True)
+kept = []
+while True:
+    kept = kept[-1000:] + [bytes(700) for _ in range(100)]
+    time.sleep(0.01)' >running &
+    running=$!
+    while ! grep -q ready running; do kill -0 "$running" || return 1; sleep 0.1; done
+    if told=$(allocanary record --attach "$running" --for 3s -o attached 2>&1); then
+        told=$(allocanary who attached/*.trace 2>&1)
+        code=$?
+    else
+        code=1
+        case $told in *"wanted glibc 2.34 or later"*) told="but: needs glibc 2.34" code=0 ;; esac
+    fi
+    kill "$running"
+    echo "$told"
+    return "$code"
+}
+# The agent of a node, once, and the table of many nodes made of what it says. It has read the service.
+nodes() {
+    allocanary node --once --json >node.json && allocanary fleet node.json || return 1
+    grep -q '"allocator":"glibc' node.json || { echo "no heap of glibc in $(head -c 300 node.json)"; return 1; }
+}
 replays() { allocanary replay traces/*.trace --candidates system jemalloc --repeats 2 --out replay; }
 studies() {
     if ! told=$(allocanary study --budget 60s --threads 4 --repeats 3 --out study 2>&1); then
@@ -67,6 +112,9 @@ try give-back gives_back
 try run runs
 try preload preloads
 try record records
+try profile profiles
+try attach attaches
+try node nodes
 try replay replays
 try study studies
 kill "$service"
