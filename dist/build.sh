@@ -42,6 +42,7 @@ if [ "$arch" != "$(uname -m)" ]; then
 fi
 mkdir -p "$tree"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 "$command" man --to "$tree/share/man/man1" >/dev/null
+echo '.so man1/allocanary-kube.1' >"$tree/share/man/man1/kubectl-allocanary.1"
 "$command" completions bash >"$tree/share/bash-completion/completions/allocanary"
 "$command" completions zsh >"$tree/share/zsh/site-functions/_allocanary"
 "$command" completions fish >"$tree/share/fish/vendor_completions.d/allocanary.fish"

@@ -36,7 +36,7 @@ install_by() { # WAY ROOT
         ;;
     tarball)
         within "$2" tar -xz -C /opt -f - <"$dist/allocanary-$VERSION-x86_64-linux-gnu.tar.gz"
-        ln -s "/opt/allocanary-$VERSION-x86_64-linux-gnu/bin/"* "$2/usr/local/bin/"
+        ln -s "/opt/allocanary-$VERSION-x86_64-linux-gnu/bin/"{allocanary,kubectl-allocanary} "$2/usr/local/bin/"
         ;;
     wheel)
         cp "$dist"/allocanary-"$VERSION"-py3-none-*_x86_64.whl "$2/tmp/"
