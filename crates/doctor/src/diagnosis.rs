@@ -4,7 +4,7 @@ use super::advice::{Advice, advice};
 use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
 use super::host::Surroundings;
-use super::identity::{Found, RECORDER, Sure, file_name, preload_of};
+use super::identity::{Found, PROFILER, RECORDER, Sure, file_name, preload_of};
 use super::notice::Notice;
 use super::page::{Page, Tone};
 use super::process::Process;
@@ -136,6 +136,9 @@ fn allocators(page: &mut Page, process: &Process) {
     }
     if let Some(path) = paths().find(|path| file_name(path) == RECORDER) {
         page.item("recorder", &format!("{path} records each call and hands it on to the allocator"), Tone::Plain);
+    }
+    if let Some(path) = paths().find(|path| file_name(path) == PROFILER) {
+        page.item("profiler", &format!("{path} samples calls and hands each on to the allocator"), Tone::Plain);
     }
     for note in &identity.notes {
         page.item("note", note, Tone::Doubt);

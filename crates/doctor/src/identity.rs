@@ -152,10 +152,11 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
         return Found { flavour, file: path.clone(), how, sure };
     }
     let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
-    // The loader has a separate malloc for internal use. The recorder passes every call on.
+    // The loader has a separate malloc for internal use (before glibc 2.34 its file is named by the release: ld-2.31.so). The recorder
+    // and the profiler pass every call on.
     let is_aside = |library: &ProgramFile| {
         let name = file_name(&library.path);
-        name.starts_with("ld-linux") || name == RECORDER
+        name.starts_with("ld-linux") || name.starts_with("ld-2.") || name == RECORDER || name == PROFILER
     };
     let others = || libraries.iter().filter(|library| !is_libc(library) && !is_aside(library));
     let has_malloc = |library: &&ProgramFile| library.marks.exports.contains(MALLOC) || by_name(library).is_some();
@@ -220,6 +221,9 @@ pub(crate) fn file_name(path: &str) -> &str {
 
 /// The file name of the preload that records. It is not an allocator.
 pub const RECORDER: &str = "preload-record";
+
+/// The file name of the preload that samples. It is not an allocator either.
+pub const PROFILER: &str = "preload-profile";
 
 /// The allocator of one of our preloads, by the name of its file.
 pub fn preload_of(path: &str) -> Option<&str> {

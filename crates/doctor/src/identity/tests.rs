@@ -79,6 +79,16 @@ fn a_deleted_library_that_cannot_be_read_is_known_by_its_name_or_lowers_the_cert
 }
 
 #[test]
+fn the_malloc_of_the_loader_the_recorder_and_the_profiler_is_not_the_programs() {
+    for path in
+        ["/lib/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/ld-2.31.so", "/opt/preload-record", "/opt/preload-profile"]
+    {
+        let aside = part(path, &[], &["malloc"], &[]);
+        assert_eq!(of(part("/a", &[], &[], &[]), &[aside, libc()]), (Flavour::Glibc, None, Sure::Yes), "{path}");
+    }
+}
+
+#[test]
 fn an_unprefixed_static_jemalloc_is_cs_malloc_too() {
     let program = part("/a", &["mallctl", "malloc"], &[], &[]);
     assert_eq!(of(program, &[]), (Flavour::PlainJemalloc, None, Sure::Yes));
