@@ -271,8 +271,8 @@ def read(all_, url, what):
     # An agent that knows nothing is never wrong.
     return failed or counts["wrong"] > 0 or counts["right"] < 0.9 * len(all_), rows
 
-def main():
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-pthread", "-o", PRELOAD, os.path.join(HERE, "own_counters.c"), "-ldl"], check=True)
+def write_files():
+    """What some of the programs are started with."""
     open(os.path.join(FOLDER, "nginx.conf"), "w").write(
         f"daemon off; worker_processes 2; pid {FOLDER}/nginx.pid; events {{}} http {{ access_log off; client_body_temp_path {FOLDER}/b; proxy_temp_path {FOLDER}/p; "
         f"fastcgi_temp_path {FOLDER}/f; uwsgi_temp_path {FOLDER}/u; scgi_temp_path {FOLDER}/s; server {{ listen 127.0.0.1:7396; location / {{ return 200 ok; }} }} }}")
@@ -280,6 +280,10 @@ def main():
         "class Main { public static void main(String[] a) throws Exception { java.util.Map<Integer,String> m=new java.util.HashMap<>(); "
         "for (int i=0;i<60000;i++) m.put(i, \"v\"+i); Thread.sleep(999999); } }")
     open(os.path.join(FOLDER, "prometheus.yml"), "w").write("global: {}\n")
+
+def main():
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-pthread", "-o", PRELOAD, os.path.join(HERE, "own_counters.c"), "-ldl"], check=True)
+    write_files()
     all_, failed = [], False
     try:
         for number, (name, one) in enumerate(programs().items()):
