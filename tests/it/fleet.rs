@@ -2,11 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
+use allocanary_testing::skipped::skipped;
 use serde_json::Value;
 
+use super::profile::{PRELOADS, Service, compiled, table};
 use super::support::{allocanary, command, words};
 
 /// An agent, until it is dropped.
@@ -16,10 +20,14 @@ struct Agent {
 }
 
 impl Agent {
+    /// Little is read: what counts here is that it is told.
     fn start() -> Agent {
+        Agent::with("--share 0.5")
+    }
+
+    fn with(more: &str) -> Agent {
         let mut command = command(Path::new("/"));
-        // Little is read: what counts here is that it is told.
-        let line = "node --listen 127.0.0.1:0 --every 1s --share 0.5 --name test-node";
+        let line = &format!("node --listen 127.0.0.1:0 --every 1s --name test-node {more}");
         command.args(words(line)).env("NODE_NAME", "another").stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = String::new();
@@ -29,13 +37,20 @@ impl Agent {
     }
 
     fn get(&self, path: &str) -> String {
+        let (head, body) = self.ask(path);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        String::from_utf8(body).unwrap()
+    }
+
+    /// The head of the answer, and its body.
+    fn ask(&self, path: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        body.to_string()
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+        let body = answer.split_off(end + 4);
+        (String::from_utf8(answer).unwrap(), body)
     }
 }
 
@@ -89,6 +104,81 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     assert!(second.code == Some(2) && second.err.contains("choose another port"), "{second:?}");
 }
 
+/// What Go's own reader says of a profile; `None`, with a message, without Go.
+fn top(profile: &[u8]) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("heap.pb.gz");
+    std::fs::write(&file, profile).unwrap();
+    let mut go = std::process::Command::new("go");
+    go.args(words("tool pprof -top -symbolize=none -sample_index=inuse_space -unit=mb")).arg(&file);
+    match go.env("PPROF_TMPDIR", folder.path()).output() {
+        Ok(out) => Some(String::from_utf8_lossy(&out.stdout).into_owned()),
+        Err(error) => {
+            skipped(format_args!("go is not installed ({error})"));
+            None
+        }
+    }
+}
+
+#[test]
+fn a_profile_is_passed_on_and_who_has_one_is_listed() {
+    let Some((_folder, program)) = compiled() else { return };
+    let (preload, settings) = PRELOADS[0];
+    let service = Service::start(&program, "", preload, settings);
+    let agent = Agent::with("--share 50 --profiles");
+    let path = format!("/debug/pprof/heap?pid={}", service.pid());
+    let (head, profile) = agent.ask(&path);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}: {}", String::from_utf8_lossy(&profile));
+    assert!(profile.starts_with(&[0x1f, 0x8b]));
+    if let Some(top) = top(&profile) {
+        // 64 MiB each, within what samples of 512 KiB let one say.
+        for site in ["keeper", "hoarder"] {
+            let line = top.lines().find(|line| line.ends_with(site)).unwrap_or_else(|| panic!("{site}: {top}"));
+            let mib: f64 = line.trim().split("MB").next().unwrap().parse().unwrap();
+            assert!((32.0..128.0).contains(&mib), "{top}");
+        }
+    }
+    let own = format!("/debug/pprof/heap?pid={}", std::process::id());
+    let (head, why) = agent.ask(&own);
+    assert!(head.starts_with("HTTP/1.1 404"), "{head}");
+    assert!(String::from_utf8(why).unwrap().contains("has no profile"));
+    let (head, why) = agent.ask("/debug/pprof/heap?pid=4000000000");
+    assert!(head.starts_with("HTTP/1.1 404"), "{head}: {why:?}");
+
+    // It is listed when its heap was read.
+    let until = Instant::now() + Duration::from_secs(120);
+    while !agent.get("/debug/pprof/").contains(&format!("{path}  ")) {
+        assert!(Instant::now() < until, "{}", agent.get("/debug/pprof/"));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let report: Value = serde_json::from_str(&agent.get("/report.json")).unwrap();
+    let pid: u64 = service.pid().parse().unwrap();
+    let has = |row: &&Value| row["profiled"].as_array().unwrap().iter().any(|one| one.as_u64() == Some(pid));
+    let row = report["rows"].as_array().unwrap().iter().find(has).expect("its row");
+    assert_eq!(row["profile"], Value::Bool(true));
+    // By what the report says of it, and nothing else that runs here has a profile there but other tests.
+    let (head, _) =
+        agent.ask(&format!("/debug/pprof/heap?container={}", row["container"].as_str().unwrap().replace(' ', "+")));
+    assert!(head.starts_with("HTTP/1.1 200") || head.starts_with("HTTP/1.1 409"), "{head}");
+}
+
+#[test]
+fn a_process_with_a_damaged_profile_is_an_error_and_the_agent_goes_on() {
+    let Some((_folder, program)) = compiled() else { return };
+    let (preload, settings) = PRELOADS[1];
+    let service = Service::start(&program, "", preload, settings);
+    let (memory, at) = table(&service.pid(), preload);
+    let agent = Agent::with("--share 50 --profiles");
+    let path = format!("/debug/pprof/heap?pid={}", service.pid());
+    assert!(agent.ask(&path).0.starts_with("HTTP/1.1 200"));
+    // More samples than a table has.
+    memory.write_all_at(&u64::MAX.to_le_bytes(), at + 4 * 8).unwrap();
+    let (head, why) = agent.ask(&path);
+    let why = String::from_utf8(why).unwrap();
+    assert!(head.starts_with("HTTP/1.1 500") && why.contains("damaged"), "{head}: {why}");
+    assert!(agent.get("/healthz").starts_with("all processes were counted "));
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused() {
     for (line, wanted) in [
@@ -97,6 +187,7 @@ fn what_cannot_be_meant_is_refused() {
         ("node --listen 127.0.0.1:0 --share 0", "wanted a percentage"),
         ("node --listen 127.0.0.1:0 --every 5ms", "at least 1s"),
         ("node --listen nowhere", "ADDRESS:PORT"),
+        ("node --once --profiles", "cannot be used with"),
         ("fleet", "NODE"),
         ("fleet /nonexistent/node.json", "wanted a URL or a file"),
     ] {

@@ -16,7 +16,7 @@ use super::support::{Ran, allocanary};
 const MIB: f64 = 1048576.0;
 
 /// Each preload, with the setting that it needs.
-const PRELOADS: [(&str, &str); 4] = [
+pub const PRELOADS: [(&str, &str); 4] = [
     (env!("CARGO_BIN_EXE_preload-profile"), ""),
     (env!("CARGO_BIN_EXE_preload-system"), "profile=512KiB"),
     (env!("CARGO_BIN_EXE_preload-jemalloc"), "profile=512KiB"),
@@ -24,7 +24,7 @@ const PRELOADS: [(&str, &str); 4] = [
 ];
 
 /// A program that is at rest, and is killed with the test.
-struct Service {
+pub struct Service {
     child: Child,
     said: Vec<String>,
 }
@@ -37,7 +37,7 @@ impl Drop for Service {
 }
 
 impl Service {
-    fn start(program: &Path, what: &str, preload: &str, settings: &str) -> Service {
+    pub fn start(program: &Path, what: &str, preload: &str, settings: &str) -> Service {
         let mut command = Command::new(program);
         command.arg(what).env_clear().env("LD_PRELOAD", preload).env("ALLOCANARY_PRELOAD", settings);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -50,12 +50,12 @@ impl Service {
         Service { child, said }
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
 }
 
-fn compiled() -> Option<(TempDir, PathBuf)> {
+pub fn compiled() -> Option<(TempDir, PathBuf)> {
     let folder = tempdir().unwrap();
     let program = folder.path().join("service");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/profile_c/service.c");
@@ -175,7 +175,7 @@ fn of_two_preloads_with_a_profile_each_one_is_shown() {
 }
 
 /// Finds the table as a reader does, by the mark in the preload's data.
-fn table(pid: &str, preload: &str) -> (fs::File, u64) {
+pub fn table(pid: &str, preload: &str) -> (fs::File, u64) {
     const MARK: &[u8] = b"\xa1\x10\xca\x4a\x21profiles\xf0\x9f\x1b";
     let memory = fs::File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).unwrap();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();

@@ -206,6 +206,8 @@ Examples:
   allocanary node --once --json > node.json a file for `allocanary fleet`
   allocanary node --listen 0.0.0.0:9912 --kubelet https://127.0.0.1:10250/pods
       with the names of pods
+  allocanary node --listen 127.0.0.1:9912 --profiles
+      go tool pprof 'http://127.0.0.1:9912/debug/pprof/heap?pid=4711'
 
 Exit codes: 2 if the port is taken, or if --once cannot ask the kubelet.";
 

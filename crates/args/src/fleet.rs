@@ -26,6 +26,10 @@ pub struct NodeFlags {
     /// Do not check the kubelet's certificate: most kubelets have one that nobody has signed [default: it is checked].
     #[arg(long, requires = "kubelet")]
     pub kubelet_unverified: bool,
+    /// Also answer GET /debug/pprof/heap?pid=N with the profile of a process that has one: names of functions and sizes, to whoever asks
+    /// [default: off].
+    #[arg(long, conflicts_with = "once")]
+    pub profiles: bool,
     /// The name of this node [default: NODE_NAME, or the host's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

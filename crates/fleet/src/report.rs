@@ -131,6 +131,11 @@ pub struct Row {
     pub cpu: Option<u64>,
     /// The process with the most memory, by its ID on the node; `None` if the agent does not report it.
     pub pid: Option<u32>,
+    /// Whether one of its processes has a profile, by their last readings; `None` if the agent passes none on, or has not looked yet.
+    pub profile: Option<bool>,
+    /// The processes that have one, by their numbers on the node.
+    #[serde(default)]
+    pub profiled: Vec<u32>,
 }
 
 /// What an agent costs and what it could not read.

@@ -23,6 +23,8 @@ const TIME: Duration = Duration::from_secs(10);
 const TICK: u64 = 10;
 /// The most processes that are known. More are counted in no row, and the report says so.
 const MOST: usize = 20_000;
+/// A profile is read at once, also where heaps wait, until so much time's share is owed: somebody waits, and may ask without end.
+const OWED: Duration = Duration::from_secs(600);
 /// The problems that are told.
 const PROBLEMS: usize = 20;
 /// How many processes are asked for their counters at once, and the time for that.
@@ -55,6 +57,8 @@ pub struct Agent<W> {
     /// Whether a process that was never tried is read next, if there is one.
     new_first: bool,
     left_out: usize,
+    /// Whether processes are looked for profiles.
+    profiles: bool,
     /// Why the kubelet told no names when it was last asked.
     unnamed: Option<String>,
 }
@@ -79,8 +83,14 @@ impl<W: World> Agent<W> {
             failed: 0,
             new_first: true,
             left_out: 0,
+            profiles: false,
             unnamed: None,
         }
+    }
+
+    /// Processes are looked for profiles, too.
+    pub fn with_profiles(self, profiles: bool) -> Agent<W> {
+        Agent { profiles, ..self }
     }
 
     /// The next step at a time since the start, if so much CPU time was spent.
@@ -88,6 +98,12 @@ impl<W: World> Agent<W> {
         self.budget.look(now, spent);
         let waiting = || next(self.known.values().map(|one| one.waiting(now)), self.new_first);
         step(&self.budget, now, self.due, waiting)
+    }
+
+    /// How long no profile is read, since so much more than the share was spent; `None` if one may be read.
+    pub fn owes(&mut self, now: Duration, spent: Duration) -> Option<Duration> {
+        self.budget.look(now, spent);
+        Some(self.budget.wait().saturating_sub(OWED)).filter(|wait| !wait.is_zero())
     }
 
     /// The place of a process that was never tried and is worth it, whatever was spent.
@@ -186,7 +202,7 @@ impl<W: World> Agent<W> {
     pub fn wanted(&self, at: usize) -> Option<(Key, Wanted)> {
         let (key, one) = self.known.iter().nth(at)?;
         let quota = self.groups.get(&one.place).and_then(|group| group.quota);
-        Some((*key, Wanted { pid: key.pid, quota, time: TIME }))
+        Some((*key, Wanted { pid: key.pid, quota, time: TIME, profile: self.profiles }))
     }
 
     /// Keeps what was seen of a process.

@@ -4,6 +4,7 @@ use allocanary_fleet::{Part, Row};
 
 use super::*;
 use crate::fake::{DENIED, Fake, MIB, Process, Reads, STUCK, process, seen};
+use crate::look::Identity;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,6 +49,31 @@ fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<Seen, String>) ->
     let (key, wanted) = agent.wanted(at)?;
     agent.saw(key, now, answer);
     Some(wanted.pid)
+}
+
+#[test]
+fn profiles_may_be_read_in_debt_but_not_without_end() {
+    let mut agent = agent(&Fake::default());
+    let owes = |agent: &mut Agent<Fake>, spent: f64| agent.owes(Duration::ZERO, Duration::from_secs_f64(spent));
+    // A share of 0.01, with a loan of two minutes.
+    assert_eq!(owes(&mut agent, 7.1), None);
+    let wait = owes(&mut agent, 8.2).expect("seven seconds are owed, and six may be");
+    assert!((wait.as_secs_f64() - 100.0).abs() < 1.0, "{wait:?}");
+    assert_eq!(agent.owes(SECOND * 101, Duration::from_secs_f64(8.2)), None, "it was earned back");
+}
+
+#[test]
+fn a_container_says_whether_a_process_of_it_has_a_profile() {
+    let (_, mut agent) = counted(vec![process(5, 100, 40), process(6, 101, 60)]);
+    assert_eq!((row(&agent).profile, row(&agent).profiled), (None, vec![]), "nobody has looked");
+    let with = |profile| {
+        let one = seen(MIB);
+        Ok(Seen { identity: Identity { profile, ..one.identity }, ..one })
+    };
+    read(&mut agent, Duration::ZERO, with(Some(false)));
+    assert_eq!(row(&agent).profile, Some(false));
+    let pid = read(&mut agent, Duration::ZERO, with(Some(true))).unwrap();
+    assert_eq!((row(&agent).profile, row(&agent).profiled), (Some(true), vec![pid]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::metrics;
 use crate::names::Names;
-use crate::server::Page;
+use crate::server::{Get, Page};
 
 /// How a report becomes a page for a person.
 pub type Show = fn(&Report) -> String;
@@ -78,7 +78,7 @@ impl Desk {
 pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<Page> {
     let page = |path, kind, get: fn(&Shown, Show) -> Result<Bytes, String>| {
         let desk = desk.clone();
-        Page { path, kind, get: Box::new(move || get(&desk.shown(), show)) }
+        Page { path, kind, get: Get::Now(Box::new(move || get(&desk.shown(), show))) }
     };
     let health = {
         let desk = desk.clone();
@@ -96,7 +96,7 @@ pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<Page> {
         page("/report", "text/html; charset=utf-8", |shown, show| {
             shown.page.get_or_init(|| Ok(Bytes::from(show(&shown.report)))).clone()
         }),
-        Page { path: "/healthz", kind: "text/plain; charset=utf-8", get: health },
+        Page { path: "/healthz", kind: "text/plain; charset=utf-8", get: Get::Now(health) },
     ]
 }
 
@@ -128,7 +128,10 @@ mod tests {
     fn a_page_is_made_once_of_a_report_and_only_if_somebody_asks() {
         let desk = Arc::new(Desk::default());
         let pages = pages(&desk, counted, Duration::from_secs(60));
-        let get = |path: &str| (pages.iter().find(|page| page.path == path).unwrap().get)();
+        let get = |path: &str| match &pages.iter().find(|page| page.path == path).unwrap().get {
+            Get::Now(get) => get(),
+            Get::Later(_) => panic!("{path} comes at once"),
+        };
         let report = |node: &str| Report { node: node.into(), ..Report::default() };
         let show = |node: &str| desk.show(Shown::new(report(node), BTreeSet::new(), Instant::now()));
         show("n1");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use allocanary_fleet::{Part, Parts};
 use allocanary_heap::counters::{Counters, Place};
 
-use crate::look::{Counted, Counting, Heap, Identity, Look, Seen, Wanted};
+use crate::look::{Counted, Counting, Heap, Identity, Look, NoProfile, Seen, Wanted};
 use crate::world::{Charged, File, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -98,6 +98,8 @@ pub struct Reads {
     pub asked: Vec<usize>,
     /// What is called with each process whose heap is read.
     pub look: Option<Box<Looks>>,
+    /// What is called with each process whose profile is read. Without it none has one.
+    pub profile: Option<Box<dyn FnMut(u32) -> Vec<u8>>>,
     /// What is called before counters are read.
     pub before: Option<Box<dyn FnMut()>>,
 }
@@ -116,5 +118,10 @@ impl Look for Reads {
             _ => Ok(Counted { may_read: Some(true), counters: Some(one.places.iter().map(|_| counters()).collect()) }),
         };
         wanted.iter().map(counted).collect()
+    }
+
+    fn profile(&mut self, pid: u32) -> Result<Vec<u8>, NoProfile> {
+        let read = self.profile.as_mut().map(|profile| profile(pid));
+        read.ok_or_else(|| NoProfile::None(format!("process {pid} has no profile")))
     }
 }

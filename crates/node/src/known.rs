@@ -157,6 +157,10 @@ fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
     }
     row.bounds = bounds(all);
     row.started = all.iter().map(|one| one.started).min();
+    let profiles: Vec<(u32, bool)> =
+        all.iter().filter_map(|one| Some((one.pid, one.identity.as_ref()?.profile?))).collect();
+    row.profiled = profiles.iter().filter(|(_, has_one)| *has_one).map(|(pid, _)| *pid).collect();
+    row.profile = (!profiles.is_empty()).then_some(!row.profiled.is_empty());
     row.pid = all.iter().max_by_key(|one| one.status.resident).map(|one| one.pid);
     row.cpu = all.iter().map(|one| one.cpu).reduce(u64::saturating_add);
     row

@@ -7,7 +7,8 @@
 //!    the heap of the process that needs it most.
 //! 3. What is known of processes (`known`) becomes rows, a container each, with the names that the kubelet tells (`names`, `asking`), and
 //!    with what the agent costs (`costs`).
-//! 4. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]).
+//! 4. Whoever asks for the profile of a process (`profiles`) has it read by the same child, between two steps.
+//! 5. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]).
 //!
 //! It stops no process and injects nothing into one.
 
@@ -25,6 +26,7 @@ mod known;
 pub mod look;
 pub mod metrics;
 mod names;
+mod profiles;
 pub mod run;
 mod schedule;
 mod server;

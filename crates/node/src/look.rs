@@ -13,6 +13,7 @@ use allocanary_heap::counters::{self, Counters, Place, Remote};
 use allocanary_heap::{How, Reading, Shares, Sort, take_with};
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys::affinity_of;
+use allocanary_profile::reader::is_profiled;
 use serde::{Deserialize, Serialize};
 
 use crate::world::Quota;
@@ -26,6 +27,8 @@ pub struct Wanted {
     pub quota: Option<Quota>,
     /// The time for it.
     pub time: Duration,
+    /// Whether it is looked for a profile.
+    pub profile: bool,
 }
 
 /// What the child answers.
@@ -54,6 +57,8 @@ pub struct Identity {
     pub follows: Follows,
     /// Where its counters are.
     pub places: Vec<Place>,
+    /// Whether it has a profile; `None` if that was not looked for, or is not known.
+    pub profile: Option<bool>,
 }
 
 /// A heap that was read.
@@ -87,6 +92,15 @@ pub struct Counted {
     pub counters: Option<Vec<Counters>>,
 }
 
+/// Why there is no profile of a process, a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoProfile {
+    /// It has none, or has ended.
+    None(String),
+    /// It could not be read.
+    Failed(String),
+}
+
 /// Who reads processes for the agent.
 pub trait Look {
     /// Reads one. The error is a sentence.
@@ -95,6 +109,9 @@ pub trait Look {
     /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
     /// any of them.
     fn count(&mut self, wanted: &[Counting], time: Duration) -> Result<Vec<Counted>, String>;
+
+    /// Reads the profile of one, as pprof's readers want it.
+    fn profile(&mut self, pid: u32) -> Result<Vec<u8>, NoProfile>;
 
     /// The child that reads, if there is one now: its costs are the agent's.
     fn child(&self) -> Option<u32> {
@@ -147,6 +164,9 @@ pub fn look(wanted: &Wanted) -> Result<Seen, String> {
     let asked = Counting { pid: wanted.pid, places };
     let counters = counted(&asked).counters;
     identity.places = asked.places;
+    if wanted.profile {
+        identity.profile = is_profiled(wanted.pid, until);
+    }
     Ok(Seen { identity, counters, heap, problem })
 }
 
@@ -197,7 +217,7 @@ fn identity(process: &Process) -> Identity {
         own if own.is_jemalloc() => cut(process.seen.libraries.jemalloc.as_deref().unwrap_or_default()),
         _ => String::new(),
     };
-    Identity { allocator: name(own).into(), version, settings, follows, places: Vec::new() }
+    Identity { allocator: name(own).into(), version, settings, follows, places: Vec::new(), profile: None }
 }
 
 /// The name of an allocator's heap.
@@ -256,8 +276,10 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let wanted = Wanted { pid: std::process::id(), quota: Some(Quota::None), time: Duration::from_secs(60) };
+        let wanted =
+            Wanted { pid: std::process::id(), quota: Some(Quota::None), time: Duration::from_secs(60), profile: true };
         let seen = look(&wanted).unwrap();
+        assert_eq!(seen.identity.profile, Some(false));
         let heap = seen.heap.clone().unwrap();
         assert!(heap.parts.of(Part::Files) > 1 << 19, "{heap:?}");
         assert!(heap.parts.sum() > 1 << 20);

@@ -67,7 +67,7 @@ fn with(row: &Row, more: &[(&'static str, &str)]) -> Labels {
 }
 
 /// A text from outside, without control characters and not too long. The encoder takes care of quotes.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).take(LONGEST).collect()
 }
 

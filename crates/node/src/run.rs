@@ -5,6 +5,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, Shown, pages};
 use crate::look::Look;
 use crate::names::Names;
+use crate::profiles::{self, Asked};
 use crate::schedule::Step;
 use crate::server::serve;
 use crate::world::{Kernel, World};
@@ -32,6 +34,8 @@ pub struct Options {
     pub every: Duration,
     /// The part of a core that may be used: 0.01.
     pub share: f64,
+    /// Whether profiles of processes are passed on to whoever asks for them.
+    pub profiles: bool,
     /// The kubelet's URL, if it is asked for names: `https://10.0.0.1:10250/pods`.
     pub kubelet: Option<(String, Trust)>,
 }
@@ -61,7 +65,8 @@ struct Runner<'a, W> {
 
 impl<'a, W: World> Runner<'a, W> {
     fn new(world: W, options: &Options, look: &'a mut dyn Look) -> Runner<'a, W> {
-        let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share);
+        let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share)
+            .with_profiles(options.profiles);
         let begun = Instant::now();
         Runner { agent, look, costs: Costs::default(), begun, counted: begun }
     }
@@ -84,6 +89,18 @@ impl<'a, W: World> Runner<'a, W> {
         let seen = self.look.look(&wanted);
         self.agent.saw(key, self.begun.elapsed(), seen);
         self.charge(Some(Work::Walk));
+    }
+
+    /// Reads a profile for whoever asks, if that is still wanted.
+    fn profile(&mut self, asked: Asked) {
+        if asked.is_given_up() {
+            return;
+        }
+        self.charge(None);
+        let owes = self.agent.owes(self.begun.elapsed(), self.costs.all());
+        let read = owes.map_or_else(|| Ok(self.look.profile(asked.pid)), Err);
+        asked.answer(read);
+        self.charge(None);
     }
 
     fn heard(&mut self, told: Result<Names, String>) {
@@ -136,10 +153,17 @@ fn run_in<W: World>(
     let desk = Arc::new(Desk::default());
     show_now(&mut runner, &desk);
     let runtime = runtime()?;
+    let (queue, asks) = channel();
     let asked = desk.clone();
+    // It goes on as long as this function: without `--profiles` nobody asks, and the agent waits for it all the same.
+    let asking = queue.clone();
     let server = thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async {
-            let pages = Arc::new(pages(&asked, show, PATIENCE.max(options.every.saturating_mul(10))));
+            let mut pages = pages(&asked, show, PATIENCE.max(options.every.saturating_mul(10)));
+            if options.profiles {
+                pages.extend(profiles::pages(&asked, asking));
+            }
+            let pages = Arc::new(pages);
             if let Some((url, trust)) = options.kubelet {
                 tokio::spawn(ask_names(url, trust, asked));
             }
@@ -147,7 +171,8 @@ fn run_in<W: World>(
         })
     });
     server.map_err(|error| format!("starting the server: {error}"))?;
-    work(&mut runner, &desk);
+    work(&mut runner, &desk, &asks);
+    drop(queue);
     Ok(())
 }
 
@@ -157,9 +182,14 @@ fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
 }
 
 /// The loop: it ends never.
-fn work<W: World>(runner: &mut Runner<W>, desk: &Desk) {
+fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<Asked>) {
     let (mut busy, mut shown, mut is_old) = (Instant::now(), Some(Instant::now()), false);
     loop {
+        // One at a time: a person waits for it.
+        if let Ok(asked) = asks.try_recv() {
+            runner.profile(asked);
+            busy = Instant::now();
+        }
         if let Some(told) = desk.take() {
             runner.heard(told);
             is_old = true;
@@ -178,7 +208,10 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk) {
                 if wait > REST || busy.elapsed() > REST {
                     runner.look.rest();
                 }
-                thread::sleep(wait.min(REST));
+                if let Ok(asked) = asks.recv_timeout(wait.min(REST)) {
+                    runner.profile(asked);
+                    busy = Instant::now();
+                }
             }
         }
         if is_old && shown.is_none_or(|shown| shown.elapsed() >= SHOW) {

@@ -8,7 +8,7 @@ use super::*;
 use crate::fake::{Fake, MIB, Reads, process, seen};
 
 fn options() -> Options {
-    Options { node: "n1".into(), every: Duration::from_millis(20), share: 0.5, kubelet: None }
+    Options { node: "n1".into(), every: Duration::from_millis(20), share: 0.5, profiles: false, kubelet: None }
 }
 
 fn get(address: std::net::SocketAddr, path: &str) -> String {
@@ -67,4 +67,60 @@ fn once_reads_each_heap_once_and_ends_also_where_nothing_can_be_read_and_no_kube
     assert_eq!(tried, (101..120).collect::<Vec<_>>());
     assert!(report.problems.iter().any(|one| one.contains("could not be reached")), "{:?}", report.problems);
     assert_eq!((report.own.walks, report.own.failed), (10, 9));
+}
+
+/// An agent that passes profiles on, as this function reads them.
+fn passing(profiles: bool, read: impl FnMut(u32) -> Vec<u8> + Send + 'static) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut reads = Reads { profile: Some(Box::new(read)), ..Reads::default() };
+        let options = Options { profiles, ..options() };
+        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
+    });
+    address
+}
+
+#[test]
+fn a_profile_is_read_by_the_child_for_whoever_asks_and_for_one_at_a_time() {
+    let (reading, is_reading) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    let address = passing(true, move |pid| {
+        reading.send(pid).unwrap();
+        may_go_on.recv().unwrap();
+        format!("profile of {pid}").into_bytes()
+    });
+    let first = thread::spawn(move || get(address, "/debug/pprof/heap?pid=5"));
+    assert_eq!(is_reading.recv_timeout(Duration::from_secs(60)), Ok(5));
+    let second = get(address, "/debug/pprof/heap?pid=6");
+    assert!(second.starts_with("HTTP/1.1 503") && second.ends_with("is being read: ask again\n"), "{second}");
+    assert!(get(address, "/metrics").starts_with("HTTP/1.1 200"), "pages are those of the last count meanwhile");
+    go_on.send(()).unwrap();
+    let first = first.join().unwrap();
+    assert!(first.starts_with("HTTP/1.1 200") && first.ends_with("\r\n\r\nprofile of 5"), "{first}");
+    assert!(first.contains("application/octet-stream"), "{first}");
+    assert!(get(address, "/debug/pprof/heap?pod=x").starts_with("HTTP/1.1 404"));
+    assert!(get(address, "/debug/pprof/").contains("Processes that have a profile"));
+}
+
+#[test]
+fn profiles_are_for_nobody_if_the_operator_has_not_said_so() {
+    let address = passing(false, |_| panic!("nobody may ask"));
+    for path in ["/debug/pprof/", "/debug/pprof/heap?pid=5"] {
+        let answer = get(address, path);
+        assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("wanted one of: /metrics"), "{answer}");
+        assert!(!answer.contains("pprof\n"), "{answer}");
+    }
+}
+
+#[test]
+fn a_process_without_a_profile_is_told_by_a_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let options = Options { profiles: true, ..options() };
+        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut Reads::default(), |_| "page".into())
+    });
+    let answer = get(address, "/debug/pprof/heap?pid=5");
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.ends_with("\r\n\r\nprocess 5 has no profile\n"), "{answer}");
 }

@@ -149,6 +149,9 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
     assert!(is_well && !alone.contains("ClusterRole") && !alone.contains("--kubelet"), "{alone}");
     assert!(alone.contains("egress: []"), "{alone}");
+    assert!(!whole.contains("--profiles"), "{whole}");
+    let (is_well, more) = render(&["--set=profiles=true"]);
+    assert!(is_well && more.contains("- --profiles\n"), "{more}");
     let (is_well, said) = render(&["--set=resources.limits.cpu=1"]);
     assert!(!is_well && said.contains("cpu"), "a limit of CPU is refused: {said}");
     let (is_well, said) = render(&["--set=share=0"]);

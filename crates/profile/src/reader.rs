@@ -9,6 +9,7 @@ mod limits;
 mod process;
 
 use std::fmt;
+use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MARK, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Counts, Frame, Profile, Sample};
@@ -86,7 +87,7 @@ impl fmt::Display for Wrong {
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
 pub fn read(pid: u32) -> Result<Profile, Trouble> {
     let process = Process::open(pid)?;
-    let tables = process.tables();
+    let tables = process.tables(None);
     let several = tables.len();
     let mut best: Option<Result<Profile, Trouble>> = None;
     for found in tables.into_iter().map(|table| of_table(&process, table)) {
@@ -99,6 +100,15 @@ pub fn read(pid: u32) -> Result<Profile, Trouble> {
     profile.tables = several;
     profile.mappings = process.mappings;
     Ok(profile)
+}
+
+/// Whether a process has a profile, or several. `None` if it may not be read, or if that is not known by then.
+pub fn is_profiled(pid: u32, until: Option<Instant>) -> Option<bool> {
+    let process = Process::open(pid).ok()?;
+    let is_table = |at: u64| process.words(at, HEADER).is_some_and(|header| header[word::MAGIC] == MAGIC);
+    let found = process.tables(until).into_iter().any(is_table);
+    let is_over = until.is_some_and(|until| Instant::now() >= until);
+    (found || !is_over).then_some(found)
 }
 
 /// The profile of this program, if it samples itself.

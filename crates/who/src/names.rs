@@ -33,6 +33,8 @@ pub struct Names<'a> {
     map: Option<PerfMap>,
     known: HashMap<Code, Rc<[Frame]>>,
     notes: Vec<String>,
+    /// Whether nothing is named.
+    is_nameless: bool,
     /// Stacks with code that is in no file: those in which it has a name, and those in which it has none.
     made: [HashSet<StackId>; 2],
 }
@@ -46,7 +48,17 @@ impl<'a> Names<'a> {
     /// As [`of`](Names::of), with debug files in another folder.
     pub fn with(stacks: &'a Stacks, debug: &Path) -> Names<'a> {
         let (files, known, made) = Default::default();
-        Names { stacks, debug: debug.into(), files, map: None, known, notes: Vec::new(), made }
+        Names { stacks, debug: debug.into(), files, map: None, known, notes: Vec::new(), is_nameless: false, made }
+    }
+
+    /// No names, for a reader who has the files himself. No file is opened.
+    pub fn none(stacks: &'a Stacks) -> Names<'a> {
+        Names { is_nameless: true, ..Names::of(stacks) }
+    }
+
+    /// Whether nothing is named.
+    pub fn is_nameless(&self) -> bool {
+        self.is_nameless
     }
 
     /// Adds the perf map next to this trace.
@@ -93,8 +105,11 @@ impl<'a> Names<'a> {
         all[first..].to_vec()
     }
 
-    /// The frames of a return address, innermost first: the inlined ones, and the function.
+    /// The frames of a return address, innermost first: the inlined ones, and the function. None without names.
     pub fn frames(&mut self, code: Code) -> Rc<[Frame]> {
+        if self.is_nameless {
+            return Rc::new([]);
+        }
         if let Some(known) = self.known.get(&code) {
             return known.clone();
         }

@@ -66,7 +66,12 @@ pub fn pprof(
     let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
     order.sort_by_key(|at| stacks.modules[*at].path != program);
     for at in &order {
-        writer.file(&file(&stacks.modules[*at]));
+        writer.file(&file(&stacks.modules[*at], !names.is_nameless()));
+    }
+    if names.is_nameless() {
+        writer.comment(
+            "functions have no names here: whoever reads this finds them in the program's file, by its build-id",
+        );
     }
     let mut places: HashMap<Code, u64> = HashMap::new();
     for one in of {
@@ -96,7 +101,7 @@ fn named(frame: &Frame) -> Named<'_> {
     Named { function: &frame.function, file: &frame.file, line: frame.line }
 }
 
-fn file(module: &Module) -> File<'_> {
+fn file(module: &Module, is_named: bool) -> File<'_> {
     File {
         start: module.start,
         end: module.end,
@@ -104,7 +109,7 @@ fn file(module: &Module) -> File<'_> {
         offset: module.start.wrapping_sub(module.bias),
         path: &module.path,
         build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
-        is_named: true,
+        is_named,
     }
 }
 
@@ -165,6 +170,31 @@ mod tests {
             assert!(sample.value.iter().all(|value| *value >= 0), "{:?}", sample.value);
             assert!(!sample.location_id.is_empty() && sample.location_id.iter().all(|id| locations.contains(id)));
         }
+    }
+
+    /// A reader names what is not said to be named.
+    #[test]
+    fn without_names_there_are_addresses_in_files() {
+        use std::io::Read;
+        let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020]]);
+        stacks.modules = vec![Module {
+            start: 0x1000,
+            end: 0x2000,
+            path: "/bin/none".into(),
+            build_id: vec![1, 0xab],
+            ..Module::default()
+        }];
+        let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
+        let packed = pprof("/bin/none", &stacks, &of, &mut Names::none(&stacks), Of::Samples(512 << 10)).unwrap();
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let profile = Profile::decode(&bytes[..]).unwrap();
+        assert!(profile.function.is_empty() && profile.location.iter().all(|one| one.line.is_empty()));
+        // Innermost first.
+        assert_eq!(profile.location.iter().map(|one| one.address).collect::<Vec<_>>(), [0x101f, 0x100f]);
+        let file = &profile.mapping[0];
+        assert_eq!((profile.string_table[file.build_id as usize].as_str(), file.has_functions), ("01ab", false));
+        assert!(profile.comment.iter().any(|at| profile.string_table[*at as usize].contains("no names here")));
     }
 
     /// Google's own reader checks the format.

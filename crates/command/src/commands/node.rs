@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub mod profile;
+
 use super::{reader, terminal};
 use allocanary_args::NodeFlags;
 use allocanary_error::{Error, Result};
@@ -11,7 +13,7 @@ use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;
 use allocanary_kernel::units::parse_duration;
 use allocanary_node::client::Trust;
-use allocanary_node::look::{Counted, Counting, Look, Seen, Wanted};
+use allocanary_node::look::{Counted, Counting, Look, NoProfile, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_views::fleet;
@@ -70,7 +72,8 @@ fn options(flags: &NodeFlags) -> Result<Options> {
     let own = || std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
     let node = flags.name.clone().or_else(own).unwrap_or_else(|| allocanary_kernel::host::Host::this().name);
     let trust = Trust::of_pod(flags.kubelet_authority.clone(), flags.kubelet_unverified);
-    Ok(Options { node, every, share: flags.share / 100.0, kubelet: flags.kubelet.clone().map(|url| (url, trust)) })
+    let kubelet = flags.kubelet.clone().map(|url| (url, trust));
+    Ok(Options { node, every, share: flags.share / 100.0, profiles: flags.profiles, kubelet })
 }
 
 /// The child that reads processes, so that nothing in their memory can harm the agent.
@@ -85,6 +88,10 @@ impl Look for Child {
 
     fn count(&mut self, wanted: &[Counting], time: Duration) -> std::result::Result<Vec<Counted>, String> {
         reader::counted(&mut self.reader, wanted, time)
+    }
+
+    fn profile(&mut self, pid: u32) -> std::result::Result<Vec<u8>, NoProfile> {
+        profile::read(&mut self.reader, pid)
     }
 
     fn child(&self) -> Option<u32> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::doctor;
 use super::heap::without_map;
+use super::node;
 use allocanary_contents::{Contents, Wanted};
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Remedy, remedies};
@@ -29,6 +30,8 @@ enum Asked {
     Node(look::Wanted),
     /// What allocators of many processes count, within a time.
     Counters(Vec<look::Counting>, Duration),
+    /// The profile of a process, for pprof, with names or without.
+    Profile { pid: u32, named: bool },
     /// What its heap contains.
     Contents { of: Of, wanted: Asking, time: Duration },
 }
@@ -90,6 +93,9 @@ fn answer(text: &str) -> String {
         Ok(Asked::Counters(wanted, time)) => {
             serde_json::to_string(&look::count(&wanted, time)).map_err(|error| error.to_string())
         }
+        Ok(Asked::Profile { pid, named }) => {
+            serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
+        }
         Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
             let wanted = Wanted { how, limit, holders: true, texts, addresses };
@@ -137,6 +143,17 @@ pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, St
 /// What allocators of many processes count.
 pub fn counted(reader: &mut Reader, wanted: &[look::Counting], time: Duration) -> Result<Vec<look::Counted>, String> {
     let text = ask(reader, &Asked::Counters(wanted.to_vec(), time), time)?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// The profile of a process, for pprof. The error is that of the child.
+pub fn profile(
+    reader: &mut Reader,
+    pid: u32,
+    named: bool,
+    time: Duration,
+) -> Result<Result<Vec<u8>, look::NoProfile>, String> {
+    let text = ask(reader, &Asked::Profile { pid, named }, time)?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use super::{Trouble, table_of};
 use crate::layout::MARK;
@@ -52,14 +53,14 @@ impl Process {
         Ok(Process { pid, mappings, memory })
     }
 
-    /// The tables, by their addresses.
-    pub fn tables(&self) -> Vec<u64> {
+    /// The tables, by their addresses: those that are found by then.
+    pub fn tables(&self, until: Option<Instant>) -> Vec<u64> {
         // The data of a program or a library, which is the beginning of what it can write.
         let is_data = |one: &&Mapping| one.is_writable && one.is_private && one.inode != 0;
         let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
         for data in self.mappings.iter().filter(is_data) {
             let mut at = data.from;
-            while at < data.to && read < MOST_DATA {
+            while at < data.to && read < MOST_DATA && until.is_none_or(|until| Instant::now() < until) {
                 let length = (data.to - at).min(piece.len() as u64) as usize;
                 let got = self.memory.read_at(&mut piece[..length], at).unwrap_or(0);
                 for start in (0..got.min(PIECE)).step_by(MARK.len()) {

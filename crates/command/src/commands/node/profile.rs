@@ -1,0 +1,51 @@
+//! The profile of a process that the agent passes on. In: a number. Out: what pprof reads, as of `who PID --format pprof`.
+
+use std::time::Duration;
+
+use allocanary_heap::Reader;
+use allocanary_kernel::units::Bytes;
+use allocanary_node::look::NoProfile;
+use allocanary_profile::reader::{self, Trouble};
+use allocanary_who::sampled::Reading;
+use allocanary_who::{Names, profile};
+
+use super::super::reader::profile as ask;
+
+/// The time for a profile with the names of its functions, and then for one without. A connection lasts for both.
+const NAMED: Duration = Duration::from_secs(5);
+const BARE: Duration = Duration::from_secs(2);
+/// The most bytes of an answer. A table that is full has far less.
+const MOST: usize = 4 << 20;
+
+/// The agent's side. The files of a large program may take more time or memory to name its functions than the child has. Then nothing is
+/// named: the reader of the profile finds names in the program's file himself.
+pub fn read(child: &mut Reader, pid: u32) -> Result<Vec<u8>, NoProfile> {
+    let read = ask(child, pid, true, NAMED).or_else(|_| ask(child, pid, false, BARE));
+    read.unwrap_or_else(|error| Err(NoProfile::Failed(format!("process {pid}: {error}"))))
+}
+
+/// The child's side.
+pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
+    let reading = Reading::of(reader::read(pid).map_err(absent)?);
+    let mut names = if named { Names::of(&reading.stacks) } else { Names::none(&reading.stacks) };
+    let what = profile::Of::Samples(reading.mean());
+    let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what);
+    match written {
+        Ok(bytes) if bytes.len() <= MOST => Ok(bytes),
+        Ok(bytes) => Err(NoProfile::Failed(format!(
+            "process {pid}: its profile has {}, wanted at most {}: `allocanary who {pid} --format pprof` on the node has no such limit",
+            Bytes(bytes.len() as u64),
+            Bytes(MOST as u64)
+        ))),
+        Err(error) => Err(NoProfile::Failed(format!("process {pid}: writing its profile: {error}"))),
+    }
+}
+
+fn absent(trouble: Trouble) -> NoProfile {
+    let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    match &trouble {
+        Trouble::None(_) => NoProfile::None(trouble.to_string()),
+        Trouble::Unreadable { error, .. } if is_gone(error) => NoProfile::None(trouble.to_string()),
+        _ => NoProfile::Failed(trouble.to_string()),
+    }
+}

@@ -1,0 +1,212 @@
+//! Profiles of processes, passed on. In: a request. Out: what the child reads, for pprof and its like; or why not.
+//!
+//! The thread that serves says which process is meant, by the last report. The agent's thread has it read, between two steps. One request
+//! waits at a time, and none longer than a connection may last.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use allocanary_fleet::{Report, Row};
+use bytes::Bytes;
+use hyper::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use crate::desk::Desk;
+use crate::look::NoProfile;
+use crate::metrics::plain;
+use crate::server::{Get, Later, Page, Refusal, WITHIN};
+
+/// What is left of a connection's time to say that it was too short.
+const SPARE: Duration = Duration::from_millis(500);
+/// What a request may say.
+const WANTED: &str = "wanted ?pid=N, or one or more of ?namespace=, &pod= and &container=; /debug/pprof/ lists the processes that have a profile";
+
+type Answer = Result<Bytes, Refusal>;
+
+/// A request that waits. While it is there, others are refused.
+pub struct Asked {
+    /// The process.
+    pub pid: u32,
+    tell: oneshot::Sender<Answer>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Asked {
+    /// Whether nobody waits for it any more.
+    pub fn is_given_up(&self) -> bool {
+        self.tell.is_closed()
+    }
+
+    /// Answers with what was read; or with how long nothing will be, since too much was spent.
+    pub fn answer(self, read: Result<Result<Vec<u8>, NoProfile>, Duration>) {
+        let answer = match read {
+            Ok(Ok(profile)) => Ok(profile.into()),
+            Ok(Err(NoProfile::None(why))) => refuse(StatusCode::NOT_FOUND, why),
+            Ok(Err(NoProfile::Failed(why))) => refuse(StatusCode::INTERNAL_SERVER_ERROR, why),
+            Err(wait) => {
+                let why = "the agent has spent more than ten minutes of its share of CPU time in advance: ask again in";
+                refuse(StatusCode::TOO_MANY_REQUESTS, format!("{why} {} s", wait.as_secs() + 1))
+            }
+        };
+        // Whoever asked may have gone.
+        let _ = self.tell.send(answer);
+    }
+}
+
+fn refuse(status: StatusCode, why: impl Into<String>) -> Answer {
+    Err(Refusal { status, why: why.into() })
+}
+
+/// The pages: a list, and the profile of one process.
+pub fn pages(desk: &Arc<Desk>, queue: Sender<Asked>) -> [Page; 2] {
+    let listed = desk.clone();
+    let list = Get::Now(Box::new(move || Ok(list(&listed.shown().report).into())));
+    let (desk, turns) = (desk.clone(), Arc::new(Semaphore::new(1)));
+    let get = move |query: &str| -> Later {
+        let (asked, queue, turns) = (pid(query, &desk.shown().report), queue.clone(), turns.clone());
+        Box::pin(async move { ask(asked?, &queue, turns).await })
+    };
+    [
+        Page { path: "/debug/pprof/", kind: "text/plain; charset=utf-8", get: list },
+        Page { path: "/debug/pprof/heap", kind: "application/octet-stream", get: Get::Later(Box::new(get)) },
+    ]
+}
+
+async fn ask(pid: u32, queue: &Sender<Asked>, turns: Arc<Semaphore>) -> Answer {
+    let busy = |why: &str| refuse(StatusCode::SERVICE_UNAVAILABLE, format!("{why}: ask again"));
+    let Ok(turn) = turns.try_acquire_owned() else { return busy("the profile of another process is being read") };
+    let (tell, told) = oneshot::channel();
+    let asked = Asked { pid, tell, _turn: turn };
+    if queue.send(asked).is_err() {
+        return busy("the agent ends");
+    }
+    match timeout(WITHIN - SPARE, told).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => busy("the agent ends"),
+        Err(_) => busy("the agent was reading other processes"),
+    }
+}
+
+/// The process that a query means.
+fn pid(query: &str, report: &Report) -> Result<u32, Refusal> {
+    let bad = |why: String| Refusal { status: StatusCode::BAD_REQUEST, why };
+    let mut wanted: [Option<String>; 4] = Default::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let at = ["pid", "namespace", "pod", "container"].iter().position(|known| *known == key);
+        let at = at.ok_or_else(|| bad(format!("{WANTED}; found {}=", plain(&key))))?;
+        wanted[at] = Some(value.into_owned());
+    }
+    let [number, place @ ..] = wanted;
+    let is_placed = place.iter().any(Option::is_some);
+    if let Some(number) = number {
+        let is_pid = |pid: &u32| *pid > 0 && !is_placed;
+        return number
+            .parse()
+            .ok()
+            .filter(is_pid)
+            .ok_or_else(|| bad(format!("{WANTED}; found pid={}", plain(&number))));
+    }
+    if !is_placed {
+        return Err(bad(WANTED.into()));
+    }
+    let is_there = |row: &&Row| {
+        let own = [&row.namespace, &row.pod, &row.container];
+        place.iter().zip(own).all(|(wanted, own)| wanted.as_ref().is_none_or(|wanted| wanted == own))
+    };
+    of_rows(&report.rows.iter().filter(is_there).collect::<Vec<_>>())
+}
+
+/// The only process of these rows that has a profile.
+fn of_rows(rows: &[&Row]) -> Result<u32, Refusal> {
+    let profiled: Vec<u32> = rows.iter().flat_map(|row| row.profiled.iter().copied()).collect();
+    let none = |why: String| Err(Refusal { status: StatusCode::NOT_FOUND, why });
+    match profiled.as_slice() {
+        [pid] => Ok(*pid),
+        [] if rows.is_empty() => none("no container of this node has these names; /report.json has all".into()),
+        [] => {
+            let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+            none(format!(
+                "no process there has a profile, by its last reading: {} processes, of which {} were not read yet",
+                sum(|row| row.processes),
+                sum(|row| row.unread)
+            ))
+        }
+        several => {
+            let each: String = several.iter().map(|pid| format!("\n/debug/pprof/heap?pid={pid}")).collect();
+            Err(Refusal {
+                status: StatusCode::CONFLICT,
+                why: format!("{} processes there have a profile, take one of:{each}", several.len()),
+            })
+        }
+    }
+}
+
+/// The processes that have a profile, a line each.
+fn list(report: &Report) -> String {
+    let line = |row: &Row, pid: &u32| {
+        let names = [&row.namespace, &row.pod, &row.container].map(|name| plain(name));
+        format!(
+            "/debug/pprof/heap?pid={pid}  {}\n",
+            names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+        )
+    };
+    let lines: String = report.rows.iter().flat_map(|row| row.profiled.iter().map(move |pid| line(row, pid))).collect();
+    let unread: u64 = report.rows.iter().map(|row| row.unread).sum();
+    format!("Processes that have a profile, by their last readings ({unread} were not read yet):\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let row = |pod: &str, container: &str, profiled: &[u32], unread| Row {
+            namespace: "shop".into(),
+            pod: pod.into(),
+            container: container.into(),
+            profiled: profiled.to_vec(),
+            processes: 3,
+            unread,
+            ..Row::default()
+        };
+        let unit = Row { container: "my app\n.service".into(), profiled: vec![9], ..Row::default() };
+        let rows =
+            vec![row("web-1", "web", &[5], 0), row("web-1", "log", &[], 2), row("web-2", "web", &[6, 7], 0), unit];
+        Report { rows, ..Report::default() }
+    }
+
+    fn asked(query: &str) -> Result<u32, (u16, String)> {
+        pid(query, &report()).map_err(|refusal| (refusal.status.as_u16(), refusal.why))
+    }
+
+    #[test]
+    fn a_query_means_one_process_or_it_is_said_why_not() {
+        assert_eq!(asked("pid=123"), Ok(123), "also one that was not read yet");
+        assert_eq!(asked("namespace=shop&pod=web-1&container=web"), Ok(5));
+        assert_eq!(asked("pod=web-1"), Ok(5), "the only one of the pod");
+        assert_eq!(asked("container=my+app%0A.service"), Ok(9));
+        let (status, why) = asked("container=web").unwrap_err();
+        assert_eq!((status, why.lines().count()), (409, 4), "{why}");
+        assert!(why.ends_with("?pid=5\n/debug/pprof/heap?pid=6\n/debug/pprof/heap?pid=7"), "{why}");
+        let (status, why) = asked("pod=web-1&container=log").unwrap_err();
+        assert!(status == 404 && why.contains("3 processes, of which 2 were not read yet"), "{why}");
+        assert_eq!(asked("pod=web-3").unwrap_err().0, 404);
+        for bad in ["", "pid=", "pid=0", "pid=-1", "pid=5&pod=web-1", "pid=99999999999", "seconds=5&pid=5", "%ff=1"] {
+            let (status, why) = asked(bad).unwrap_err();
+            assert!(status == 400 && why.starts_with("wanted ?pid=N"), "{bad}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_list_has_a_line_for_each_process_that_has_one() {
+        let lines = list(&report());
+        assert_eq!(
+            lines,
+            "Processes that have a profile, by their last readings (2 were not read yet):\n\
+             /debug/pprof/heap?pid=5  shop web-1 web\n/debug/pprof/heap?pid=6  shop web-2 web\n\
+             /debug/pprof/heap?pid=7  shop web-2 web\n/debug/pprof/heap?pid=9  my app .service\n"
+        );
+    }
+}
