@@ -188,6 +188,8 @@ fn what_cannot_be_meant_is_refused() {
         ("node --listen 127.0.0.1:0 --every 5ms", "at least 1s"),
         ("node --listen nowhere", "ADDRESS:PORT"),
         ("node --once --profiles", "cannot be used with"),
+        ("node --once --otlp http://127.0.0.1:1", "cannot be used with"),
+        ("node --listen 127.0.0.1:0 --otlp https://127.0.0.1:1", "wanted http://HOST:PORT"),
         ("fleet", "NODE"),
         ("fleet /nonexistent/node.json", "wanted a URL or a file"),
     ] {

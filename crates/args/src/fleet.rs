@@ -30,6 +30,9 @@ pub struct NodeFlags {
     /// [default: off].
     #[arg(long, conflicts_with = "once")]
     pub profiles: bool,
+    /// Also send the metrics to this receiver of OTLP after each count, such as http://127.0.0.1:4318; /v1/metrics is appended [default: none].
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with = "once")]
+    pub otlp: Option<String>,
     /// The name of this node [default: NODE_NAME, or the host's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

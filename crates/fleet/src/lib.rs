@@ -10,5 +10,5 @@ mod report;
 mod workloads;
 
 pub use parts::{PARTS, Part, Parts};
-pub use report::{Bound, Follows, Host, Own, Report, Row, SCHEMA};
+pub use report::{Bound, Follows, Host, Own, Report, Row, SCHEMA, Sent};
 pub use workloads::{Fleet, Workload, of_replica};

@@ -138,6 +138,19 @@ pub struct Row {
     pub profiled: Vec<u32>,
 }
 
+/// What became of the points that an agent has sent by OTLP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Points that the receiver took.
+    pub accepted: u64,
+    /// Points that it refused, although it took others that came with them.
+    pub rejected: u64,
+    /// Points that did not reach it, or that it refused as a whole.
+    pub failed: u64,
+    /// What it said last about a refusal, or why it was not reached; empty if all is well.
+    pub problem: String,
+}
+
 /// What an agent costs and what it could not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Own {
@@ -151,6 +164,9 @@ pub struct Own {
     pub up: f64,
     /// Resident bytes of the agent and its child.
     pub resident: u64,
+    /// What was sent by OTLP; `None` if nothing is to be sent.
+    #[serde(default)]
+    pub sent: Option<Sent>,
     /// Processes that it sees.
     pub processes: u64,
     /// The number of these processes that it may not read.

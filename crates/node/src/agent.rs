@@ -313,6 +313,7 @@ impl<W: World> Agent<W> {
             failed: self.failed,
             names: self.named,
             nameless: pods.into_iter().filter(|uid| self.names.pod(uid).is_none()).count() as u64,
+            sent: None,
         };
         Report {
             schema: SCHEMA,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::header::{AUTHORIZATION, HOST};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -52,10 +52,23 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, String> {
     runtime.map_err(|error| format!("starting a runtime: {error}"))
 }
 
+/// What is sent to a server: its type, and the bytes.
+pub type Sent = (&'static str, Bytes);
+
 /// What the server answers. The error names the URL, and what was wanted.
 pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
+    within(url, trust, None).await
+}
+
+/// What the server answers to this.
+#[cfg(feature = "otlp")]
+pub async fn post(url: &str, sent: Sent) -> Result<Bytes, String> {
+    within(url, &Trust::default(), Some(sent)).await
+}
+
+async fn within(url: &str, trust: &Trust, sent: Option<Sent>) -> Result<Bytes, String> {
     let told = |error: String| format!("{url}: {error}");
-    match timeout(WITHIN, ask(url, trust)).await {
+    match timeout(WITHIN, ask(url, trust, sent)).await {
         Ok(answer) => answer.map_err(told),
         Err(_) => Err(told(format!("no answer within {} s", WITHIN.as_secs()))),
     }
@@ -86,7 +99,7 @@ pub fn fetch_all(urls: &[String], trust: &Trust) -> Result<Vec<Result<Bytes, Str
     })
 }
 
-async fn ask(url: &str, trust: &Trust) -> Result<Bytes, String> {
+async fn ask(url: &str, trust: &Trust, sent: Option<Sent>) -> Result<Bytes, String> {
     let uri: Uri = bracketed(url).parse().map_err(|error| format!("wanted http://HOST:PORT/PATH: {error}"))?;
     let host = uri.host().ok_or("wanted http://HOST:PORT/PATH, found no host")?.to_string();
     let secure = match uri.scheme_str() {
@@ -98,7 +111,7 @@ async fn ask(url: &str, trust: &Trust) -> Result<Bytes, String> {
     let bare = host.trim_start_matches('[').trim_end_matches(']').to_string();
     let stream =
         TcpStream::connect((bare.as_str(), port)).await.map_err(|error| format!("could not be reached: {error}"))?;
-    let request = request(&uri, trust)?;
+    let request = request(&uri, trust, sent)?;
     match secure {
         false => exchange(stream, request).await,
         true => {
@@ -132,10 +145,14 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn request(uri: &Uri, trust: &Trust) -> Result<Request<Empty<Bytes>>, String> {
+fn request(uri: &Uri, trust: &Trust, sent: Option<Sent>) -> Result<Request<Full<Bytes>>, String> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
-    let mut request = Request::get(path).header(HOST, authority);
+    let mut request = match &sent {
+        None => Request::get(path),
+        Some((kind, _)) => Request::post(path).header(CONTENT_TYPE, *kind),
+    };
+    request = request.header(HOST, authority);
     // Whoever listens on the way could use it.
     let is_safe = uri.scheme_str() == Some("https") || uri.host().is_some_and(is_this_machine);
     if let Some(file) = trust.token.as_ref().filter(|_| is_safe) {
@@ -143,12 +160,12 @@ fn request(uri: &Uri, trust: &Trust) -> Result<Request<Empty<Bytes>>, String> {
         let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
     }
-    request.body(Empty::new()).map_err(text)
+    request.body(Full::new(sent.map_or_else(Bytes::new, |(_, bytes)| bytes))).map_err(text)
 }
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Empty<Bytes>>,
+    request: Request<Full<Bytes>>,
 ) -> Result<Bytes, String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
     let connection = tokio::spawn(connection);
@@ -269,7 +286,7 @@ mod tests {
         std::fs::write(file.path(), "secret").unwrap();
         let trust = Trust { token: Some(file.path().into()), ..Trust::default() };
         let shows = |url: &str| {
-            request(&bracketed(url).parse().unwrap(), &trust).unwrap().headers().contains_key(AUTHORIZATION)
+            request(&bracketed(url).parse().unwrap(), &trust, None).unwrap().headers().contains_key(AUTHORIZATION)
         };
         for url in [
             "https://10.0.0.1:10250/pods",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocanary_fleet::Report;
+use allocanary_fleet::{Report, Sent};
 use bytes::Bytes;
 
 use crate::metrics;
@@ -44,6 +44,9 @@ impl Shown {
 pub struct Desk {
     shown: Mutex<Arc<Shown>>,
     told: Mutex<Option<Result<Names, String>>>,
+    sent: Mutex<Option<Sent>>,
+    #[cfg(feature = "otlp")]
+    news: tokio::sync::Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -56,6 +59,8 @@ impl Desk {
         let shown = Arc::new(shown);
         // The earlier one, which may be large, is given up after the lock.
         let _earlier = std::mem::replace(&mut *lock(&self.shown), shown);
+        #[cfg(feature = "otlp")]
+        self.news.notify_one();
     }
 
     /// What is shown.
@@ -66,6 +71,23 @@ impl Desk {
     /// Puts down what the kubelet says.
     pub fn tell(&self, told: Result<Names, String>) {
         *lock(&self.told) = Some(told);
+    }
+
+    /// Waits until another report is shown than at the last call. For one task.
+    #[cfg(feature = "otlp")]
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// Says what was sent so far.
+    #[cfg(feature = "otlp")]
+    pub fn send(&self, sent: Sent) {
+        *lock(&self.sent) = Some(sent);
+    }
+
+    /// What was sent so far; `None` if nothing is to be sent.
+    pub fn sent(&self) -> Option<Sent> {
+        lock(&self.sent).clone()
     }
 
     /// Takes what the kubelet has said since it was last taken.

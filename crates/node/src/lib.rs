@@ -8,7 +8,8 @@
 //! 3. What is known of processes (`known`) becomes rows, a container each, with the names that the kubelet tells (`names`, `asking`), and
 //!    with what the agent costs (`costs`).
 //! 4. Whoever asks for the profile of a process (`profiles`) has it read by the same child, between two steps.
-//! 5. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]).
+//! 5. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]), and sends the
+//!    metrics to a receiver of OTLP (`otlp`, feature of the same name).
 //!
 //! It stops no process and injects nothing into one.
 
@@ -26,6 +27,8 @@ mod known;
 pub mod look;
 pub mod metrics;
 mod names;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod profiles;
 pub mod run;
 mod schedule;

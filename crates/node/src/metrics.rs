@@ -1,4 +1,4 @@
-//! The report as metrics. In: a report. Out: Prometheus' text, at most [`MOST_SERIES`] series a container.
+//! The report as metrics. In: a report. Out: metrics, at most [`MOST_SERIES`] series a container; and their page in Prometheus' text.
 //!
 //! What is not known has no series, or is the part `unknown`: it is never 0.
 
@@ -20,6 +20,33 @@ pub const MOST_SERIES: usize = 20;
 const REMEDIES: usize = 2;
 /// The longest value of a label that a process or a kubelet decides.
 const LONGEST: usize = 200;
+
+/// A metric.
+pub struct Metric {
+    /// Its name without its unit.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// What its values are in.
+    pub unit: Option<Unit>,
+    /// Whether it only grows while the agent runs.
+    pub is_counter: bool,
+    /// Its series.
+    pub series: Series,
+}
+
+/// Names and values.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// The series of a metric: labels and value.
+pub type Series = Vec<(Labels, f64)>;
+
+/// Tells each metric that has a series, one after the other: all at once would be as large as the report.
+pub fn each(report: &Report, tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
+    let mut told = |metric: Metric| if metric.series.is_empty() { Ok(()) } else { tell(metric) };
+    of_containers(&report.rows, &mut told)?;
+    of_agent(report).into_iter().try_for_each(told)
+}
 
 /// The page.
 pub fn page(report: Arc<Report>) -> Result<String, fmt::Error> {
@@ -48,7 +75,22 @@ fn of_prometheus(text: &str) -> String {
 #[derive(Debug)]
 struct Snapshot(Arc<Report>);
 
-type Labels = Vec<(&'static str, String)>;
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        each(&self.0, &mut |Metric { name, help, unit, is_counter, series }| {
+            let kind = if is_counter { MetricType::Counter } else { MetricType::Gauge };
+            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+            for (labels, value) in series {
+                let one = metric.encode_family(&labels)?;
+                match is_counter {
+                    true => ConstCounter::new(value).encode(one)?,
+                    false => ConstGauge::new(value).encode(one)?,
+                }
+            }
+            Ok(())
+        })
+    }
+}
 
 /// Whose series they are.
 fn labels(row: &Row) -> Labels {
@@ -71,33 +113,15 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).take(LONGEST).collect()
 }
 
-/// The series of a gauge: labels and value.
-type Series = Vec<(Labels, f64)>;
-
-fn gauge(
-    encoder: &mut DescriptorEncoder,
-    (name, help, unit): (&str, &str, Option<Unit>),
-    series: Series,
-) -> fmt::Result {
-    if series.is_empty() {
-        return Ok(());
-    }
-    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-    for (labels, value) in series {
-        ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
-    }
-    Ok(())
+fn gauge(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> Metric {
+    Metric { name, help, unit, is_counter: false, series }
 }
 
-impl Collector for Snapshot {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let report = &*self.0;
-        of_containers(&mut encoder, &report.rows)?;
-        of_agent(&mut encoder, report)
-    }
+fn counter(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> Metric {
+    Metric { name, help, unit, is_counter: true, series }
 }
 
-fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
+fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
     let bytes = || Some(Unit::Bytes);
     let each = |of: &dyn Fn(&Row) -> Series| rows.iter().flat_map(of).collect::<Series>();
     let parts = each(&|row| {
@@ -106,7 +130,7 @@ fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
         told.map(|(part, bytes)| (with(row, &[("part", part.key())]), bytes as f64)).collect()
     });
     let help = "Resident bytes of the processes of a container by what they are: the parts add up to what is resident";
-    gauge(encoder, ("allocanary_memory", help, bytes()), parts)?;
+    tell(gauge("allocanary_memory", help, bytes(), parts))?;
     let info = each(&|row| {
         let settings = row.settings.join(" ");
         let more = [
@@ -119,22 +143,22 @@ fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
     });
     let help =
         "The allocator of a container, its settings in force, and whether its arenas follow the host or the quota";
-    gauge(encoder, ("allocanary_allocator_info", help, None), info)?;
+    tell(gauge("allocanary_allocator_info", help, None, info))?;
     let one =
         |row: &Row, value: Option<f64>| -> Series { value.map(|value| (labels(row), value)).into_iter().collect() };
     let arenas = each(&|row| one(row, row.arenas.map(|count| count as f64)));
     let help = "Arenas in use, of the process of the container that has the most";
-    gauge(encoder, ("allocanary_arenas", help, None), arenas)?;
+    tell(gauge("allocanary_arenas", help, None, arenas))?;
     let quota = each(&|row| one(row, row.quota_milli.map(|milli| milli as f64 / 1000.0)));
     let help = "Processors that a container may use by its quota";
-    gauge(encoder, ("allocanary_cpu_quota", help, Some(Unit::Other("cores".into()))), quota)?;
+    tell(gauge("allocanary_cpu_quota", help, Some(Unit::Other("cores".into())), quota))?;
     let counted = each(&|row| {
         let all = [("system", row.system), ("mapped", row.mapped), ("active", row.active)];
         let known = all.into_iter().filter_map(|(counter, bytes)| Some((counter, bytes?)));
         known.map(|(counter, bytes)| (with(row, &[("counter", counter)]), bytes as f64)).collect()
     });
     let help = "Bytes of addresses by the allocator's own counters, read each minute: from the kernel, mapped for one block, in use";
-    gauge(encoder, ("allocanary_allocator", help, bytes()), counted)?;
+    tell(gauge("allocanary_allocator", help, bytes(), counted))?;
     let bounds = each(&|row| {
         let labels = |exact| if exact { "exact" } else { "at_most" };
         let one = |bound: &allocanary_fleet::Bound| {
@@ -143,51 +167,68 @@ fn of_containers(encoder: &mut DescriptorEncoder, rows: &[Row]) -> fmt::Result {
         row.bounds.iter().take(REMEDIES).map(one).collect()
     });
     let help = "Resident bytes that a remedy would give back: exactly, or at most. Remedies overlap and do not add up";
-    gauge(encoder, ("allocanary_remedy", help, bytes()), bounds)?;
+    tell(gauge("allocanary_remedy", help, bytes(), bounds))?;
     let read = each(&|row| one(row, row.read.map(|read| read as f64 / 1000.0)));
     let help =
         "When the oldest reading of a container's larger processes was made; absent while one of them was never read";
-    gauge(encoder, ("allocanary_reading_timestamp", help, Some(Unit::Seconds)), read)?;
+    tell(gauge("allocanary_reading_timestamp", help, Some(Unit::Seconds), read))?;
     let charged = each(&|row| one(row, row.charged.map(|bytes| bytes as f64)));
     let help = "Anonymous bytes that the kernel charges to the control group";
-    gauge(encoder, ("allocanary_charged", help, bytes()), charged)
+    tell(gauge("allocanary_charged", help, bytes(), charged))
 }
 
-fn of_agent(encoder: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+fn of_agent(report: &Report) -> Vec<Metric> {
     let own = &report.own;
-    let mut metric = encoder.encode_descriptor(
-        "allocanary_node_cpu",
-        "CPU time of the agent and its child by kind of work",
-        Some(&Unit::Seconds),
-        MetricType::Counter,
-    )?;
+    let of = |label: &'static str, all: &[(&str, f64)]| -> Series {
+        all.iter().map(|(name, value)| (vec![(label, name.to_string())], *value)).collect()
+    };
+    let single = |value: f64| -> Series { vec![(Vec::new(), value)] };
+    let seconds = || Some(Unit::Seconds);
     // Never less than before: each of the three only grows.
     let rest = (own.cpu - own.cpu_counts - own.cpu_walks).max(0.0);
-    for (work, seconds) in [("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)] {
-        ConstCounter::new(seconds).encode(metric.encode_family(&[("work", work)])?)?;
-    }
-    let mut metric = encoder.encode_descriptor("allocanary_node_walks", "Walks of heaps", None, MetricType::Counter)?;
-    for (result, count) in [("read", own.walks), ("failed", own.failed)] {
-        ConstCounter::new(count).encode(metric.encode_family(&[("result", result)])?)?;
-    }
-    let single = |value: f64| -> Series { vec![(Vec::new(), value)] };
-    let help = "Resident bytes of the agent and its child";
-    gauge(encoder, ("allocanary_node_resident", help, Some(Unit::Bytes)), single(own.resident as f64))?;
-    let processes = [("readable", own.processes - own.denied.min(own.processes)), ("denied", own.denied)];
-    let processes = processes.map(|(state, count)| (vec![("state", state.to_string())], count as f64)).to_vec();
-    gauge(encoder, ("allocanary_node_processes", "Processes that have memory", None), processes)?;
-    let help = "Pods on this node that have processes and no name";
-    gauge(encoder, ("allocanary_node_nameless_pods", help, None), single(own.nameless as f64))?;
-    let counted: Series = Some(report.taken)
-        .filter(|taken| *taken > 0)
-        .map(|taken| (Vec::new(), taken as f64 / 1000.0))
-        .into_iter()
-        .collect();
-    let help = "When all processes were last counted: what this page tells is of that time";
-    gauge(encoder, ("allocanary_node_count_timestamp", help, Some(Unit::Seconds)), counted)?;
-    let names: Series = own.names.map(|told| (Vec::new(), told as f64 / 1000.0)).into_iter().collect();
-    let help = "When the kubelet last told the names of pods; absent if it never did";
-    gauge(encoder, ("allocanary_node_names_timestamp", help, Some(Unit::Seconds)), names)
+    let cpu = of("work", &[("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)]);
+    let walks = of("result", &[("read", own.walks as f64), ("failed", own.failed as f64)]);
+    let readable = own.processes - own.denied.min(own.processes);
+    let processes = of("state", &[("readable", readable as f64), ("denied", own.denied as f64)]);
+    let time = |millis: Option<u64>| millis.map_or_else(Vec::new, |millis| single(millis as f64 / 1000.0));
+    let sent = own.sent.as_ref().map_or_else(Vec::new, |sent| {
+        of(
+            "result",
+            &[("accepted", sent.accepted as f64), ("rejected", sent.rejected as f64), ("failed", sent.failed as f64)],
+        )
+    });
+    let counted = "When all processes were last counted: what this page tells is of that time";
+    let named = "When the kubelet last told the names of pods; absent if it never did";
+    vec![
+        counter("allocanary_node_cpu", "CPU time of the agent and its child by kind of work", seconds(), cpu),
+        counter("allocanary_node_walks", "Walks of heaps", None, walks),
+        counter(
+            "allocanary_node_sent_points",
+            "Points sent to the receiver of OTLP, by what became of them",
+            None,
+            sent,
+        ),
+        gauge(
+            "allocanary_node_resident",
+            "Resident bytes of the agent and its child",
+            Some(Unit::Bytes),
+            single(own.resident as f64),
+        ),
+        gauge("allocanary_node_processes", "Processes that have memory", None, processes),
+        gauge(
+            "allocanary_node_nameless_pods",
+            "Pods on this node that have processes and no name",
+            None,
+            single(own.nameless as f64),
+        ),
+        gauge(
+            "allocanary_node_count_timestamp",
+            counted,
+            seconds(),
+            time(Some(report.taken).filter(|taken| *taken > 0)),
+        ),
+        gauge("allocanary_node_names_timestamp", named, seconds(), time(own.names)),
+    ]
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, Shown, pages};
 use crate::look::Look;
 use crate::names::Names;
+#[cfg(feature = "otlp")]
+use crate::otlp::Sender;
 use crate::profiles::{self, Asked};
 use crate::schedule::Step;
 use crate::server::serve;
@@ -36,6 +38,8 @@ pub struct Options {
     pub share: f64,
     /// Whether profiles of processes are passed on to whoever asks for them.
     pub profiles: bool,
+    /// The URL of a receiver of OTLP, if metrics are sent to one: `http://127.0.0.1:4318`.
+    pub otlp: Option<String>,
     /// The kubelet's URL, if it is asked for names: `https://10.0.0.1:10250/pods`.
     pub kubelet: Option<(String, Trust)>,
 }
@@ -151,6 +155,8 @@ fn run_in<W: World>(
     // Who asks first gets rows, too.
     runner.count();
     let desk = Arc::new(Desk::default());
+    #[cfg(feature = "otlp")]
+    let sender = options.otlp.as_deref().map(Sender::new).transpose()?;
     show_now(&mut runner, &desk);
     let runtime = runtime()?;
     let (queue, asks) = channel();
@@ -164,6 +170,10 @@ fn run_in<W: World>(
                 pages.extend(profiles::pages(&asked, asking));
             }
             let pages = Arc::new(pages);
+            #[cfg(feature = "otlp")]
+            if let Some(sender) = sender {
+                tokio::spawn(sender.send(asked.clone()));
+            }
             if let Some((url, trust)) = options.kubelet {
                 tokio::spawn(ask_names(url, trust, asked));
             }
@@ -177,7 +187,11 @@ fn run_in<W: World>(
 }
 
 fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
-    let report = runner.report();
+    let mut report = runner.report();
+    report.own.sent = desk.sent();
+    report
+        .problems
+        .extend(report.own.sent.iter().filter(|sent| !sent.problem.is_empty()).map(|sent| sent.problem.clone()));
     desk.show(Shown::new(report, runner.agent.nameless(), runner.counted));
 }
 

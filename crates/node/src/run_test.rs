@@ -8,7 +8,14 @@ use super::*;
 use crate::fake::{Fake, MIB, Reads, process, seen};
 
 fn options() -> Options {
-    Options { node: "n1".into(), every: Duration::from_millis(20), share: 0.5, profiles: false, kubelet: None }
+    Options {
+        node: "n1".into(),
+        every: Duration::from_millis(20),
+        share: 0.5,
+        profiles: false,
+        otlp: None,
+        kubelet: None,
+    }
 }
 
 fn get(address: std::net::SocketAddr, path: &str) -> String {
@@ -123,4 +130,31 @@ fn a_process_without_a_profile_is_told_by_a_line() {
     });
     let answer = get(address, "/debug/pprof/heap?pid=5");
     assert!(answer.starts_with("HTTP/1.1 404") && answer.ends_with("\r\n\r\nprocess 5 has no profile\n"), "{answer}");
+}
+
+/// A receiver that takes a connection and says nothing keeps neither counts nor pages.
+#[cfg(feature = "otlp")]
+#[test]
+fn a_receiver_of_otlp_that_is_slow_keeps_nobody_waiting() {
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let otlp = Some(format!("http://{}", receiver.local_addr().unwrap()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (counted, counts) = channel();
+    thread::spawn(move || {
+        let mut reads = Reads { before: Some(Box::new(move || counted.send(()).unwrap())), ..Reads::default() };
+        let options = Options { otlp, ..options() };
+        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
+    });
+    let (mut waiting, _) = receiver.accept().unwrap();
+    let mut begin = [0; 21];
+    waiting.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"POST /v1/metrics HTTP");
+    // From now on the sender waits for an answer.
+    counts.try_iter().for_each(drop);
+    for _ in 0..3 {
+        counts.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    let page = get(address, "/metrics");
+    assert!(page.contains("allocanary_node_sent_points_total{result=\"failed\"} 0.0"), "{page}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 
-use allocanary_fleet::{Bound, Own, PARTS, Parts, Report, Row};
+use allocanary_fleet::{Bound, Own, PARTS, Parts, Report, Row, Sent};
 use allocanary_node::metrics;
 use allocanary_testing::skipped::skipped;
 
@@ -50,7 +50,7 @@ fn told() -> BTreeSet<String> {
         bounds: vec![Bound { remedy: "give-back".into(), bytes: 1, exact: true }],
         ..Row::default()
     };
-    let own = Own { names: some, ..Own::default() };
+    let own = Own { names: some, sent: Some(Sent::default()), ..Own::default() };
     let page = metrics::page(Arc::new(Report { rows: vec![row], own, taken: 1, ..Report::default() })).unwrap();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
@@ -149,9 +149,19 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
     assert!(is_well && !alone.contains("ClusterRole") && !alone.contains("--kubelet"), "{alone}");
     assert!(alone.contains("egress: []"), "{alone}");
-    assert!(!whole.contains("--profiles"), "{whole}");
-    let (is_well, more) = render(&["--set=profiles=true"]);
-    assert!(is_well && more.contains("- --profiles\n"), "{more}");
+    assert!(!whole.contains("--profiles") && !whole.contains("--otlp") && !whole.contains("port: 53"), "{whole}");
+    let url = "--set=profiles=true,otlp.url=http://c.monitoring:4318,kubelet.enabled=false";
+    let to = "--set-json=otlp.to=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"collectors\"}}}]";
+    let (is_well, more) = render(&[url, to]);
+    assert!(
+        is_well && more.contains("- --profiles\n") && more.contains("- --otlp=http://c.monitoring:4318\n"),
+        "{more}"
+    );
+    assert!(more.contains("a: collectors") && more.contains("{port: 53, protocol: UDP}"), "{more}");
+    let (is_well, said) = render(&[url]);
+    assert!(!is_well && said.contains("otlp.to"), "{said}");
+    let (is_well, said) = render(&["--set=otlp.url=https://c:4318", to]);
+    assert!(!is_well && said.contains("otlp"), "the agent refuses it as well: {said}");
     let (is_well, said) = render(&["--set=resources.limits.cpu=1"]);
     assert!(!is_well && said.contains("cpu"), "a limit of CPU is refused: {said}");
     let (is_well, said) = render(&["--set=share=0"]);

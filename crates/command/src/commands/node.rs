@@ -73,7 +73,13 @@ fn options(flags: &NodeFlags) -> Result<Options> {
     let node = flags.name.clone().or_else(own).unwrap_or_else(|| allocanary_kernel::host::Host::this().name);
     let trust = Trust::of_pod(flags.kubelet_authority.clone(), flags.kubelet_unverified);
     let kubelet = flags.kubelet.clone().map(|url| (url, trust));
-    Ok(Options { node, every, share: flags.share / 100.0, profiles: flags.profiles, kubelet })
+    if flags.otlp.is_some() && cfg!(not(feature = "otlp")) {
+        return Err(Error::Input(
+            "--otlp: this allocanary was built without it: build it with the feature otlp".into(),
+        ));
+    }
+    let (profiles, otlp) = (flags.profiles, flags.otlp.clone());
+    Ok(Options { node, every, share: flags.share / 100.0, profiles, otlp, kubelet })
 }
 
 /// The child that reads processes, so that nothing in their memory can harm the agent.
