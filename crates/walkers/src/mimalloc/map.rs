@@ -6,6 +6,7 @@
 //! in which its entries are counted).
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::page::{Page, SLICE};
 use super::release::{self, Release};
@@ -134,7 +135,10 @@ impl Map {
         let breaks = others + (count - spans.len()) as u64;
         let mut found = Found { pages: Vec::new(), tables, breaks };
         let mut window = Window::new(memory);
-        for (at, first, _) in spans {
+        for (at, first, last) in spans {
+            if (first, last) == (0, 0) && is_of_nothing(memory, at, self.release) {
+                continue;
+            }
             let page = window.bytes(at, self.release.page.bytes).and_then(|bytes| Page::parse(at, bytes, self.release));
             match page.filter(|page| page.start / SLICE == first) {
                 Some(page) => found.pages.push(page),
@@ -144,6 +148,18 @@ impl Map {
         found.pages.sort_unstable_by_key(|page| page.start);
         found
     }
+}
+
+/// Whether the entry of the lowest slice, in which no process has memory, leads to a page without blocks. 3.0.1 has one there, for what
+/// frees a null pointer (`_mi_page_empty`).
+fn is_of_nothing(memory: &dyn Memory, at: u64, release: &Release) -> bool {
+    let fields = &release.page;
+    let mut bytes = vec![0; fields.bytes];
+    let is_read = memory.read(at, &mut bytes);
+    let is_zero = |range: Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
+    is_read
+        && is_zero(fields.block_size..fields.block_size + 8)
+        && [fields.used, fields.capacity, fields.reserved].into_iter().all(|field| is_zero(field..field + 2))
 }
 
 /// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.

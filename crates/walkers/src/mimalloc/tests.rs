@@ -147,6 +147,18 @@ fn each_release_is_known_by_its_own_distances() {
 }
 
 #[test]
+fn a_page_without_blocks_for_the_null_pointer_is_no_break_and_elsewhere_it_is() {
+    let entry = |slice: u64, block: u64| {
+        let mut fake = heap();
+        put_page(&mut fake, &ALL[0], META + 9 * 120, [0, 0, 0], block, 0, [0, 0, 2]);
+        // The root's first entry is the table right behind the root.
+        fake.put(ROOT + (2 << 20) + 8 * slice, &[META + 9 * 120]);
+        walk(&fake.done()).breaks
+    };
+    assert_eq!((entry(0, 0), entry(0, 16), entry(1, 0)), (0, 1, 1));
+}
+
+#[test]
 fn every_block_is_live_or_free_or_freed_by_another_thread() {
     let walk = walk(&heap());
     assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE, 2 * 2048, 13 + 65 + 1));
