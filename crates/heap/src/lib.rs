@@ -18,6 +18,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod answer;
+mod copies;
 mod core_file;
 mod counted;
 pub mod counters;
@@ -42,8 +43,8 @@ mod unread;
 
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    Arena, Block, Check, Fact, Forecast, Kind, Layout, Mapping, Memory, PAGE, PARTS, Pages, Part, Parts, Run, State,
-    Stretch, Thread, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
+    Arena, Block, Check, Fact, Forecast, Kind, Layout, Mapping, Memory, PAGE, PARTS, Pages, Part, Parts, Piece, Run,
+    State, Stretch, Thread, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
 pub use counted::{Counted, counted, parse_smaps};

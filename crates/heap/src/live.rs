@@ -13,9 +13,10 @@ use std::time::Instant;
 use allocanary_kernel::sys::read_whole;
 
 use crate::Run;
+use crate::copies::{self, Ended, Range};
 use crate::reader::Cost;
 use crate::states::states;
-use crate::{Fact, FileId, Kernel, Mapping, Memory, PAGE, Pages, State, Thread, files, parse_maps};
+use crate::{Fact, FileId, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, Thread, files, parse_maps};
 
 /// A process cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -225,16 +226,31 @@ impl Live {
 
     /// Copies present bytes. Returns whether all could be copied.
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
-        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: `local` is the buffer that was borrowed for writing. Only the kernel uses the remote address, and
-        // checks it.
-        let count = unsafe { libc::process_vm_readv(self.pid as libc::pid_t, &local, 1, &remote, 1, 0) };
-        // The process has ended: nothing more can be read.
-        if count < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        self.copy_each(&mut [Range { at, into }]) == [true]
+    }
+
+    /// Copies present bytes of many ranges. Returns for each whether all could be copied.
+    fn copy_each(&self, ranges: &mut [Range]) -> Vec<bool> {
+        copies::copy(self.pid, ranges).unwrap_or_else(|Ended| {
+            self.late.set(true);
+            vec![false; ranges.len()]
+        })
+    }
+
+    /// Whether the time for reading is over.
+    fn is_over(&self) -> bool {
+        let is_over = self.until.is_some_and(|until| Instant::now() >= until);
+        if is_over {
             self.late.set(true);
         }
-        count == into.len() as isize
+        is_over
+    }
+
+    /// Whether a range is in one mapping of private memory, and not in swap: what is not present there is zeroes.
+    fn is_plain(&self, from: u64, bytes: usize) -> bool {
+        let is_inside = |mapping: &&Mapping| mapping.to - from >= bytes as u64 && mapping.readable;
+        self.mapping(from).filter(is_inside).is_some_and(Mapping::is_heap_like)
+            && self.pages.within(from, from + bytes as u64).all(|run| run.state != State::Swapped)
     }
 }
 
@@ -260,14 +276,38 @@ impl Memory for Live {
         self.late.get()
     }
 
-    fn word_now(&self, at: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.copy(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
+    fn read_now(&self, at: u64, into: &mut [u8]) -> bool {
+        !self.is_over() && self.copy(at, into)
+    }
+
+    fn read_each(&self, pieces: &mut [Piece]) {
+        let mut ranges = Vec::new();
+        let mut of = Vec::new();
+        for (index, Piece { at, bytes, is_read }) in pieces.iter_mut().enumerate() {
+            if !self.is_plain(*at, bytes.len()) {
+                *is_read = self.read(*at, bytes);
+                continue;
+            }
+            *is_read = !self.is_over();
+            let (mut done, mut rest) = (*at, bytes.as_mut_slice());
+            for run in self.pages.within(*at, *at + rest.len() as u64).filter(|run| run.state != State::Zero) {
+                let (gap, present) = std::mem::take(&mut rest).split_at_mut((run.from - done) as usize);
+                gap.fill(0);
+                let (into, behind) = present.split_at_mut((run.to - run.from) as usize);
+                ranges.push(Range { at: run.from, into });
+                of.push(index);
+                (done, rest) = (run.to, behind);
+            }
+            rest.fill(0);
+        }
+        let copied = if self.is_late() { vec![false; ranges.len()] } else { self.copy_each(&mut ranges) };
+        for (index, _) in of.into_iter().zip(copied).filter(|(_, copied)| !copied) {
+            pieces[index].is_read = false;
+        }
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
-            self.late.set(true);
+        if self.is_over() {
             return false;
         }
         let Some(end) = at.checked_add(into.len() as u64) else { return false };

@@ -126,10 +126,10 @@ impl Memory for Fake {
         self.wants_blocks
     }
 
-    fn word_now(&self, at: u64) -> Option<u64> {
+    fn read_now(&self, at: u64, into: &mut [u8]) -> bool {
         let byte = |at: u64| Some(self.bytes.get(&(at / PAGE))?[(at % PAGE) as usize]);
-        let bytes: Option<Vec<u8>> = (at..at.checked_add(8)?).map(byte).collect();
-        Some(u64::from_le_bytes(bytes?.try_into().ok()?))
+        let mut all = (at..).zip(into);
+        all.all(|(at, into)| byte(at).map(|byte| *into = byte).is_some())
     }
 
     /// Mappings that adjoin are read as one, as the kernel does.

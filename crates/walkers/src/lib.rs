@@ -33,6 +33,7 @@ mod musl;
 mod named;
 mod pages;
 mod parts;
+mod piece;
 mod snmalloc;
 mod sums;
 pub mod system;
@@ -46,6 +47,7 @@ pub use mapping::{Mapping, parse_line, parse_maps};
 pub use memory::{Memory, Thread};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts, part_of};
+pub use piece::Piece;
 pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
 pub use window::Window;
 

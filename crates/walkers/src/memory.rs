@@ -1,6 +1,6 @@
 //! The contract of what can be read: a live process, a core file, or bytes in a test.
 
-use crate::{Fact, Mapping, Pages};
+use crate::{Fact, Mapping, Pages, Piece};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,19 @@ pub trait Memory {
     /// Returns whether all could be read: not so outside of mappings, of swapped pages, or if the process has ended.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 
+    /// Copies each piece, as [`Memory::read`] does, and with few calls where that is possible.
+    fn read_each(&self, pieces: &mut [Piece]) {
+        for piece in pieces {
+            piece.is_read = self.read(piece.at, &mut piece.bytes);
+        }
+    }
+
+    /// Copies bytes as they are now, even if no mapping had them when these were read: memory that has grown since. It is asked for only
+    /// where the process has written something, since reading elsewhere would give it a page.
+    fn read_now(&self, at: u64, into: &mut [u8]) -> bool {
+        self.read(at, into)
+    }
+
     /// What the file of a mapping says, where the file itself can be asked. `None`: what is mapped has to be read.
     fn fact(&self, _mapping: &Mapping, _fact: Fact) -> Option<Option<u64>> {
         None
@@ -43,10 +56,10 @@ pub trait Memory {
         false
     }
 
-    /// The word at an address now, even if no mapping had it when they were read: memory that has grown since. It is asked for only where the
-    /// process has written something, since reading elsewhere would give it a page.
+    /// The word at an address now, by [`Memory::read_now`].
     fn word_now(&self, at: u64) -> Option<u64> {
-        self.word(at)
+        let mut bytes = [0; 8];
+        self.read_now(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
     }
 
     /// The mapping that has the address.
