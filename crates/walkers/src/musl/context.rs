@@ -59,7 +59,9 @@ fn proven(memory: &dyn Memory, at: u64, head: u64, range: &Range<u64>, release: 
     let secret = memory.word(at).filter(|secret| *secret != 0)?;
     let (mut areas, mut met, mut area) = (Vec::new(), BTreeSet::new(), head);
     while is_area(memory, area) && met.insert(area) && !memory.is_late() {
-        let field = |place: usize| memory.word(area + place as u64);
+        let mut bytes = vec![0; release.area.slots];
+        memory.read(area, &mut bytes).then_some(())?;
+        let field = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let is_mine = field(0)? == secret && field(release.area.count)? & 0xffff_ffff == release.metas();
         is_mine.then(|| areas.push(area))?;
         area = field(release.area.next)?;

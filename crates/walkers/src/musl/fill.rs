@@ -1,9 +1,10 @@
 //! Puts the groups and their blocks on the pages, and reads the head of each block: it must say what its group's meta says. In: all groups.
 //! Out: regions, blocks and sums of a walk.
 
+use super::batch::{Batch, batches, has_swapped};
 use super::context::Context;
 use super::group::Group;
-use super::head::Heads;
+use super::head;
 use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
 use crate::bits::each_run;
@@ -26,74 +27,89 @@ pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut 
         region(memory, *area, area + AREA, own, walk);
         walk.layout.block(*area, AREA, Kind::Structure);
     }
-    let mut read = Heads::new(memory);
-    for (at, group) in nested.groups.iter().enumerate() {
-        let inner = nested.slots[at];
-        if !has_meta(memory, context, group) {
-            walk.breaks += 1;
-            walk.skipped = walk.skipped.saturating_add(group.count * group.stride);
-        }
-        if !is_mapped(memory, group) {
-            walk.moved = walk.moved.saturating_add(group.count * group.stride);
-        }
-        let taken = group.all() & !group.free & !inner;
-        heads(memory, context, &mut read, group, inner, walk);
-        let count = u64::from(taken.count_ones());
-        walk.blocks += count;
-        walk.live = walk.live.saturating_add(count * group.stride);
-        // What the loader gave is in pages of a library.
-        if !nested.given[at] {
-            walk.layout.block(group.from, UNIT, Kind::Structure);
-            let mut sums = Sums::new(&mut walk.layout, Kind::Live);
-            each_run(&[taken.into()], |first, count| sums.add(group.slot(first), count * group.stride));
+    for which in batches(&nested.groups) {
+        let mut batch = Batch::read(memory, context, nested, which.clone());
+        let masks = std::mem::take(&mut batch.masks);
+        for (at, masks) in which.zip(masks) {
+            let (group, inner) = (&nested.groups[at], nested.slots[at]);
+            match masks {
+                Some(masks) => compare(memory, context, &mut batch, group, [inner, masks[0], masks[1]], walk),
+                // It has gone since it was counted: there is nothing to compare.
+                None => list(group, group.all() & !group.free & !inner, walk),
+            }
+            count(group, inner, nested.given[at], walk);
         }
     }
 }
 
-/// Whether the group's head points to its meta.
-fn has_meta(memory: &dyn Memory, context: &Context, group: &Group) -> bool {
-    is_out(memory, group.from)
-        || memory.word(group.from) == Some(group.meta)
-        || memory.word(group.meta + context.release.meta.group as u64) != Some(group.from)
+/// Counts the blocks of a group, and puts them on the pages.
+fn count(group: &Group, inner: u32, is_given: bool, walk: &mut Walk) {
+    let taken = group.all() & !group.free & !inner;
+    let count = u64::from(taken.count_ones());
+    walk.blocks += count;
+    walk.live = walk.live.saturating_add(count * group.stride);
+    // What the loader gave is in pages of a library.
+    if !is_given {
+        walk.layout.block(group.from, UNIT, Kind::Structure);
+        let mut sums = Sums::new(&mut walk.layout, Kind::Live);
+        each_run(&[taken.into()], |first, count| sums.add(group.slot(first), count * group.stride));
+    }
 }
 
-/// Compares the head of each slot with the masks, and lists the blocks.
-fn heads(memory: &dyn Memory, context: &Context, read: &mut Heads, group: &Group, inner: u32, walk: &mut Walk) {
-    let fields = &context.release.meta;
-    let meta = |field: usize| memory.word(group.meta + field as u64);
+/// Lists blocks by their slots.
+fn list(group: &Group, taken: u32, walk: &mut Walk) {
+    each_run(&[taken.into()], |first, count| {
+        (first..first + count).for_each(|index| walk.layout.list(group.slot(index), group.stride, 1));
+    });
+}
+
+/// Compares the head of a group and that of each slot with the masks, and lists the blocks.
+fn compare(memory: &dyn Memory, context: &Context, batch: &mut Batch, group: &Group, masks: [u32; 3], walk: &mut Walk) {
+    let [inner, before, after] = masks;
+    if !batch.is_out(group.from, 8) && batch.written(group.from, 8) != Some(group.meta.to_le_bytes().as_slice()) {
+        walk.breaks += 1;
+        walk.skipped = walk.skipped.saturating_add(group.count * group.stride);
+    }
+    // One that was mapped since the mappings were read proves itself by its heads.
+    let is_mapped = is_mapped(memory, group);
+    if !is_mapped {
+        walk.moved = walk.moved.saturating_add(UNIT);
+    }
     for index in (0..group.count).filter(|index| inner >> index & 1 == 0) {
-        let taken = group.free >> index & 1 == 0;
-        let before = group.slot(index) - 8;
+        let is_free = |mask: u32| mask >> index & 1 == 1;
+        let head = group.slot(index) - 8;
         // A slot that was never used can have no page.
-        if is_out(memory, before) || !taken && memory.pages().state(before).is_none() {
-            if taken {
-                walk.layout.list(group.slot(index), group.stride, 1);
-            }
-            continue;
-        }
-        let found = match read.block(group, index) {
-            Ok(found) => found,
-            // Its size is at its other end.
-            Err(()) if taken && has_swapped(memory, group.slot(index), group.slot(index + 1)) => {
-                walk.layout.list(group.slot(index), group.stride, 1);
-                continue;
-            }
-            Err(()) => None,
-        };
-        if taken {
-            let (at, bytes) = found.map_or((group.slot(index), group.stride), |block| (block.at, block.bytes));
+        let is_unread = batch.is_out(head, 8) || is_free(before) && !batch.had_page(head, 8);
+        let found = if is_unread { Err(()) } else { head::block(batch, group, index) };
+        if !is_free(group.free) {
+            let (at, bytes) = match found {
+                Ok(Some(block)) => (block.at, block.bytes),
+                _ => (group.slot(index), group.stride),
+            };
             walk.layout.list(at, bytes, 1);
         }
-        if found.is_some() == taken {
+        if is_unread || is_free(before) != is_free(after) {
             continue;
         }
-        // The masks were read first: a block may have been freed, or another one allocated, since then, or the whole group is gone.
-        let is_same = |masks: u64| ((masks as u32 | (masks >> 32) as u32) >> index & 1 == 0) == taken;
-        if meta(fields.group) == Some(group.from) && meta(fields.masks).is_some_and(is_same) {
+        let is_as_told = match found {
+            Ok(found) => found.is_none() == is_free(before) || has_group(memory, context, batch, group.slot(index)),
+            // Its size is at its other end.
+            Err(()) => has_swapped(memory, group.slot(index), group.slot(index + 1)),
+        };
+        if !is_as_told {
             walk.breaks += 1;
             walk.skipped = walk.skipped.saturating_add(group.stride);
+        } else if found.is_err() && !is_mapped {
+            walk.moved = walk.moved.saturating_add(group.stride);
         }
     }
+}
+
+/// Whether a group lies in a slot by now.
+fn has_group(memory: &dyn Memory, context: &Context, batch: &mut Batch, slot: u64) -> bool {
+    let meta = batch.written(slot, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    let field = meta.and_then(|meta| meta.checked_add(context.release.meta.group as u64));
+    field.is_some_and(|at| memory.word(at) == Some(slot))
 }
 
 /// Whether all of a group's mapping is in mappings. One that was mapped since they were read is not, nor is one of a wrong length.
@@ -104,16 +120,6 @@ fn is_mapped(memory: &dyn Memory, group: &Group) -> bool {
         at = mapping.to;
     }
     true
-}
-
-/// Whether a page of a range is in swap.
-fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
-    memory.pages().within(from, to).any(|run| run.state == State::Swapped)
-}
-
-/// Whether a page is in swap.
-fn is_out(memory: &dyn Memory, at: u64) -> bool {
-    memory.pages().state(at) == Some(State::Swapped)
 }
 
 fn region(memory: &dyn Memory, from: u64, to: u64, arena: u32, walk: &mut Walk) {

@@ -5,7 +5,7 @@
 
 use super::context::Context;
 use super::release::{AREA, CLASSES, LARGE, Release, UNIT};
-use crate::Memory;
+use crate::{Memory, Piece};
 
 /// A group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Group {
 
 impl Group {
     /// Reads a meta. `None` if it has no group, an error if this cannot be one.
-    fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Result<Group, ()>> {
+    pub fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Result<Group, ()>> {
         let fields = &release.meta;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let (from, masks, bits) = (word(fields.group), word(fields.masks), word(fields.bits));
@@ -97,16 +97,11 @@ pub struct Groups {
 pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
     let release = context.release;
     let mut groups = Groups::default();
-    let mut areas: Vec<(u64, Vec<u8>)> = Vec::new();
-    for at in &context.areas {
-        let mut bytes = vec![0; AREA as usize];
-        match memory.read(*at, &mut bytes) {
-            true => areas.push((*at, bytes)),
-            false => groups.breaks += 1,
-        }
-    }
-    areas.sort_unstable_by_key(|(at, _)| *at);
-    for (at, bytes) in &areas {
+    let mut areas: Vec<Piece> = context.areas.iter().map(|at| Piece::new(*at, AREA as usize)).collect();
+    memory.read_each(&mut areas);
+    groups.breaks += areas.extract_if(.., |area| !area.is_read).count() as u64;
+    areas.sort_unstable_by_key(|area| area.at);
+    for Piece { at, bytes, .. } in &areas {
         let metas = bytes[release.area.slots..].chunks_exact(release.meta.bytes);
         for (at, bytes) in (at + release.area.slots as u64..).step_by(release.meta.bytes).zip(metas) {
             match Group::parse(at, bytes, release) {
@@ -118,7 +113,7 @@ pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
     }
     // The ring goes over metas of these areas only.
     let next = |meta: u64| {
-        let (_, bytes) = &areas[areas.binary_search_by_key(&(meta / AREA * AREA), |(at, _)| *at).ok()?];
+        let Piece { bytes, .. } = &areas[areas.binary_search_by_key(&(meta / AREA * AREA), |area| area.at).ok()?];
         let place = (meta % AREA) as usize + release.meta.next;
         Some(u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().expect("eight bytes")))
     };

@@ -1,5 +1,6 @@
 //! musl's malloc since 1.2.1 (mallocng): its context proves itself by a secret number, its groups by their heads.
 
+mod batch;
 mod context;
 mod fill;
 mod group;

@@ -1,0 +1,144 @@
+//! The memory of groups that lie side by side, and their masks just before and just after it was copied. In: groups. Out: the bytes.
+//!
+//! The masks of all groups were read first, and by now much can have moved. What a group says while its heads are copied is what they can
+//! be compared with: a block moves seldom in so short a time.
+
+use std::ops::Range;
+
+use super::context::Context;
+use super::group::Group;
+use super::nest::Nested;
+use crate::{Memory, Piece, State, Window};
+
+/// About as many bytes are copied at once. The process's `mmap` and `munmap` wait for a part of it only.
+const BYTES: u64 = 1 << 20;
+/// About as many groups.
+const GROUPS: usize = 512;
+
+/// In slots of at least this many bytes a head may be anywhere, and it is not worth the time to copy them. In others most of what is
+/// needed is in one piece.
+const WIDE: u64 = 128 << 10;
+
+/// Groups that are compared together.
+pub struct Batch<'a> {
+    memory: &'a dyn Memory,
+    /// The memory of those that are not wide, in the order of their addresses.
+    pieces: Vec<Piece>,
+    /// For each piece whether all its pages were there when the pages were looked at.
+    full: Vec<bool>,
+    /// The piece of the last bytes.
+    last: usize,
+    /// For what is in no piece.
+    others: Window<'a>,
+    /// Bytes that were read by themselves.
+    now: [u8; 8],
+    /// For each group the free slots before its memory was copied and after; `None` if it had gone.
+    pub masks: Vec<Option<[u32; 2]>>,
+}
+
+/// The groups in batches. None has a group without the one that it lies in.
+pub fn batches(groups: &[Group]) -> Vec<Range<usize>> {
+    let (mut all, mut first, mut bytes, mut end): (Vec<Range<usize>>, _, _, _) = (Vec::new(), 0, 0, 0);
+    for (index, group) in groups.iter().enumerate() {
+        if group.from >= end {
+            if bytes >= BYTES || index - first >= GROUPS {
+                all.push(first..index);
+                (first, bytes) = (index, 0);
+            }
+            bytes += if group.stride < WIDE { group.to() - group.from } else { 0 };
+            end = group.to();
+        }
+    }
+    all.push(first..groups.len());
+    all
+}
+
+impl<'a> Batch<'a> {
+    /// Copies the memory of some groups. Those that have gone by now are left out.
+    pub fn read(memory: &'a dyn Memory, context: &Context, nested: &Nested, which: Range<usize>) -> Batch<'a> {
+        let groups = &nested.groups[which];
+        let before = free_now(memory, context, groups);
+        let (mut pieces, mut end): (Vec<Piece>, u64) = (Vec::new(), 0);
+        for (group, _) in groups.iter().zip(&before).filter(|(group, free)| free.is_some() && group.stride < WIDE) {
+            if group.from >= end {
+                pieces.push(Piece::new(group.from, (group.to() - group.from) as usize));
+                end = group.to();
+            }
+        }
+        memory.read_each(&mut pieces);
+        let after = free_now(memory, context, groups);
+        let full = pieces.iter().map(|piece| is_full(memory, piece)).collect();
+        let masks = before.into_iter().zip(after).map(|(before, after)| Some([before?, after?])).collect();
+        Batch { memory, pieces, full, last: 0, others: Window::of_pages(memory), now: [0; 8], masks }
+    }
+
+    /// The piece that has some bytes.
+    fn find(&mut self, at: u64, count: usize) -> Option<usize> {
+        let has = |index: &usize| self.pieces.get(*index).is_some_and(|piece| piece.get(at, count).is_some());
+        if !has(&self.last) {
+            self.last = self.pieces.partition_point(|piece| piece.at <= at).saturating_sub(1);
+        }
+        Some(self.last).filter(has)
+    }
+
+    /// `count` bytes from an address on. What had no page when the pages were looked at is zeroes.
+    pub fn bytes(&mut self, at: u64, count: usize) -> Option<&[u8]> {
+        match self.find(at, count) {
+            Some(index) => self.pieces[index].get(at, count),
+            None => self.others.bytes(at, count),
+        }
+    }
+
+    /// The same of at most eight bytes that musl has written: they have a page, even if there was none when the pages were looked at.
+    pub fn written(&mut self, at: u64, count: usize) -> Option<&[u8]> {
+        if self.had_page(at, count) {
+            return self.bytes(at, count);
+        }
+        let now = &mut self.now[..count];
+        self.memory.read_now(at, now).then_some(&*now)
+    }
+
+    /// Whether an address was in no mapping when these were read.
+    pub fn is_new(&self, at: u64) -> bool {
+        self.memory.mapping(at).is_none()
+    }
+
+    /// Whether some bytes had pages when the pages were looked at.
+    pub fn had_page(&mut self, at: u64, count: usize) -> bool {
+        let has_page = |at: u64| self.memory.pages().state(at).is_some();
+        self.is_full(at, count) || has_page(at) && has_page(at + count as u64 - 1)
+    }
+
+    /// Whether a page of some bytes is in swap.
+    pub fn is_out(&mut self, at: u64, count: usize) -> bool {
+        !self.is_full(at, count) && has_swapped(self.memory, at, at + count as u64)
+    }
+
+    fn is_full(&mut self, at: u64, count: usize) -> bool {
+        self.find(at, count).is_some_and(|index| self.full[index])
+    }
+}
+
+/// Whether all pages of a piece were there.
+fn is_full(memory: &dyn Memory, piece: &Piece) -> bool {
+    let (from, to) = (piece.at, piece.at + piece.bytes.len() as u64);
+    let there = memory.pages().within(from, to).filter(|run| run.state != State::Swapped);
+    there.map(|run| run.to - run.from).sum::<u64>() == to - from
+}
+
+/// Whether a page of a range is in swap.
+pub fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
+    memory.pages().within(from, to).any(|run| run.state == State::Swapped)
+}
+
+/// The free slots of each group by its meta now. `None` if it has gone.
+fn free_now(memory: &dyn Memory, context: &Context, groups: &[Group]) -> Vec<Option<u32>> {
+    let bytes = context.release.meta.bytes;
+    let mut metas: Vec<Piece> = groups.iter().map(|group| Piece::new(group.meta, bytes)).collect();
+    memory.read_each(&mut metas);
+    let free = |(group, meta): (&Group, &Piece)| {
+        let now = Group::parse(group.meta, meta.get(group.meta, bytes)?, context.release)?.ok()?;
+        (Group { free: group.free, ..now } == *group).then_some(now.free)
+    };
+    groups.iter().zip(&metas).map(free).collect()
+}
