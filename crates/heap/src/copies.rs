@@ -65,12 +65,13 @@ mod tests {
         let there: Vec<u8> = (0..100).collect();
         let mut into = vec![[0; 10]; 3000];
         // Every seventh one is nowhere.
-        let place = |index: usize| if index % 7 == 0 { 4096 } else { there.as_ptr() as u64 + index as u64 % 90 };
+        let place =
+            |index: usize| if index.is_multiple_of(7) { 4096 } else { there.as_ptr() as u64 + index as u64 % 90 };
         let mut ranges: Vec<Range> =
             into.iter_mut().enumerate().map(|(index, into)| Range { at: place(index), into }).collect();
         let copied = copy(std::process::id(), &mut ranges).unwrap();
         for (index, (bytes, copied)) in into.iter().zip(copied).enumerate() {
-            assert_eq!(copied, index % 7 != 0, "{index}");
+            assert_eq!(copied, !index.is_multiple_of(7), "{index}");
             assert!(!copied || bytes[..] == there[index % 90..][..10], "{index}");
         }
         assert!(copy(0x3fff_ffff, &mut [Range { at: 0, into: &mut [0] }]).is_err(), "there is no such process");
