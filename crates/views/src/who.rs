@@ -125,13 +125,20 @@ fn of_pages(found: &Found) -> Value {
 /// The whole result for a script.
 pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
+    let top = shown.top.unwrap_or(usize::MAX);
     let sites = |found: &Found| -> Vec<Value> {
         let sorted = shown.order(found).sorted(found).into_iter();
-        sorted.take(shown.top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect()
+        sorted.take(top).map(|site| of_site(found, site)).collect()
     };
     let sort = shown.order(found).name();
     let besides = json!({ "by": by, "sort": sort, "one_in": found.one_in, "sites": sites(found), "wrappers": of_wrappers(found), "notes": found.notes });
     let mut besides = object(besides);
+    if let Some(others) = shown.order(found).sorted(found).get(top..).filter(|others| !others.is_empty()) {
+        let sum = |of: fn(&Site) -> u64| others.iter().map(|site| of(site)).fold(0, u64::saturating_add);
+        let left_out =
+            json!({ "sites": others.len(), "live": sum(|site| site.live), "pinned": sum(|site| site.share.pinned) });
+        besides.insert("left_out".into(), left_out);
+    }
     if let Some(under) = under {
         besides.insert("under".into(), json!({ "candidate": under.candidate, "sites": sites(&under.found) }));
     }

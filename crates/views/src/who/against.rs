@@ -179,7 +179,10 @@ pub fn before(text: &str) -> Result<Before, String> {
     }
     let pinned: u64 = sites.iter().map(|(_, _, holds)| holds.pinned).fold(0, u64::saturating_add);
     // The sites' figures of a sample are estimates, which need not add up.
-    if page["one_in"].is_null() && pinned < number(answer, "pinned")? {
+    let lacks = page["one_in"].is_null() && pinned < number(answer, "pinned")?;
+    // A site can have live bytes and pin nothing.
+    let left_out = ["live", "pinned"].iter().any(|what| page["left_out"][what].as_u64() > Some(0));
+    if lacks || left_out {
         return Err("it has not all sites: wanted the output of who --json without --top".into());
     }
     let at = word(answer, "at")?;
@@ -248,6 +251,13 @@ What sites hold, live and pinned, by function (MiB)
         let error =
             before(&super::super::json(&found, None, super::super::Shown { top: Some(1), order: None })).unwrap_err();
         assert!(error.contains("without --top"), "{error}");
+        let order = Some(allocanary_who::Order::Pinned);
+        let of = |top| super::super::json(&found, None, super::super::Shown { top: Some(top), order });
+        // The third site pins nothing, and has live bytes. The fourth has neither.
+        assert!(before(&of(2)).unwrap_err().contains("without --top"), "{}", of(2));
+        assert_eq!(before(&of(3)).unwrap().sites.len(), 3);
+        let script: Value = serde_json::from_str(&of(2)).unwrap();
+        assert_eq!(script["left_out"], json!({ "sites": 2, "live": 3 * MIB, "pinned": 0 }));
         for text in ["", "{}", "[1]", r#"{"sites": [{"name": "a"}]}"#] {
             assert!(before(text).unwrap_err().contains("wanted the output of who --json"), "{text}");
         }

@@ -80,12 +80,7 @@ pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let shown = shown(found.sites.len(), top);
     table.extend(found.sites[..shown].iter().map(row));
     if let others @ [_, ..] = &found.sites[shown..] {
-        let mut sum = SampledSite { name: format!("{} others", others.len()), ..SampledSite::default() };
-        for site in others {
-            sum.sum.add_sum(&site.sum);
-            sum.allocated += site.allocated;
-        }
-        table.push(row(&sum));
+        table.push(row(&summed(others)));
     }
     let age = show_duration(Duration::from_secs_f64(found.seconds.clamp(0.0, 1e9)));
     let by = name_of_by(found);
@@ -98,6 +93,16 @@ pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     );
     out.push_str(&limits(&found.notes, look));
     out
+}
+
+/// Several sites as one.
+fn summed(others: &[SampledSite]) -> SampledSite {
+    let mut sum = SampledSite { name: format!("{} others", others.len()), ..SampledSite::default() };
+    for site in others {
+        sum.sum.add_sum(&site.sum);
+        sum.allocated += site.allocated;
+    }
+    sum
 }
 
 fn limits(notes: &[String], look: &Look) -> String {
@@ -117,9 +122,17 @@ fn name_of_by(found: &Sampled) -> &'static str {
 
 /// The whole result for a script.
 pub fn json(found: &Sampled, top: Option<usize>) -> String {
-    let sites: Vec<Value> = found.sites.iter().take(top.unwrap_or(usize::MAX)).map(of_site).collect();
-    let besides = json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes });
-    document("who", &[answer(found)], object(besides))
+    let (shown, others) = found.sites.split_at(top.unwrap_or(usize::MAX).min(found.sites.len()));
+    let sites: Vec<Value> = shown.iter().map(of_site).collect();
+    let mut besides = object(json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes }));
+    if !others.is_empty() {
+        let sum = summed(others);
+        let left_out = json!({
+            "sites": others.len(), "live": sum.live().bytes.round(), "samples": sum.sum.samples, "allocated": sum.allocated.round(),
+        });
+        besides.insert("left_out".into(), left_out);
+    }
+    document("who", &[answer(found)], besides)
 }
 
 fn of_site(site: &SampledSite) -> Value {
@@ -158,6 +171,14 @@ impl Earlier {
         let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
         let answer = [&all["answers"][0], &all["answer"]].into_iter().find(|answer| answer.is_object());
         let fact = |name: &str| answer.map(|answer| &answer[name]);
+        // A site that was left out would be taken for one without a sample.
+        let listed = all["sites"].as_array().into_iter().flatten().filter_map(|site| site["samples"].as_u64());
+        let listed = listed.fold(0_u64, u64::saturating_add);
+        if let Some(samples) = fact("samples").and_then(Value::as_u64).filter(|samples| listed < *samples) {
+            return Err(format!(
+                "it has not all sites, but those of {listed} of {samples} samples: {wanted} without --top"
+            ));
+        }
         Ok(Earlier {
             by: all["by"].as_str().unwrap_or_default().into(),
             mean: fact("mean_distance").and_then(Value::as_u64),
@@ -308,6 +329,9 @@ What limits these figures
         assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
         let script: Value = serde_json::from_str(&json(&found, Some(1))).unwrap();
         assert_eq!((script["sites"].as_array().unwrap().len(), &script["sites"][0]["samples"]), (1, &json!(100)));
+        assert_eq!(script["left_out"], json!({ "sites": 1, "live": 10486400.0, "samples": 20, "allocated": 1e9 }));
+        let whole: Value = serde_json::from_str(&json(&found, Some(2))).unwrap();
+        assert!(whole["left_out"].is_null(), "{whole:#}");
         let nothing = answer(&super::tests::found(Vec::new()));
         assert_eq!(
             (nothing.text.as_str(), &nothing.facts["choice"]),
@@ -340,5 +364,17 @@ What limits these figures
         let far = Sampled { mean: 8 << 20, ..none };
         assert!(of(&far, &one)[0].bounds[0] < new.bounds[0] * 4.0);
         assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());
+    }
+
+    /// A site that was left out is not one without a sample.
+    #[test]
+    fn an_earlier_output_without_all_sites_is_refused() {
+        let all = found(vec![site("one", 10), site("two", 5), site("freed", 0)]);
+        let of = |top| Earlier::of(&json(&all, Some(top))).err().unwrap_or_default();
+        assert_eq!(
+            of(1),
+            "it has not all sites, but those of 10 of 15 samples: wanted what `allocanary who PID --json` printed without --top"
+        );
+        assert_eq!(of(2), "", "what has no sample is not missed");
     }
 }
