@@ -50,19 +50,21 @@ impl Of {
 }
 
 /// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one
-/// for the main program.
+/// for the main program. `notes` say what limits the figures: they are its comments.
 pub fn pprof(
     program: &str,
     stacks: &Stacks,
     of: &[OfStack],
     names: &mut Names<'_>,
     what: Of,
+    notes: &[String],
 ) -> std::io::Result<Vec<u8>> {
     let (types, first) = what.types();
     let mut writer = Writer::new(types, first, what.comment());
     if let Of::Samples(mean) = what {
         writer.sampled(mean);
     }
+    notes.iter().for_each(|note| writer.comment(note));
     let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
     order.sort_by_key(|at| stacks.modules[*at].path != program);
     for at in &order {
@@ -135,7 +137,8 @@ mod tests {
         let mut of: Vec<OfStack> =
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
-        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace).unwrap();
+        let notes = ["The table was full.".to_string()];
+        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace, &notes).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();
@@ -147,6 +150,9 @@ mod tests {
         texts.extend(profile.mapping.iter().flat_map(|of| [of.filename, of.build_id]));
         texts.extend(profile.function.iter().flat_map(|of| [of.name, of.system_name, of.filename]));
         assert!(texts.iter().all(|at| (0..profile.string_table.len() as i64).contains(at)), "{texts:?}");
+        let comments: Vec<&str> =
+            profile.comment.iter().map(|at| profile.string_table[*at as usize].as_str()).collect();
+        assert_eq!(comments[1..], ["The table was full."], "what limits the figures is said");
         let unique = |all: Vec<u64>| {
             let set: HashSet<u64> = all.iter().copied().collect();
             assert!(set.len() == all.len() && !set.contains(&0), "0 is none: {all:?}");
@@ -208,7 +214,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace).unwrap();
+        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace, &[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();

@@ -83,7 +83,13 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let by_default = order.unwrap_or_else(|| Order::of(&found));
     if let (Some(format), Some(file)) = (&flags.format, &flags.to) {
         let title = format!("{program}, {}", found.moment.words);
-        let of = Whole { program: &trace.header.program, stacks: &stacks, taken: &taken, resident: resident.as_ref() };
+        let of = Whole {
+            program: &trace.header.program,
+            stacks: &stacks,
+            taken: &taken,
+            resident: resident.as_ref(),
+            notes: &found.notes,
+        };
         let bytes = written(format, &title, of, &mut names, by_default)?;
         private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
         terminal::tell(format_args!("{format}: {}", file.display()));
@@ -159,6 +165,7 @@ struct Whole<'a> {
     stacks: &'a Stacks,
     taken: &'a Taken,
     resident: Option<&'a Resident>,
+    notes: &'a [String],
 }
 
 /// The bytes of a file for another tool.
@@ -166,7 +173,7 @@ fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut Names<'_>, o
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
-        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::Of::Trace)
+        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::Of::Trace, whole.notes)
             .map_err(|error| wrong(error.to_string())),
         "collapsed" => Ok(collapsed::collapsed(&of, names, order).into_bytes()),
         _ => {

@@ -33,7 +33,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     let groups = reading.groups(&mut names, by, &folding(flags));
     let found = reading.sites(&name, by, &groups, names.notes());
     if let (Some(format), Some(file)) = (&flags.format, &flags.to) {
-        let bytes = written(flags, format, &reading, &path, &mut names)?;
+        let bytes = written(flags, format, &reading, &path, &mut names, &found.notes)?;
         private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
         terminal::tell(format_args!("{format}: {}", file.display()));
     }
@@ -83,13 +83,21 @@ fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
 }
 
 /// The bytes of a file for another tool.
-fn written(flags: &WhoFlags, format: &str, reading: &Reading, path: &str, names: &mut Names<'_>) -> Result<Vec<u8>> {
+fn written(
+    flags: &WhoFlags,
+    format: &str,
+    reading: &Reading,
+    path: &str,
+    names: &mut Names<'_>,
+    notes: &[String],
+) -> Result<Vec<u8>> {
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     let of = reading.of_stacks();
     let order = if flags.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Live };
     if format == "pprof" {
         let what = profile::Of::Samples(reading.mean());
-        return profile::pprof(path, &reading.stacks, &of, names, what).map_err(|error| wrong(error.to_string()));
+        return profile::pprof(path, &reading.stacks, &of, names, what, notes)
+            .map_err(|error| wrong(error.to_string()));
     }
     let lines = collapsed::collapsed(&of, names, order);
     match format {
