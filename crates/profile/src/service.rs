@@ -1,5 +1,6 @@
 //! A program that samples itself. In: its allocator, its table. Out: the same allocator with samples, and a profile for pprof.
 
+mod build_ids;
 mod files;
 mod names;
 mod naming;

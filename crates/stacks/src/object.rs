@@ -165,8 +165,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     found.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Finds the build-id in the notes.
-fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
+/// Finds the build-id in the notes of a file.
+pub fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
     const BUILD_ID: u32 = 3;
     loop {
         let [name, length, kind] = [0, 4, 8].map(|at| notes.get(at..at + 4).and_then(|word| word.try_into().ok()));

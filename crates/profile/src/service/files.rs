@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::build_ids;
 use crate::pprof;
 use crate::reader::Mapping;
 
@@ -11,6 +12,7 @@ pub(super) struct File {
     end: u64,
     offset: u64,
     path: String,
+    build_id: String,
 }
 
 impl File {
@@ -28,15 +30,20 @@ impl File {
 
     /// As pprof wants it.
     pub(super) fn described(&self, is_named: bool) -> pprof::File<'_> {
-        let File { start, end, offset, path } = self;
-        pprof::File { start: *start, end: *end, offset: *offset, path, build_id: String::new(), is_named }
+        let File { start, end, offset, path, build_id } = self;
+        pprof::File { start: *start, end: *end, offset: *offset, path, build_id: build_id.clone(), is_named }
     }
 }
 
 /// The code of each file, the program's first.
 pub(super) fn of(mappings: &[Mapping]) -> Vec<File> {
     let code = mappings.iter().filter(|one| one.is_executable && !one.path.is_empty());
-    let file = |one: &Mapping| File { start: one.from, end: one.to, offset: one.offset, path: one.path.clone() };
+    let ids = build_ids::all();
+    let file = |one: &Mapping| {
+        let id = ids.iter().find(|(range, _)| range.start < one.to && one.from < range.end);
+        let build_id = id.map(|(_, id)| id.clone()).unwrap_or_default();
+        File { start: one.from, end: one.to, offset: one.offset, path: one.path.clone(), build_id }
+    };
     let mut files: Vec<File> = code.map(file).collect();
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     files.sort_by_key(|file| program.as_os_str() != file.path.as_str());
@@ -46,6 +53,14 @@ pub(super) fn of(mappings: &[Mapping]) -> Vec<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of this test's own process.
+    #[test]
+    fn a_mapped_file_has_its_build_id() {
+        let files = of(&crate::reader::Process::open(std::process::id()).unwrap().mappings);
+        let c_library = files.iter().find(|file| file.has(libc::getpid as *const () as u64 + 1)).unwrap();
+        assert!(c_library.described(true).build_id.len() >= 16, "{}", c_library.path);
+    }
 
     #[test]
     fn code_is_a_file_and_data_is_none() {
