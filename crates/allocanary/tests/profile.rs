@@ -60,3 +60,60 @@ fn the_table_of_a_service_is_found_from_outside() {
     let after = allocanary_profile::reader::read(std::process::id()).unwrap();
     assert!(after.samples.iter().all(|sample| sample.address != address || sample.size != 32 << 20));
 }
+
+/// Ends the process at the calls that the walk of a stack may make, in this thread and those that it starts.
+fn filter() {
+    let [load, equal, end] = [
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    ];
+    let line = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut lines = [
+        line(load, 0, 0, 0),
+        line(equal, 1, 0, libc::SYS_process_vm_readv as u32),
+        line(equal, 0, 1, libc::SYS_openat as u32),
+        line(end, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        line(end, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+    // SAFETY: the kernel reads the filter during the call.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    assert!(set, "{}", std::io::Error::last_os_error());
+}
+
+/// The variable with which the test below runs this one, in a process of its own.
+const IN_A_FILTER: &str = "IN_A_FILTER";
+
+#[test]
+fn a_service_in_a_filter() {
+    let Ok(told) = std::env::var(IN_A_FILTER) else { return };
+    if told == "told" {
+        allocanary::profile::before_filter();
+    }
+    filter();
+    // A new thread does not know the bounds of its stack: its first walk reads the mappings.
+    let kept = std::thread::spawn(|| (0..64).map(|at| vec![at as u8; 1 << 20]).collect::<Vec<_>>()).join().unwrap();
+    let error = allocanary::profile::pprof().err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(kept.len() == 64 && error.contains("has given itself a filter of system calls"), "{error}");
+}
+
+#[test]
+fn a_service_that_tells_of_its_filter_lives_on() {
+    let run = |told: &str| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "a_service_in_a_filter", "--test-threads=1"]).env(IN_A_FILTER, told);
+        child.output().unwrap()
+    };
+    let told = run("told");
+    assert!(told.status.success(), "{told:?}");
+    // Where stacks are walked, the filter ends one that does not tell.
+    if cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+        use std::os::unix::process::ExitStatusExt;
+        let untold = run("not told");
+        assert_eq!(untold.status.signal(), Some(libc::SIGSYS), "{untold:?}");
+    }
+}

@@ -45,7 +45,7 @@ impl std::error::Error for Error {}
 ///
 /// # Errors
 ///
-/// The program does not sample, or `/proc/self/maps` cannot be read.
+/// The program does not sample, `/proc/self/maps` cannot be read, or [`before_filter`] was called.
 ///
 /// ```
 /// allocanary::install!(system, profile = "512KiB");
@@ -82,6 +82,15 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
         return Err(failed("wanted a mean distance of samples from 1KiB to 1TiB"));
     }
     if writer::turn_on(mean, Place::RunningProgram) { Ok(()) } else { Err(failed("there is no memory for its table")) }
+}
+
+/// No sample is taken from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat` of
+/// `/proc/self/maps` and `process_vm_readv` of itself, which the walk of a stack uses. Blocks that are freed still leave the table, and
+/// `allocanary who PID` still reads it; [`pprof`] is an error, because it opens files. The preloads notice such a filter themselves.
+///
+/// Has no effect on a process without a profile.
+pub fn before_filter() {
+    writer::before_filter();
 }
 
 /// The mean distance of a text, 0 for `off`. Any other text does not compile.

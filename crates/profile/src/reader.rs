@@ -46,6 +46,12 @@ pub enum Trouble {
          which reads it from outside"
     )]
     Forked(u32),
+    /// The process has given itself a filter of system calls.
+    #[error(
+        "process {0} has given itself a filter of system calls, which may end it where names are looked up: use `allocanary who {0}`, which \
+         reads it from outside"
+    )]
+    Filtered(u32),
     /// Its table is of another version.
     #[error(
         "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"

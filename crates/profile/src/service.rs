@@ -18,6 +18,9 @@ pub use profiled::Profiled;
 
 /// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, Trouble> {
+    if writer::is_before_filter() {
+        return Err(Trouble::Filtered(std::process::id()));
+    }
     // Nobody tells a program that samples itself of a library that was closed.
     writer::notice_closed();
     let profile = reader::own()?;

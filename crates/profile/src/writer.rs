@@ -107,6 +107,9 @@ pub fn allocated(block: *mut u8, size: usize) {
     if block.is_null() || size == 0 {
         return;
     }
+    if is_before_filter() {
+        return filtered();
+    }
     let Some(table) = table() else { return };
     let (address, size) = (block.expose_provenance() as u64, size as u64);
     let bytes = weight(size, MEAN.load(Relaxed));
@@ -165,6 +168,20 @@ pub fn freed(block: *mut u8) {
     if let Some(leaving) = take(block) {
         leaving.freed();
     }
+}
+
+/// Whether the process has given itself a filter of system calls, or is about to.
+static IS_BEFORE_FILTER: AtomicBool = AtomicBool::new(false);
+
+/// The process is about to give itself a filter of system calls, which may end it at a call that the walk of a stack makes: no sample is
+/// taken from now on. Blocks that are freed leave the table as before.
+pub fn before_filter() {
+    IS_BEFORE_FILTER.store(true, Relaxed);
+}
+
+/// Whether [`before_filter`] was called.
+pub fn is_before_filter() -> bool {
+    IS_BEFORE_FILTER.load(Relaxed)
 }
 
 /// A sample was not taken, because the process has given itself a filter of system calls.
