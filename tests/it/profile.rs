@@ -174,6 +174,37 @@ fn of_two_preloads_with_a_profile_each_one_is_shown() {
     assert!(all["notes"].to_string().contains("2 libraries profile this process"), "{all:#}");
 }
 
+/// The table has the addresses of sampled blocks: it must not hold what it knows.
+#[test]
+fn leaked_blocks_that_were_sampled_have_their_call_site_and_are_leaked_all_the_same() {
+    let Some((folder, program)) = compiled() else { return };
+    // Of the blocks of 640 bytes one in 7 is sampled, of those of 2,000 bytes two in 5.
+    let service = Service::start(&program, "leak", PRELOADS[0].0, "profile=4KiB");
+    let ran = allocanary(folder.path(), ["heap", &service.pid(), "--contents", "--json"]);
+    let all: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+    let leaked = &all["leaked"];
+    let mut known = 0;
+    // A word that is left on the stack can hold a block.
+    for (site, least, count, sampled) in [("loser", 640, 1000, 50..400), ("forgetter", 2000, 300, 60..200)] {
+        let rows = leaked["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| (least..least + 16).contains(&row["each"].as_u64().unwrap()));
+        let row = row.unwrap_or_else(|| panic!("{site}: {all:#}"));
+        assert!((count - 2..=count).contains(&row["blocks"].as_u64().unwrap()), "{site}: {all:#}");
+        let [found] = &row["sites"].as_array().unwrap_or_else(|| panic!("{site}: {all:#}"))[..] else {
+            panic!("{site}: {all:#}")
+        };
+        assert_eq!(found["name"], site, "{all:#}");
+        let blocks = found["blocks"].as_u64().unwrap();
+        assert!(sampled.contains(&blocks) && found["bytes"] == blocks * least, "{site}: {all:#}");
+        assert!(row["sampled"].is_null(), "the addresses are not told: {row:#}");
+        known += blocks;
+    }
+    assert_eq!(leaked["sampled"], known, "{all:#}");
+    let text = allocanary(folder.path(), ["heap", &service.pid(), "--contents"]);
+    let words = text.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("allocated by `loser` (") && words.contains("by forgetter"), "{text:?}");
+}
+
 /// Finds the table as a reader does, by the mark in the preload's data.
 pub fn table(pid: &str, preload: &str) -> (fs::File, u64) {
     const MARK: &[u8] = b"\xa1\x10\xca\x4a\x21profiles\xf0\x9f\x1b";

@@ -163,6 +163,9 @@ pub struct Leaked {
     /// Where they were allocated, the largest first, if a trace of the process was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<Site>,
+    /// If the process has a sampled profile: how many of the blocks have their call site by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<u64>,
     /// The addresses of the blocks, on their way to who has a trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<u64>,
@@ -173,7 +176,7 @@ pub struct Leaked {
 pub struct Site {
     /// Its name; empty for blocks that the trace does not have.
     pub name: String,
-    /// Blocks.
+    /// Blocks; by a profile, those that were sampled.
     pub blocks: u64,
     /// Bytes that were asked for; of blocks that the trace does not have 0.
     pub bytes: u64,
@@ -197,4 +200,10 @@ pub struct Lost {
     pub direct: u64,
     /// Bytes.
     pub bytes: u64,
+    /// The call sites of those that the process's profile has sampled, the one with the most blocks first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<Site>,
+    /// The addresses of these, on their way to who names call sites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<u64>,
 }

@@ -14,6 +14,7 @@ use crate::leaks::Leak;
 use crate::links::Links;
 use crate::modules::Open;
 use crate::paths::Paths;
+use crate::profile::Profile;
 use crate::python::Variable;
 use crate::take::Wanted;
 use crate::texts;
@@ -62,7 +63,7 @@ pub fn first(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// The leaks.
-pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], wanted: &Wanted) -> Leaked {
+pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], profile: &Profile, wanted: &Wanted) -> Leaked {
     let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;
     let direct = || leaks.iter().filter(|leak| leak.direct);
     let key = |leak: &Leak| (kinds.number(leak.block), bytes(leak));
@@ -73,6 +74,13 @@ pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], wanted: &Wanted) -> Le
     for leak in leaks {
         first.entry(key(leak)).or_insert(leak.block);
     }
+    let mut sampled: HashMap<(u32, u64), Vec<u64>> = HashMap::new();
+    for address in &profile.blocks {
+        let leak = heap.blocks.find(*address).map(|block| leaks.binary_search_by_key(&block, |leak| leak.block));
+        if let Some(Ok(at)) = leak {
+            sampled.entry(key(&leaks[at])).or_default().push(*address);
+        }
+    }
     let row = |(key, blocks, bytes): &((u32, u64), u64, u64)| Lost {
         kind: kinds.kind(key.0).name.clone(),
         each: key.1,
@@ -81,6 +89,8 @@ pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], wanted: &Wanted) -> Le
         blocks: *blocks,
         direct: of_direct.get(key).copied().unwrap_or(0),
         bytes: *bytes,
+        sampled: sampled.remove(key).unwrap_or_default(),
+        ..Lost::default()
     };
     let addresses = leaks.iter().map(|leak| heap.blocks.get(leak.block).at);
     Leaked {
@@ -89,6 +99,7 @@ pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], wanted: &Wanted) -> Le
         direct_blocks: direct().count() as u64,
         direct_bytes: direct().map(bytes).sum(),
         rows: sums.iter().take(ROWS).map(row).collect(),
+        sampled: profile.is_there.then_some(0),
         addresses: addresses.take(if wanted.addresses { ADDRESSES } else { 0 }).collect(),
         ..Leaked::default()
     }

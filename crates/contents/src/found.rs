@@ -8,6 +8,7 @@ use crate::contents::{Contents, SCHEMA};
 use crate::copy::Copy;
 use crate::kinds::Heap;
 use crate::modules::{Modules, Open};
+use crate::profile::Profile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
 use crate::sample::Sample;
@@ -24,6 +25,8 @@ pub struct Found {
     pub blocks: Blocks,
     /// The roots, without those that are a word.
     pub roots: Vec<Root>,
+    /// The sampled profile, if it has one.
+    pub profile: Profile,
     /// What is not known, a sentence each.
     pub problems: Vec<String>,
     /// Why leaks cannot be told.
@@ -59,9 +62,11 @@ impl Found {
         let mut taken = roots::taken(copy, &walks);
         let pools = types.as_ref().map(|_| python::pools(copy, &taken)).unwrap_or_default();
         taken.extend(pools.ranges);
+        let profile = Profile::of(copy);
+        taken.extend(profile.ranges.iter().cloned());
         let roots = roots::of(copy, threads, &modules, &roots::merged(taken));
         let blocks = Blocks::of(&mut walks, pools.blocks);
-        Found { modules, types, walks, blocks, roots, problems, doubts }
+        Found { modules, types, walks, blocks, roots, profile, problems, doubts }
     }
 
     /// What kinds are found in.

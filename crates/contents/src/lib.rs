@@ -28,6 +28,7 @@ mod made;
 mod modules;
 mod names;
 mod paths;
+mod profile;
 mod python;
 mod reach;
 mod roots;

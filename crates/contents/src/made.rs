@@ -49,6 +49,11 @@ impl Made {
         self.mappings.iter_mut().filter(|one| one.from == at).for_each(|one| one.executable = true);
     }
 
+    /// Makes a mapping one of a file.
+    pub fn make_file(&mut self, at: u64) {
+        self.mappings.iter_mut().filter(|one| one.from == at).for_each(|one| one.inode = 1);
+    }
+
     /// Its copy.
     pub fn copy(&self) -> Copy<'_> {
         Copy::of(self, Room::for_all_of(self))

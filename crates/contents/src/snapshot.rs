@@ -97,7 +97,7 @@ impl<'a> Snapshot<'a> {
         contents.kinds = count::kinds(&heap, &kinds);
         (contents.copies, contents.texts) = texts::copies(&heap, &kinds, wanted.texts);
         if self.found.doubts.is_empty() {
-            contents.leaked = Some(count::leaked(&heap, &kinds, &leaks, wanted));
+            contents.leaked = Some(count::leaked(&heap, &kinds, &leaks, &self.found.profile, wanted));
         }
         if wanted.holders {
             let (found, paths) = Holders::of(&heap, reach, open, &self.links, &|block| kinds.number(block));

@@ -14,6 +14,12 @@
 pub const MARK: [u8; 16] =
     [0xa1, 0x10, 0xca, 0x4a, 0x21, b'p', b'r', b'o', b'f', b'i', b'l', b'e', b's', 0xf0, 0x9f, 0x1b];
 
+/// The table's address in a piece of memory that begins with a mark.
+pub fn table_of(bytes: &[u8]) -> Option<u64> {
+    let address = bytes.strip_prefix(&MARK)?.first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*address)).filter(|address| *address != 0)
+}
+
 /// The first word of a header: `acnaprof`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"acnaprof");
 /// The version that this release writes and reads.

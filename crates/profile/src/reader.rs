@@ -11,7 +11,7 @@ mod process;
 use std::fmt;
 use std::time::Instant;
 
-use crate::layout::{HEADER, MAGIC, MARK, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
+use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Counts, Frame, Profile, Sample};
 pub use process::{Mapping, Process};
 
@@ -96,7 +96,7 @@ pub fn read(pid: u32) -> Result<Profile, Trouble> {
     let tables = process.tables(None);
     let several = tables.len();
     let mut best: Option<Result<Profile, Trouble>> = None;
-    for found in tables.into_iter().map(|table| of_table(&process, table)) {
+    for found in tables.into_iter().map(|table| of_table(pid, table, |at, count| process.words(at, count))) {
         let samples = |one: &Result<Profile, Trouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
         if best.as_ref().is_none_or(|best| samples(best) < samples(&found)) {
             best = Some(found);
@@ -127,10 +127,10 @@ pub fn own() -> Result<Profile, Trouble> {
     Ok(profile)
 }
 
-fn of_table(process: &Process, at: u64) -> Result<Profile, Trouble> {
-    let pid = process.pid;
+/// The profile in a table. `words` reads so many words from an address on.
+pub fn of_table(pid: u32, at: u64, words: impl Fn(u64, usize) -> Option<Vec<u64>>) -> Result<Profile, Trouble> {
     let wrong = |what| Trouble::Damaged { pid, what };
-    let header = process.words(at, HEADER).ok_or(wrong(Wrong::Unread))?;
+    let header = words(at, HEADER).filter(|header| header.len() == HEADER).ok_or(wrong(Wrong::Unread))?;
     if header[word::MAGIC] != MAGIC {
         // A fork's child begins its table at its first sample.
         return Err(Trouble::None(pid));
@@ -138,19 +138,13 @@ fn of_table(process: &Process, at: u64) -> Result<Profile, Trouble> {
     if header[word::VERSION] != VERSION {
         return Err(Trouble::Version { pid, found: header[word::VERSION] });
     }
-    let part = |count: usize, place: usize, words: usize| {
+    let part = |count: usize, place: usize, of_each: usize| {
         let (count, from) = (header[count], at.checked_add(header[place]));
         let from = from.filter(|_| (1..=MOST_PLACES).contains(&count)).ok_or(wrong(Wrong::Sizes))?;
-        process.words(from, count as usize * words).ok_or(wrong(Wrong::Unread))
+        words(from, count as usize * of_each).ok_or(wrong(Wrong::Unread))
     };
     // Samples first: the frames that they name are there by then.
     let samples = part(word::SAMPLES, word::SAMPLES_AT, OF_SAMPLE)?;
     let frames = part(word::FRAMES, word::FRAMES_AT, OF_FRAME)?;
     Ok(decode::profile(pid, &header, &samples, &frames))
-}
-
-/// The table's address in a piece of memory that begins with a mark.
-fn table_of(bytes: &[u8]) -> Option<u64> {
-    let address = bytes.strip_prefix(&MARK)?.first_chunk::<8>()?;
-    Some(u64::from_le_bytes(*address)).filter(|address| *address != 0)
 }

@@ -6,7 +6,7 @@ mod difference;
 mod page;
 pub(crate) mod tree_map;
 
-use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Text};
+use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Site, Text};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, show_duration};
 
@@ -23,6 +23,8 @@ const LINES: usize = 7;
 const LEAKS: usize = 15;
 const RETAINED: usize = 12;
 const SITES: usize = 12;
+/// The call sites below a leaked kind.
+const SAMPLED: usize = 3;
 const TEXTS: usize = 15;
 
 /// The whole text.
@@ -149,15 +151,20 @@ fn tree(holder: &Holder) -> Vec<Vec<String>> {
 }
 
 fn leaks(leaked: &Leaked, look: &Look) -> String {
-    let mut table = head(&["leaked", "each", "bytes", "blocks", "direct"]);
-    let shown = leaked.rows.iter().take(LEAKS);
+    let is_sampled = leaked.sampled.is_some_and(|sampled| sampled > 0);
+    let mut names = vec!["leaked", "each", "bytes", "blocks", "direct"];
+    names.extend(is_sampled.then_some("sampled"));
+    let mut table = head(&names);
     let name = |row: &Lost| match &row.text {
         Some(text) => format!("{}: \"{}\"", row.kind, text.escape_debug()),
         None => row.kind.clone(),
     };
-    table.extend(
-        shown.map(|row| vec![name(row), bytes(row.each), bytes(row.bytes), count(row.blocks), count(row.direct)]),
-    );
+    for row in leaked.rows.iter().take(LEAKS) {
+        table.push(vec![name(row), bytes(row.each), bytes(row.bytes), count(row.blocks), count(row.direct)]);
+        let none = String::new;
+        let below = |(name, blocks)| vec![format!("  by {name}"), none(), none(), none(), none(), count(blocks)];
+        table.extend(sampled(row).into_iter().map(below));
+    }
     let (sum, blocks, direct) = leaked
         .rows
         .iter()
@@ -180,21 +187,36 @@ fn leaks(leaked: &Leaked, look: &Look) -> String {
         count(leaked.blocks),
         count(leaked.direct_blocks),
     ]);
-    let note =
-        "Nothing leads to these blocks. Direct: no other leaked block leads to it either; the others go with those.";
+    let sampled =
+        if is_sampled { " Sampled: so many of the blocks above have this call site by the profile." } else { "" };
+    let note = format!(
+        "Nothing leads to these blocks. Direct: no other leaked block leads to it either; the others go with those.{sampled}"
+    );
     format!(
         "{}\n{}\n{}\n\n",
         bold("What is leaked", look),
         columns(&table, look),
-        allocanary_draw::wrapped(note, look.width.into())
+        allocanary_draw::wrapped(&note, look.width.into())
     )
+}
+
+/// The call sites of the sampled blocks of a kind, each with how many blocks; of many sites the rest is one.
+fn sampled(row: &Lost) -> Vec<(String, u64)> {
+    // A single one more has a line as well.
+    let shown = if row.sites.len() <= SAMPLED + 1 { row.sites.len() } else { SAMPLED };
+    let mut sites: Vec<(String, u64)> =
+        row.sites[..shown].iter().map(|site| (site.name.clone(), site.blocks)).collect();
+    if let others @ [_, ..] = &row.sites[shown..] {
+        sites.push((format!("{} others", others.len()), others.iter().map(|site| site.blocks).sum()));
+    }
+    sites
 }
 
 /// Where leaked blocks were allocated.
 fn sites(leaked: &Leaked, look: &Look) -> String {
     let mut table = head(&["allocated by", "bytes", "blocks"]);
     let name = |name: &str| if name.is_empty() { "not in the trace".to_string() } else { name.into() };
-    let row = |site: &allocanary_contents::Site| vec![name(&site.name), bytes(site.bytes), count(site.blocks)];
+    let row = |site: &Site| vec![name(&site.name), bytes(site.bytes), count(site.blocks)];
     table.extend(leaked.sites.iter().take(SITES).map(row));
     if let Some(rest) = leaked.sites.get(SITES..).filter(|rest| !rest.is_empty()) {
         let (sum, blocks) = rest.iter().fold((0, 0), |sum, site| (sum.0 + site.bytes, sum.1 + site.blocks));
@@ -246,6 +268,16 @@ fn sure(contents: &Contents) -> Vec<String> {
     }
     if contents.leaked.is_some() {
         all.push(hidden(contents));
+    }
+    if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0)
+        && let Some(sampled) = leaked.sampled
+    {
+        all.push(format!(
+            "The process has a profile: the call sites of {} of {} leaked blocks, which it has sampled, are known. The others may have other call \
+             sites.",
+            count(sampled),
+            count(leaked.blocks)
+        ));
     }
     if contents.leaked.iter().flat_map(|leaked| &leaked.rows).any(|row| row.kind.starts_with("py ")) {
         all.push(

@@ -137,6 +137,12 @@ impl Reading {
         }
     }
 
+    /// The sampled blocks: the address of each, its site's name, and its size in bytes.
+    pub fn blocks<'a>(&'a self, groups: &'a Groups) -> impl Iterator<Item = (u64, &'a str, u64)> {
+        let site = |block: &Block| groups.site_of(block.of).and_then(|site| groups.sites.get(site));
+        self.taken.blocks.iter().filter_map(move |block| Some((block.address, site(block)?.0.as_str(), block.size)))
+    }
+
     /// Each stack by itself, for the formats of other tools.
     pub fn of_stacks(&self) -> Vec<OfStack> {
         let mut sums = vec![Sum::default(); self.taken.totals.len()];

@@ -1,5 +1,6 @@
 // A program with a known answer, for tests/it/profile.rs. It keeps 64 MiB by `keeper` in blocks of 4,000 bytes, and as much by
 // `hoarder` in blocks of 64 KiB, and throws away what `churn` makes. "realloc", "free", "fork" and "threads" do what they say as well.
+// "leak": it keeps 4 MB, and loses blocks by two functions.
 // "hands": threads free each other's blocks, until none is left. "many": 4,000 threads that live. "seccomp": a filter of system calls.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -32,6 +33,26 @@ __attribute__((noinline)) void churn(int count) {
         __asm__ volatile("" : : "r"(block) : "memory");
         free(block);
     }
+}
+
+// Their pointers are nowhere afterwards.
+__attribute__((noinline)) void loser(int count) {
+    for (int at = 0; at < count; at++) {
+        char *block = malloc(640);
+        memset(block, 'x', 640);
+        __asm__ volatile("" : : "r"(block) : "memory");
+    }
+}
+__attribute__((noinline)) void forgetter(int count) {
+    for (int at = 0; at < count; at++) {
+        void *block = calloc(1, 2000);
+        __asm__ volatile("" : : "r"(block) : "memory");
+    }
+}
+// What a function leaves on the stack can hold a block.
+__attribute__((noinline)) void clear(void) {
+    volatile char stack[65536];
+    memset((void *)stack, 0, sizeof stack);
 }
 
 static void *thread(void *unused) {
@@ -86,6 +107,16 @@ static void handler(int number) {
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
     signal(SIGUSR1, handler);
+    if (!strcmp(what, "leak")) {
+        keeper(0, 1000);
+        loser(1000);
+        forgetter(300);
+        keeper(1000, 10);
+        clear();
+        puts("ready");
+        fflush(stdout);
+        return getchar() == 0;
+    }
     keeper(0, 16777);
     hoarder(20000, 1024);
     churn(50000);

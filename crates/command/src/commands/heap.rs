@@ -3,6 +3,7 @@
 
 mod contents;
 mod many;
+mod sampled;
 mod saved;
 mod sites;
 

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use super::{Trouble, table_of};
-use crate::layout::MARK;
+use super::Trouble;
+use crate::layout::{MARK, table_of};
 
 /// A line of `/proc/PID/maps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

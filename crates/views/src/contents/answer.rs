@@ -1,6 +1,6 @@
 //! The answer. In: contents. Out: a sentence or two.
 
-use allocanary_contents::{Contents, Leaked};
+use allocanary_contents::{Contents, Leaked, Lost};
 
 use super::{bytes, count};
 
@@ -19,9 +19,17 @@ pub fn answer(contents: &Contents) -> String {
 
 fn lost(leaked: &Leaked) -> String {
     let verb = if leaked.blocks == 1 { "is" } else { "are" };
-    let most = leaked.rows.first().map(|row| format!(", {} of them {}", count(row.blocks), row.kind));
+    let first = leaked.rows.first();
+    let most = first.map(|row| format!(", {} of them {}", count(row.blocks), row.kind));
     let most = most.filter(|_| leaked.blocks > 1).unwrap_or_default();
-    format!("{} in {} {verb} leaked{most}.", bytes(leaked.bytes), blocks(leaked.blocks))
+    let by = first.and_then(by).unwrap_or_default();
+    format!("{} in {} {verb} leaked{most}{by}.", bytes(leaked.bytes), blocks(leaked.blocks))
+}
+
+/// The call site of most of the sampled blocks.
+fn by(row: &Lost) -> Option<String> {
+    let site = row.sites.first()?;
+    Some(format!(", allocated by `{}` ({} of {} sampled)", site.name, count(site.blocks), count(row.blocks)))
 }
 
 /// The largest holder, or the largest kind if no holders were looked for.

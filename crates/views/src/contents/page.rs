@@ -6,7 +6,7 @@ use allocanary_contents::{Contents, Leaked};
 use allocanary_kernel::units::show_time;
 use maud::{Markup, html};
 
-use super::{answer, bytes, count, sure, tree_map};
+use super::{answer, bytes, count, sampled, sure, tree_map};
 use crate::heap::percent;
 use allocanary_draw::Page;
 use allocanary_draw::markup::prose;
@@ -135,9 +135,16 @@ fn kinds(contents: &Contents) -> Markup {
 }
 
 fn leaks(leaked: &Leaked) -> Markup {
+    let is_sampled = leaked.sampled.is_some_and(|sampled| sampled > 0);
+    let mut names = vec!["kind", "each", "bytes", "blocks", "direct"];
+    names.extend(is_sampled.then_some("allocated by"));
     let row = |row: &allocanary_contents::Lost| {
         let name = html! { (row.kind) @if let Some(text) = &row.text { " " code { (text) } } };
-        (name, vec![bytes(row.each), bytes(row.bytes), count(row.blocks), count(row.direct)])
+        let by =
+            |(name, blocks): &(String, u64)| format!("{name} ({} of {} sampled)", count(*blocks), count(row.blocks));
+        let by = is_sampled.then(|| sampled(row).iter().map(by).collect::<Vec<_>>().join(", "));
+        let cells = [bytes(row.each), bytes(row.bytes), count(row.blocks), count(row.direct)];
+        (name, cells.into_iter().chain(by).collect())
     };
     let rows: Vec<(Markup, Vec<String>)> = leaked.rows.iter().take(ROWS).map(row).collect();
     let site = |site: &allocanary_contents::Site| {
@@ -149,7 +156,7 @@ fn leaks(leaked: &Leaked) -> Markup {
         section {
             h2 { "What is leaked" }
             p { (bytes(leaked.bytes)) " in " (count(leaked.blocks)) " blocks, " (count(leaked.direct_blocks)) " of them direct: no other leaked block leads to them." }
-            (table(&["kind", "each", "bytes", "blocks", "direct"], &rows))
+            (table(&names, &rows))
             @if !sites.is_empty() { (table(&["allocated by", "bytes", "blocks"], &sites)) }
         }
     }

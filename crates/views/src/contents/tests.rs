@@ -125,6 +125,38 @@ fn call_sites_and_texts_are_shown_where_they_are_known() {
 }
 
 #[test]
+fn leaked_blocks_that_were_sampled_have_their_call_site() {
+    let mut found = contents(6000);
+    assert!(!text(&found, &LOOK).contains("ampled"), "without a profile nothing is said of one");
+    let leaked = found.leaked.as_mut().unwrap();
+    let site = |name: &str, blocks: u64| Site { name: name.into(), blocks, bytes: 70 * blocks };
+    leaked.rows[0].sites =
+        vec![site("app::connect", 21), site("app::<retry>", 4), site("a", 2), site("b", 1), site("c", 1)];
+    leaked.sampled = Some(29);
+    let said = text(&found, &LOOK);
+    let wanted = "\
+  leaked             each    bytes  blocks  direct  sampled
+  app::Peer          72 B  422 KiB   6,000   3,000
+    by app::connect                                      21
+    by app::<retry>                                       4
+    by a                                                  2
+    by 2 others                                           2
+";
+    assert!(said.contains(wanted), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("app::Peer, allocated by `app::connect` (21 of 6,000 sampled)."), "{words}");
+    assert!(words.contains("the call sites of 29 of 6,000 leaked blocks"), "{words}");
+    let page = page(&found);
+    assert!(page.contains("app::&lt;retry&gt; (4 of 6,000 sampled)"), "{page}");
+    // None was sampled: no empty column, and the reason.
+    let leaked = found.leaked.as_mut().unwrap();
+    (leaked.sampled, leaked.rows[0].sites) = (Some(0), Vec::new());
+    let said = text(&found, &LOOK);
+    assert!(!said.contains("  sampled\n") && said.contains("call sites of 0 of"), "{said}");
+}
+
+#[test]
 fn blocks_that_retain_others_are_shown_in_levels() {
     let row = |depth: u32, kind: &str, bytes: u64| Retained {
         depth,
