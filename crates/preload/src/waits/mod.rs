@@ -8,6 +8,7 @@
 //!   wait for the rest of the time. A thread that gets work within 100 ms pays nothing.
 //! - [`locked`] (condition variables) and accept cannot wait twice: a signal to a condition variable between the two waits would be
 //!   lost. They give memory back before they wait, at most once in 100 ms.
+//!
 //! Signals are blocked between the two waits. The second wait then reports a signal that came.
 
 pub mod counters;
