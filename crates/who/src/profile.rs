@@ -191,7 +191,7 @@ mod tests {
             ..Module::default()
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
-        let packed = pprof("/bin/none", &stacks, &of, &mut Names::none(&stacks), Of::Samples(512 << 10)).unwrap();
+        let packed = pprof("/bin/none", &stacks, &of, &mut Names::none(&stacks), Of::Samples(512 << 10), &[]).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();

@@ -95,7 +95,7 @@ impl Reading {
     }
 
     /// The sites.
-    pub fn sites(&self, program: &str, by: By, groups: &Groups, mut notes: Vec<String>) -> Sampled {
+    pub fn sites(&self, program: &str, by: By, groups: &Groups, notes: Vec<String>) -> Sampled {
         let mean = self.profile.mean;
         let site = |(name, frame): &(String, Frame)| SampledSite {
             name: name.clone(),
@@ -122,8 +122,6 @@ impl Reading {
         let key = |site: &SampledSite| (site.live().bytes, site.allocated);
         sites
             .sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.name.cmp(&b.name)));
-        notes.extend(self.profile.limits());
-        notes.push("Live bytes are as wrong as their intervals say, in 95 of 100 cases.".into());
         Sampled {
             program: program.into(),
             pid: self.profile.pid,
@@ -133,8 +131,14 @@ impl Reading {
             sites,
             all,
             wrappers: groups.folding.wrappers.iter().map(|((_, name), callers)| (name.clone(), *callers)).collect(),
-            notes,
+            notes: self.notes(notes),
         }
+    }
+
+    /// What limits the figures: of the names, and of the profile.
+    pub fn notes(&self, of_names: Vec<String>) -> Vec<String> {
+        let interval = "Live bytes are as wrong as their intervals say, in 95 of 100 cases.".to_string();
+        of_names.into_iter().chain(self.profile.limits()).chain([interval]).collect()
     }
 
     /// The sampled blocks: the address of each, its site's name, and its size in bytes.

@@ -29,7 +29,8 @@ pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     let reading = Reading::of(reader::read(pid).map_err(absent)?);
     let mut names = if named { Names::of(&reading.stacks) } else { Names::none(&reading.stacks) };
     let what = profile::Of::Samples(reading.mean());
-    let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what);
+    let notes = reading.notes(names.notes());
+    let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what, &notes);
     match written {
         Ok(bytes) if bytes.len() <= MOST => Ok(bytes),
         Ok(bytes) => Err(NoProfile::Failed(format!(
