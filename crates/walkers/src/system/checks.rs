@@ -3,6 +3,7 @@
 
 use super::arenas::Arena;
 use super::memories::Memories;
+use super::params::Params;
 use super::structures::Structures;
 use crate::{Check, Memory};
 
@@ -16,9 +17,15 @@ pub(super) fn name(index: usize) -> String {
     if index == 0 { "main arena".into() } else { format!("thread arena {index}") }
 }
 
-/// Checks the bytes of each arena, the blocks with their own pages, and the thread caches. `cached` is the bytes of the
-/// cached blocks that the walk found.
-pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, cached: u64) -> Vec<Check> {
+/// Checks the bytes of each arena, the blocks with their own pages, and the thread caches. `after` is the allocator's counts after the
+/// walk. `cached` is the bytes of the cached blocks that the walk found.
+pub(super) fn all(
+    memory: &dyn Memory,
+    found: &Structures,
+    after: &Params,
+    memories: &Memories,
+    cached: u64,
+) -> Vec<Check> {
     let arenas = found.arenas.iter().enumerate().map(|(index, before)| {
         let after = Arena::read(memory, before.at, found.release.bins).unwrap_or(*before);
         Check {
@@ -30,7 +37,6 @@ pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, 
     });
     let mut checks: Vec<Check> = arenas.collect();
     let before = &found.params;
-    let after = before.again(memory, found.release).unwrap_or(*before);
     let part = found.system().saturating_add(after.mmapped_bytes) / PART;
     checks.push(Check {
         what: "mmapped blocks".into(),

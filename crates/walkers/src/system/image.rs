@@ -30,6 +30,8 @@ pub(super) struct Truth {
     pub main: u64,
     /// The thread cache's list that has blocks.
     pub list: u64,
+    /// The word `sbrk_base` of the parameters.
+    pub params: u64,
 }
 
 /// Lays out a process. With `fixed` it is a static program, whose release is not in its constants.
@@ -125,7 +127,7 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
         truth.block(pages * PAGE);
     }
     fake.put(MMAPPED + 0x22 * PAGE, &[7; 14]);
-    params(&mut fake, release);
+    truth.params = params(&mut fake, release);
     (fake.done(), truth)
 }
 
@@ -135,11 +137,12 @@ fn arena(fake: &mut Fake, release: &Release, at: u64, top: u64, next: u64, syste
     fake.put(bins + 2048, &[next, 0, 1, system, system]);
 }
 
-fn params(fake: &mut Fake, release: &Release) {
+fn params(fake: &mut Fake, release: &Release) -> u64 {
     let base = DATA + 2 * PAGE + 0x80;
     fake.put(base - 16, &[0x52 * PAGE, 0x60 * PAGE, HEAP, 64, 1032, 7, 0]);
     let pairs = [2_u32, 65536, 3, 0].map(u32::to_le_bytes);
     fake.write(base - release.n_mmaps, &pairs.concat());
+    base
 }
 
 impl Truth {

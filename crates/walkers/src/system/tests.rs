@@ -1,5 +1,7 @@
 //! Heaps of every release, laid out in bytes: undamaged and damaged.
 
+use std::cell::Cell;
+
 use allocanary_testing::fuzz;
 use proptest::prelude::*;
 
@@ -7,7 +9,8 @@ use super::image::{MMAPPED, THREAD_HEAPS, image};
 use super::release::ALL;
 use super::{WALKER, read};
 use crate::damage::{damage, walk_damaged};
-use crate::{Memory, PAGE, best_of};
+use crate::fake::Fake;
+use crate::{Fact, Mapping, Memory, PAGE, Pages, Thread, best_of};
 
 #[test]
 fn a_heap_of_every_release_is_read() {
@@ -205,4 +208,61 @@ fn fuzz_a_damaged_heap_is_read_right_or_with_a_warning() {
     fuzz::holds(1000, 5, (release, damage()), |((release, fixed), damage)| {
         walk_damaged(&WALKER, image(&ALL[release], fixed).0, damage);
     });
+}
+
+/// A heap whose bytes of mmapped blocks become fewer after so many reads.
+struct Falling {
+    before: Fake,
+    after: Fake,
+    reads: Cell<u64>,
+}
+
+impl Memory for Falling {
+    fn mappings(&self) -> &[Mapping] {
+        self.before.mappings()
+    }
+
+    fn threads(&self) -> &[Thread] {
+        self.before.threads()
+    }
+
+    fn pages(&self) -> &Pages {
+        self.before.pages()
+    }
+
+    fn fact(&self, mapping: &Mapping, fact: Fact) -> Option<Option<u64>> {
+        self.before.fact(mapping, fact)
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let left = self.reads.get();
+        self.reads.set(left.saturating_sub(1));
+        if left > 0 { self.before.read(at, into) } else { self.after.read(at, into) }
+    }
+}
+
+#[test]
+fn blocks_that_lose_their_own_pages_while_they_are_counted_are_not_known() {
+    let release = &ALL[3];
+    let changed = || {
+        let (mut fake, truth) = image(release, false);
+        fake.put(truth.params - 16, &[0]);
+        fake.write(truth.params - release.n_mmaps, &0_u32.to_le_bytes());
+        fake.done()
+    };
+    let (before, truth) = image(release, false);
+    let mut memory = Falling { before, after: changed(), reads: Cell::new(u64::MAX) };
+    read(&memory).expect("it has an arena").unwrap();
+    let all = u64::MAX - memory.reads.get();
+    let mut both = 0;
+    for reads in 0..=all {
+        memory.reads = Cell::new(reads);
+        let Some(Ok(heap)) = read(&memory) else { continue };
+        let has_both = heap.walk.live == truth.live;
+        if has_both && heap.walk.checks.iter().any(|check| check.what == "mmapped blocks" && check.wanted == 0) {
+            assert!(heap.walk.trust(1 << 30).is_err(), "after {reads} of {all} reads");
+            both += 1;
+        }
+    }
+    assert!(both > 0, "at no read of {all} were the blocks counted before they went");
 }
