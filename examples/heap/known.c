@@ -26,6 +26,8 @@ static mallctl_t *mallctl_of; static void (*collect_of)(int); static void (*rele
 #ifdef __GLIBC__
 enum { GIVES = 1 };
 static void give(void) { malloc_trim(0); }
+// What is asked for to get a block of the same size again. A block with its own pages that is asked for by its usable size has a page more.
+static size_t again(void *block) { return malloc_usable_size(block) - (is_libc && ((size_t *)block)[-1] & 2 ? 64 : 0); }
 static size_t libc_bytes_of(void *block) {
   size_t head = ((size_t *)block)[-1], bytes = head & ~(size_t)7;
   return head & 2 ? (bytes + 4095) & ~(size_t)4095 : bytes;
@@ -41,6 +43,7 @@ static size_t libc_bytes_of(void *block) {
 }
 enum { GIVES = 0 };
 static void give(void) {}
+static size_t again(void *block) { return malloc_usable_size(block); }
 #endif
 static size_t bytes_of(void *block) { return is_libc ? libc_bytes_of(block) : malloc_usable_size(block); }
 
@@ -101,7 +104,7 @@ static void work(struct blocks *blocks) {
     if (!busy) { usleep(2000); continue; }
     for (int turn = 0; turn < 1000; turn++) {
       size_t at = next_random(&blocks->seed) % blocks->count;
-      size_t size = malloc_usable_size(blocks->list[at]);
+      size_t size = again(blocks->list[at]);
       free(blocks->list[at]);
       blocks->list[at] = malloc(size);
       *(char *)blocks->list[at] = 1;
