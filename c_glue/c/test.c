@@ -349,6 +349,8 @@ static void profile(void) {
     EXPECT_CODE(REFUSED, allocanary_write_pprof(ends[1]));
     close(ends[1]);
     EXPECT_CODE(OK, allocanary_write_pprof(1));
+    EXPECT_CODE(OK, allocanary_profile_before_filter());
+    EXPECT_CODE(REFUSED, allocanary_write_pprof(1));
     EXPECT_CODE(OK, allocanary_free(block));
 }
 

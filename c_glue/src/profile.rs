@@ -18,6 +18,17 @@ pub extern "C" fn allocanary_profile(mean: u64) -> AllocanaryCode {
     guard(|| tuned(profile::turn_on(mean)))
 }
 
+/// No block is sampled from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat`
+/// of `/proc/self/maps` and `process_vm_readv` of itself. `allocanary who PID` still reads the profile. It may wait for seconds for
+/// `allocanary_write_pprof` of another thread, which is refused from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn allocanary_profile_before_filter() -> AllocanaryCode {
+    guard(|| {
+        profile::before_filter();
+        AllocanaryCode::Ok
+    })
+}
+
 /// Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
 /// pprof` and others read that. It may take up to seconds, and longer while nobody reads, also if the descriptor does not wait (O_NONBLOCK).
 /// The descriptor stays open.

@@ -86,11 +86,12 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
 
 /// No sample is taken from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat` of
 /// `/proc/self/maps` and `process_vm_readv` of itself, which the walk of a stack uses. Blocks that are freed still leave the table, and
-/// `allocanary who PID` still reads it; [`pprof`] is an error, because it opens files. The preloads notice such a filter themselves.
+/// `allocanary who PID` still reads it; [`pprof`] is an error, because it opens files. When this returns, walks and profiles of other threads
+/// have ended; it may wait for seconds for a profile. The preloads notice such a filter themselves.
 ///
 /// Has no effect on a process without a profile.
 pub fn before_filter() {
-    writer::before_filter();
+    allocanary_profile::service::before_filter();
 }
 
 /// The mean distance of a text, 0 for `off`. Any other text does not compile.

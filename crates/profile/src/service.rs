@@ -18,18 +18,25 @@ pub use profiled::Profiled;
 
 /// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, Trouble> {
-    if writer::is_before_filter() {
-        return Err(Trouble::Filtered(std::process::id()));
-    }
+    let is_filtered = || writer::is_before_filter().then(|| Trouble::Filtered(std::process::id()));
+    is_filtered().map_or(Ok(()), Err)?;
     // Nobody tells a program that samples itself of a library that was closed.
     writer::notice_closed();
     let profile = reader::own()?;
     let _turn = Turn::wait().ok_or(Trouble::Forked(profile.pid))?;
+    // Another thread may have announced a filter meanwhile.
+    is_filtered().map_or(Ok(()), Err)?;
     written(&profile).map_err(|error| Trouble::Unreadable {
         pid: profile.pid,
         what: "its profile cannot be compressed",
         error,
     })
+}
+
+/// As [`writer::before_filter`]: and a profile that is being written by another thread has been written when this returns.
+pub fn before_filter() {
+    writer::before_filter();
+    let _turn = Turn::wait();
 }
 
 fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {

@@ -13,7 +13,9 @@ mod stack;
 mod table;
 mod thread;
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
 
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_stacks::object::Object;
@@ -173,15 +175,26 @@ pub fn freed(block: *mut u8) {
 /// Whether the process has given itself a filter of system calls, or is about to.
 static IS_BEFORE_FILTER: AtomicBool = AtomicBool::new(false);
 
+/// How long [`before_filter`] waits for other threads' walks, in milliseconds. A walk takes microseconds; one that this thread's own signal
+/// handler has interrupted never ends meanwhile.
+const WALKS_END: u32 = 1000;
+
 /// The process is about to give itself a filter of system calls, which may end it at a call that the walk of a stack makes: no sample is
-/// taken from now on. Blocks that are freed leave the table as before.
+/// taken from now on, and the walks of other threads have ended when this returns. Blocks that are freed leave the table as before.
 pub fn before_filter() {
-    IS_BEFORE_FILTER.store(true, Relaxed);
+    IS_BEFORE_FILTER.store(true, SeqCst);
+    let Some(table) = table() else { return };
+    for _ in 0..WALKS_END {
+        if !stack::is_any_walked(table) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 /// Whether [`before_filter`] was called.
 pub fn is_before_filter() -> bool {
-    IS_BEFORE_FILTER.load(Relaxed)
+    IS_BEFORE_FILTER.load(SeqCst)
 }
 
 /// A sample was not taken, because the process has given itself a filter of system calls.

@@ -4,7 +4,7 @@
 //! knows of its stack it keeps itself, so that it does not read the process's mappings for each sample.
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
 use allocanary_stacks::walk::{Host, Walker, here};
@@ -33,11 +33,16 @@ unsafe impl Sync for Place {}
 /// The number of the calling thread's stack in the table; 0 if it has none.
 #[inline(never)]
 pub(super) fn of_here(table: &Table) -> u32 {
-    let is_free = |place: &&Place| place.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+    let is_free = |place: &&Place| place.taken.compare_exchange(0, 1, SeqCst, Relaxed).is_ok();
     let Some(place) = table.walkers.0.iter().find(is_free) else {
         table.count(word::NO_WALKER);
         return 0;
     };
+    // Either this sees that a filter comes, or whoever announces it sees this walker and waits for it.
+    if super::is_before_filter() {
+        place.taken.store(0, Release);
+        return 0;
+    }
     let site = Site { table, is_full: Cell::new(false) };
     // SAFETY: this call has the walker until it stores 0 below. It is given what this thread knows of its stack, and the walk
     // begins here. In the child of a fork that has interrupted this call the walker is zeros, which are valid. Rules are forgotten when a
@@ -59,6 +64,11 @@ pub(super) fn of_here(table: &Table) -> u32 {
         table.count(if site.is_full.get() { word::NO_FRAME } else { word::NO_STACK });
     }
     walked.node
+}
+
+/// Whether a thread walks its stack.
+pub(super) fn is_any_walked(table: &Table) -> bool {
+    table.walkers.0.iter().any(|place| place.taken.load(SeqCst) != 0)
 }
 
 struct Site<'a> {
