@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use allocanary_heap::Memory;
 use allocanary_profile::layout::{MARK, table_of};
-use allocanary_profile::reader::{Trouble, of_table};
+use allocanary_profile::reader::{MOST_TABLES, Trouble, of_table};
 
 use crate::copy::Copy;
 
@@ -41,6 +41,9 @@ impl Profile {
             profile.is_there |= !matches!(found, Err(Trouble::None(_)));
             profile.blocks.extend(found.iter().flat_map(|found| &found.samples).map(|sample| sample.address));
         }
+        // A large block is in each of several tables.
+        profile.blocks.sort_unstable();
+        profile.blocks.dedup();
         profile
     }
 }
@@ -52,12 +55,14 @@ fn tables(copy: &Copy) -> Vec<u64> {
     for data in copy.mappings().iter().filter(|one| one.writable && !one.shared && one.inode != 0) {
         let mut at = copy.next(data.from, data.to);
         while at < data.to
+            && found.len() < MOST_TABLES
             && let Some(bytes) = copy.bytes(at, data.to - at)
         {
             found.extend((0..bytes.len()).step_by(MARK.len()).filter_map(|place| table_of(&bytes[place..])));
             at = copy.next(at + bytes.len() as u64, data.to);
         }
     }
+    found.truncate(MOST_TABLES);
     found.sort_unstable();
     found.dedup();
     found

@@ -90,6 +90,9 @@ impl fmt::Display for Wrong {
     }
 }
 
+/// The most tables that are looked at. A process has one for each library that profiles it; any data may look like a mark.
+pub const MOST_TABLES: usize = 64;
+
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
 pub fn read(pid: u32) -> Result<Profile, Trouble> {
     let process = Process::open(pid)?;

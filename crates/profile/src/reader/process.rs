@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use super::Trouble;
+use super::{MOST_TABLES, Trouble};
 use crate::layout::{MARK, table_of};
 
 /// A line of `/proc/PID/maps`.
@@ -60,7 +60,11 @@ impl Process {
         let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
         for data in self.mappings.iter().filter(is_data) {
             let mut at = data.from;
-            while at < data.to && read < MOST_DATA && until.is_none_or(|until| Instant::now() < until) {
+            while at < data.to
+                && read < MOST_DATA
+                && found.len() < MOST_TABLES
+                && until.is_none_or(|until| Instant::now() < until)
+            {
                 let length = (data.to - at).min(piece.len() as u64) as usize;
                 let got = self.memory.read_at(&mut piece[..length], at).unwrap_or(0);
                 for start in (0..got.min(PIECE)).step_by(MARK.len()) {
@@ -71,6 +75,7 @@ impl Process {
                 (at, read) = (at + step, read + step);
             }
         }
+        found.truncate(MOST_TABLES);
         found.sort_unstable();
         found.dedup();
         found

@@ -16,10 +16,8 @@ pub fn add(contents: &mut Contents, pid: Option<u32>) {
         leaked.sampled = None;
         return;
     };
-    if sampled.iter().all(Vec::is_empty) {
-        return;
-    }
-    // A leaked block is not freed: the table has it still.
+    // Also where no leaked block seems to be sampled: of a table that cannot be read that is not known. And a leaked block is not freed: the
+    // table has it still.
     let profile = match reader::read(pid) {
         Ok(profile) => profile,
         Err(error) => {
