@@ -23,8 +23,9 @@ const TIME: Duration = Duration::from_secs(10);
 const TICK: u64 = 10;
 /// The most processes that are known. More are counted in no row, and the report says so.
 const MOST: usize = 20_000;
-/// A profile is read at once, also where heaps wait, until so much time's share is owed: somebody waits, and may ask without end.
-const OWED: Duration = Duration::from_secs(600);
+/// The part of the share that profiles may cost in addition. They are paid from a purse of their own: whoever asks without end would leave
+/// nothing for heaps otherwise.
+const FOR_PROFILES: f64 = 0.5;
 /// The problems that are told.
 const PROBLEMS: usize = 20;
 /// How many processes are asked for their counters at once, and the time for that.
@@ -45,6 +46,8 @@ pub struct Agent<W> {
     every: Duration,
     due: Duration,
     budget: Budget,
+    /// Of profiles.
+    for_profiles: Budget,
     known: BTreeMap<Key, Known>,
     groups: BTreeMap<Place, Charged>,
     names: Names,
@@ -74,6 +77,7 @@ impl<W: World> Agent<W> {
             every,
             due: Duration::ZERO,
             budget: Budget::new(share),
+            for_profiles: Budget::new(share * FOR_PROFILES),
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
             names: Names::default(),
@@ -93,17 +97,23 @@ impl<W: World> Agent<W> {
         Agent { profiles, ..self }
     }
 
-    /// The next step at a time since the start, if so much CPU time was spent.
+    /// The next step at a time since the start, if so much CPU time was spent on all but profiles.
     pub fn step(&mut self, now: Duration, spent: Duration) -> Step {
         self.budget.look(now, spent);
         let waiting = || next(self.known.values().map(|one| one.waiting(now)), self.new_first);
         step(&self.budget, now, self.due, waiting)
     }
 
-    /// How long no profile is read, since so much more than the share was spent; `None` if one may be read.
+    /// How long no profile is read, since so much was spent on profiles; `None` if one may be read.
     pub fn owes(&mut self, now: Duration, spent: Duration) -> Option<Duration> {
-        self.budget.look(now, spent);
-        Some(self.budget.wait().saturating_sub(OWED)).filter(|wait| !wait.is_zero())
+        self.for_profiles.look(now, spent);
+        Some(self.for_profiles.wait()).filter(|wait| !wait.is_zero())
+    }
+
+    /// Whether a number is that of the process that was counted, and not of another one that began since.
+    pub fn is_same(&self, pid: u32) -> bool {
+        let now = self.of_process(pid).map(|(stat, ..)| stat.key);
+        now.is_some_and(|key| self.known.contains_key(&key))
     }
 
     /// The place of a process that was never tried and is worth it, whatever was spent.

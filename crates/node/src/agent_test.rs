@@ -52,14 +52,23 @@ fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<Seen, String>) ->
 }
 
 #[test]
-fn profiles_may_be_read_in_debt_but_not_without_end() {
-    let mut agent = agent(&Fake::default());
+fn profiles_have_a_purse_of_their_own() {
+    let (_, mut agent) = counted(vec![process(5, 100, 40)]);
     let owes = |agent: &mut Agent<Fake>, spent: f64| agent.owes(Duration::ZERO, Duration::from_secs_f64(spent));
-    // A share of 0.01, with a loan of two minutes.
-    assert_eq!(owes(&mut agent, 7.1), None);
-    let wait = owes(&mut agent, 8.2).expect("seven seconds are owed, and six may be");
+    // Half of a share of 0.01, with a loan of two minutes.
+    assert_eq!(owes(&mut agent, 0.5), None);
+    let wait = owes(&mut agent, 1.1).expect("half a second is owed");
     assert!((wait.as_secs_f64() - 100.0).abs() < 1.0, "{wait:?}");
-    assert_eq!(agent.owes(SECOND * 101, Duration::from_secs_f64(8.2)), None, "it was earned back");
+    assert!(matches!(agent.step(SECOND, Duration::ZERO), Step::Read(_)), "heaps are read all the same");
+    assert_eq!(agent.owes(SECOND * 101, Duration::from_secs_f64(1.1)), None, "it was earned back");
+}
+
+#[test]
+fn a_number_that_another_process_has_since_is_not_the_same() {
+    let (world, agent) = counted(vec![process(5, 100, 40)]);
+    assert!(agent.is_same(5) && !agent.is_same(6));
+    *world.all() = vec![process(5, 101, 40)];
+    assert!(!agent.is_same(5));
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub enum Work {
     Count,
     /// Reading a heap.
     Walk,
+    /// Reading a profile for whoever asks.
+    Profile,
 }
 
 /// CPU time since the start.
@@ -74,6 +76,8 @@ pub struct Costs {
     pub counts: Duration,
     /// Of walks.
     pub walks: Duration,
+    /// Of profiles.
+    pub profiles: Duration,
     /// Of everything else: pages, the kubelet, the start.
     pub rest: Duration,
 }
@@ -92,6 +96,7 @@ impl Costs {
         match work {
             Some(Work::Count) => self.counts += worked,
             Some(Work::Walk) => self.walks += worked,
+            Some(Work::Profile) => self.profiles += worked,
             None => {}
         }
         self.rest += other;
@@ -102,9 +107,14 @@ impl Costs {
         };
     }
 
+    /// All but what profiles have cost, which have a purse of their own.
+    pub fn without_profiles(&self) -> Duration {
+        self.counts + self.walks + self.rest
+    }
+
     /// All of it.
     pub fn all(&self) -> Duration {
-        self.counts + self.walks + self.rest
+        self.without_profiles() + self.profiles
     }
 }
 

@@ -29,6 +29,8 @@ type Answer = Result<Bytes, Refusal>;
 pub struct Asked {
     /// The process.
     pub pid: u32,
+    /// Whether it was found by the names of its container, at the last count.
+    pub is_named: bool,
     tell: oneshot::Sender<Answer>,
     _turn: OwnedSemaphorePermit,
 }
@@ -46,7 +48,7 @@ impl Asked {
             Ok(Err(NoProfile::None(why))) => refuse(StatusCode::NOT_FOUND, why),
             Ok(Err(NoProfile::Failed(why))) => refuse(StatusCode::INTERNAL_SERVER_ERROR, why),
             Err(wait) => {
-                let why = "the agent has spent more than ten minutes of its share of CPU time in advance: ask again in";
+                let why = "profiles have cost more than half of the agent's share of CPU time: ask again in";
                 refuse(StatusCode::TOO_MANY_REQUESTS, format!("{why} {} s", wait.as_secs() + 1))
             }
         };
@@ -74,11 +76,11 @@ pub fn pages(desk: &Arc<Desk>, queue: Sender<Asked>) -> [Page; 2] {
     ]
 }
 
-async fn ask(pid: u32, queue: &Sender<Asked>, turns: Arc<Semaphore>) -> Answer {
+async fn ask((pid, is_named): (u32, bool), queue: &Sender<Asked>, turns: Arc<Semaphore>) -> Answer {
     let busy = |why: &str| refuse(StatusCode::SERVICE_UNAVAILABLE, format!("{why}: ask again"));
     let Ok(turn) = turns.try_acquire_owned() else { return busy("the profile of another process is being read") };
     let (tell, told) = oneshot::channel();
-    let asked = Asked { pid, tell, _turn: turn };
+    let asked = Asked { pid, is_named, tell, _turn: turn };
     if queue.send(asked).is_err() {
         return busy("the agent ends");
     }
@@ -89,8 +91,8 @@ async fn ask(pid: u32, queue: &Sender<Asked>, turns: Arc<Semaphore>) -> Answer {
     }
 }
 
-/// The process that a query means.
-fn pid(query: &str, report: &Report) -> Result<u32, Refusal> {
+/// The process that a query means, and whether it says so by names.
+fn pid(query: &str, report: &Report) -> Result<(u32, bool), Refusal> {
     let bad = |why: String| Refusal { status: StatusCode::BAD_REQUEST, why };
     let mut wanted: [Option<String>; 4] = Default::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -106,6 +108,7 @@ fn pid(query: &str, report: &Report) -> Result<u32, Refusal> {
             .parse()
             .ok()
             .filter(is_pid)
+            .map(|pid| (pid, false))
             .ok_or_else(|| bad(format!("{WANTED}; found pid={}", plain(&number))));
     }
     if !is_placed {
@@ -115,7 +118,7 @@ fn pid(query: &str, report: &Report) -> Result<u32, Refusal> {
         let own = [&row.namespace, &row.pod, &row.container];
         place.iter().zip(own).all(|(wanted, own)| wanted.as_ref().is_none_or(|wanted| wanted == own))
     };
-    of_rows(&report.rows.iter().filter(is_there).collect::<Vec<_>>())
+    of_rows(&report.rows.iter().filter(is_there).collect::<Vec<_>>()).map(|pid| (pid, true))
 }
 
 /// The only process of these rows that has a profile.
@@ -178,7 +181,7 @@ mod tests {
     }
 
     fn asked(query: &str) -> Result<u32, (u16, String)> {
-        pid(query, &report()).map_err(|refusal| (refusal.status.as_u16(), refusal.why))
+        pid(query, &report()).map(|(pid, _)| pid).map_err(|refusal| (refusal.status.as_u16(), refusal.why))
     }
 
     #[test]

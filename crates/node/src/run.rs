@@ -16,7 +16,7 @@ use crate::asking::Asking;
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, Shown, pages};
-use crate::look::Look;
+use crate::look::{Look, NoProfile};
 use crate::names::Names;
 #[cfg(feature = "otlp")]
 use crate::otlp::Sender;
@@ -48,6 +48,8 @@ pub struct Options {
 const REST: Duration = Duration::from_secs(5);
 /// What walks have found since a count is shown after so long, since a new report costs CPU time with each process of the node.
 const SHOW: Duration = Duration::from_secs(15);
+/// A profile that could not be read is not tried again within this time.
+const NOT_AGAIN: Duration = Duration::from_secs(300);
 /// Without a count for so long, or for ten times the usual time, the agent is not well.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -65,6 +67,8 @@ struct Runner<'a, W> {
     begun: Instant,
     /// When all were last counted.
     counted: Instant,
+    /// Processes whose profile could not be read, when that was tried, and why.
+    failed: Vec<(u32, Instant, String)>,
 }
 
 impl<'a, W: World> Runner<'a, W> {
@@ -72,7 +76,7 @@ impl<'a, W: World> Runner<'a, W> {
         let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share)
             .with_profiles(options.profiles);
         let begun = Instant::now();
-        Runner { agent, look, costs: Costs::default(), begun, counted: begun }
+        Runner { agent, look, costs: Costs::default(), begun, counted: begun, failed: Vec::new() }
     }
 
     fn charge(&mut self, work: Option<Work>) {
@@ -101,10 +105,35 @@ impl<'a, W: World> Runner<'a, W> {
             return;
         }
         self.charge(None);
-        let owes = self.agent.owes(self.begun.elapsed(), self.costs.all());
-        let read = owes.map_or_else(|| Ok(self.look.profile(asked.pid)), Err);
+        let owes = self.agent.owes(self.begun.elapsed(), self.costs.profiles);
+        let read = owes.map_or_else(|| Ok(self.read_profile(asked.pid, asked.is_named)), Err);
         asked.answer(read);
-        self.charge(None);
+        self.charge(Some(Work::Profile));
+    }
+
+    /// One that keeps the child waiting costs a child each time: it is not asked again at once.
+    fn read_profile(&mut self, pid: u32, is_named: bool) -> Result<Vec<u8>, NoProfile> {
+        self.failed.retain(|(_, at, _)| at.elapsed() < NOT_AGAIN);
+        if let Some((_, at, why)) = self.failed.iter().find(|(failed, ..)| *failed == pid) {
+            let (ago, minutes) = (at.elapsed().as_secs(), NOT_AGAIN.as_secs() / 60);
+            return Err(NoProfile::Failed(format!(
+                "{why}; that was {ago} s ago, and it is not tried again for {minutes} minutes"
+            )));
+        }
+        let is_another = |agent: &Agent<W>| is_named && !agent.is_same(pid);
+        let ended =
+            || NoProfile::None(format!("process {pid} has ended since the last count: ask again after the next"));
+        if is_another(&self.agent) {
+            return Err(ended());
+        }
+        let read = self.look.profile(pid);
+        if is_another(&self.agent) {
+            return Err(ended());
+        }
+        if let Err(NoProfile::Failed(why)) = &read {
+            self.failed.push((pid, Instant::now(), why.clone()));
+        }
+        read
     }
 
     fn heard(&mut self, told: Result<Names, String>) {
@@ -209,7 +238,7 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<Asked>) {
             is_old = true;
         }
         runner.charge(None);
-        match runner.agent.step(runner.begun.elapsed(), runner.costs.all()) {
+        match runner.agent.step(runner.begun.elapsed(), runner.costs.without_profiles()) {
             Step::Count => {
                 runner.count();
                 (is_old, shown) = (true, None);
