@@ -128,7 +128,7 @@ async fn ask(url: &str, trust: &Trust, sent: Option<Sent>) -> Result<Bytes, Stri
 }
 
 /// The URL with an address of version 6 in brackets, as it has to be: a pod's manifest cannot put them there. Its last colon is the port's.
-fn bracketed(url: &str) -> String {
+pub(crate) fn bracketed(url: &str) -> String {
     let bracket = || {
         let (scheme, rest) = url.split_once("://")?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

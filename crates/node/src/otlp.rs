@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use crate::client::post;
+use crate::client::{bracketed, post};
 use crate::desk::Desk;
 use crate::metrics::{self, Labels, plain};
 
@@ -46,7 +46,12 @@ type Piece = (Bytes, u64);
 impl Sender {
     /// A sender to this receiver: `http://127.0.0.1:4318`.
     pub fn new(url: &str) -> Result<Sender, String> {
+        let url = bracketed(url);
         let uri: Result<Uri, _> = url.parse();
+        // It stands in the report's problems, which anyone may read who scrapes.
+        if uri.as_ref().is_ok_and(|uri| uri.authority().is_some_and(|authority| authority.as_str().contains('@'))) {
+            return Err("--otlp: wanted http://HOST:PORT, found a user or a password in it, which are not sent".into());
+        }
         let is_http = uri.is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.query().is_none());
         if !is_http {
             return Err(format!(

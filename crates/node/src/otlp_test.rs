@@ -212,6 +212,9 @@ fn an_address_that_cannot_be_sent_to_is_refused() {
     for bad in ["https://x:4318", "x:4318", "http://x:4318/?a=b", "", "ftp://x"] {
         assert!(Sender::new(bad).unwrap_err().contains("wanted http://HOST:PORT"), "{bad}");
     }
+    let secret = Sender::new("http://user:secret@x:4318").unwrap_err();
+    assert!(secret.contains("found a user or a password") && !secret.contains("secret@"), "{secret}");
+    assert_eq!(Sender::new("http://fd00::1:4318").unwrap().url, "http://[fd00::1]:4318/v1/metrics");
     assert_eq!(Sender::new("http://x:4318").unwrap().url, "http://x:4318/v1/metrics");
     assert_eq!(Sender::new("http://x:4318/a/").unwrap().url, "http://x:4318/a/v1/metrics");
 }
