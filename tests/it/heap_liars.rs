@@ -83,7 +83,9 @@ fn among_all_processes_a_liar_is_a_line_and_the_others_are_told() {
         { values }.find(|value| value["process"]["pid"] == pid).unwrap_or_else(|| panic!("{pid}: {ran:?}"))
     };
     assert_eq!(line(never.pid())["problems"], serde_json::json!([]), "{ran:?}");
-    assert!(line(overlap.pid())["problems"].as_array().unwrap().len() == 1, "{ran:?}");
+    // On a busy machine the time can be over after that.
+    let problem = line(overlap.pid())["problems"][0].as_str().unwrap_or_default().to_string();
+    assert!(problem.contains("a tree whose leaves lie in one another"), "{ran:?}");
     line(std::process::id());
 }
 
