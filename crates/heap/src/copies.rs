@@ -5,7 +5,7 @@ use std::io;
 /// The most ranges of one call: the kernel's `UIO_MAXIOV`.
 const MOST: usize = 1024;
 
-/// The process has ended: nothing can be read any more.
+/// The process has ended, or it may not be read any more: nothing can be read.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
@@ -42,7 +42,7 @@ fn call(pid: u32, ranges: &mut [Range]) -> Result<usize, Ended> {
     // SAFETY: `local` has the buffers that were borrowed for writing, with their lengths. Only the kernel uses the remote addresses, and
     // checks them.
     let bytes = unsafe { libc::process_vm_readv(pid as _, local.as_ptr(), count, remote.as_ptr(), count, 0) };
-    if bytes < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+    if bytes < 0 && matches!(io::Error::last_os_error().raw_os_error(), Some(libc::ESRCH | libc::EPERM)) {
         return Err(Ended);
     }
     let mut left = usize::try_from(bytes).unwrap_or(0);

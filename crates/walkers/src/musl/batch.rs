@@ -39,14 +39,19 @@ pub struct Batch<'a> {
 /// The groups in batches. None has a group without the one that it lies in.
 pub fn batches(groups: &[Group]) -> Vec<Range<usize>> {
     let (mut all, mut first, mut bytes, mut end): (Vec<Range<usize>>, _, _, _) = (Vec::new(), 0, 0, 0);
+    // Narrow groups may lie in a wide one, which is not copied.
+    let mut narrow_end = 0;
     for (index, group) in groups.iter().enumerate() {
         if group.from >= end {
             if bytes >= BYTES || index - first >= GROUPS {
                 all.push(first..index);
                 (first, bytes) = (index, 0);
             }
-            bytes += if group.stride < WIDE { group.to() - group.from } else { 0 };
             end = group.to();
+        }
+        if group.stride < WIDE && group.from >= narrow_end {
+            bytes += group.to() - group.from;
+            narrow_end = group.to();
         }
     }
     all.push(first..groups.len());
@@ -132,7 +137,7 @@ pub fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
 }
 
 /// The free slots of each group by its meta now. `None` if it has gone.
-fn free_now(memory: &dyn Memory, context: &Context, groups: &[Group]) -> Vec<Option<u32>> {
+pub fn free_now(memory: &dyn Memory, context: &Context, groups: &[Group]) -> Vec<Option<u32>> {
     let bytes = context.release.meta.bytes;
     let mut metas: Vec<Piece> = groups.iter().map(|group| Piece::new(group.meta, bytes)).collect();
     memory.read_each(&mut metas);

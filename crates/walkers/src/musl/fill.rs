@@ -1,7 +1,7 @@
 //! Puts the groups and their blocks on the pages, and reads the head of each block: it must say what its group's meta says. In: all groups.
 //! Out: regions, blocks and sums of a walk.
 
-use super::batch::{Batch, batches, has_swapped};
+use super::batch::{Batch, batches, free_now, has_swapped};
 use super::context::Context;
 use super::group::Group;
 use super::head;
@@ -66,7 +66,11 @@ fn list(group: &Group, taken: u32, walk: &mut Walk) {
 /// Compares the head of a group and that of each slot with the masks, and lists the blocks.
 fn compare(memory: &dyn Memory, context: &Context, batch: &mut Batch, group: &Group, masks: [u32; 3], walk: &mut Walk) {
     let [inner, before, after] = masks;
-    if !batch.is_out(group.from, 8) && batch.written(group.from, 8) != Some(group.meta.to_le_bytes().as_slice()) {
+    // What is in no piece is read only now: its group may have gone since, or the block.
+    let now = || free_now(memory, context, std::slice::from_ref(group)).pop().flatten();
+    let is_wrong =
+        !batch.is_out(group.from, 8) && batch.written(group.from, 8) != Some(group.meta.to_le_bytes().as_slice());
+    if is_wrong && now().is_some() {
         walk.breaks += 1;
         walk.skipped = walk.skipped.saturating_add(group.count * group.stride);
     }
@@ -96,6 +100,9 @@ fn compare(memory: &dyn Memory, context: &Context, batch: &mut Batch, group: &Gr
             // Its size is at its other end.
             Err(()) => has_swapped(memory, group.slot(index), group.slot(index + 1)),
         };
+        if !is_as_told && now().is_none_or(|now| is_free(now) != is_free(before)) {
+            continue;
+        }
         if !is_as_told {
             walk.breaks += 1;
             walk.skipped = walk.skipped.saturating_add(group.stride);

@@ -21,22 +21,28 @@ const MOVED: u8 = 7;
 pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<Block>, ()> {
     let from = group.slot(index);
     let end = from + group.stride - HEAD;
-    let (bits, distance, _) = head(batch, from)?;
+    let first = head(batch, from)?;
+    let (bits, distance, _) = first;
     if bits >> 5 != MOVED {
-        return at(batch, group, index, from, end);
+        return at(batch, group, index, from, end, first);
     }
+    // Mostly musl has written at none of these places but one: reading the others as if it had would give the process pages.
     let places = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS));
     for place in places.take_while(|at| *at < end) {
-        if let Some(block) = at(batch, group, index, place, end)? {
+        let guessed = batch.bytes(place - 8, 8).map(parts).ok_or(())?;
+        if let Some(block) = at(batch, group, index, place, end, guessed)? {
             return Ok(Some(block));
         }
     }
-    Ok(None)
+    // The page may be newer than the look at all pages: then the nearest place is tried, which gives the process one page at most.
+    let nearest = from + UNIT * u64::from(distance);
+    let written = head(batch, nearest)?;
+    at(batch, group, index, nearest, end, written)
 }
 
 /// The block at an address, if its head says that it is there, and the bytes that its size is proven by are as musl writes them.
-fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64) -> Result<Option<Block>, ()> {
-    let (bits, near, far) = head(batch, at)?;
+fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64, head: Head) -> Result<Option<Block>, ()> {
+    let (bits, near, far) = head;
     let distance = far.map_or(u64::from(near), u64::from);
     if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {
         return Ok(None);
@@ -65,10 +71,16 @@ fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64) -> Result
     Ok(is_proven.then_some(Block { at, bytes: end - at - left }))
 }
 
-/// The byte of bits, the distance in two bytes, and that in four bytes if it has one. An error is one that could not be read.
-fn head(batch: &mut Batch, at: u64) -> Result<(u8, u16, Option<u32>), ()> {
-    let bytes = batch.written(at - 8, 8).ok_or(())?;
+/// The byte of bits, the distance in two bytes, and that in four bytes if it has one.
+type Head = (u8, u16, Option<u32>);
+
+/// The head before an address at which musl has written one. An error is one that could not be read.
+fn head(batch: &mut Batch, at: u64) -> Result<Head, ()> {
+    batch.written(at - 8, 8).map(parts).ok_or(())
+}
+
+fn parts(bytes: &[u8]) -> Head {
     let far = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     let near = u16::from_le_bytes(bytes[6..].try_into().expect("two bytes"));
-    Ok((bytes[5], near, (bytes[4] != 0).then_some(far)))
+    (bytes[5], near, (bytes[4] != 0).then_some(far))
 }
