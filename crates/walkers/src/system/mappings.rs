@@ -106,6 +106,20 @@ impl Found {
     }
 }
 
+/// `DEFAULT_MMAP_THRESHOLD_MAX`: a block of more bytes always has its own pages.
+const ALWAYS_OWN: u64 = 32 << 20;
+
+/// The bytes of those blocks with their own pages that are no longer there, and that are in an arena if they were replaced. Another one of
+/// the same size may be at the address of one: it is counted once.
+pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &Release) -> u64 {
+    let mut window = Window::of_pages(memory);
+    let mut is_there = |at: u64, bytes: u64| {
+        [false, true].iter().any(|closely| mmapped(&mut window, at, at + bytes, release, *closely) == Some(bytes))
+    };
+    let small = mmapped_then.iter().filter(|(_, bytes)| *bytes <= ALWAYS_OWN);
+    small.filter(|(at, bytes)| !is_there(*at, *bytes)).map(|(_, bytes)| bytes).sum()
+}
+
 /// The parts of a range that are in no range of `taken`.
 fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();

@@ -114,6 +114,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
     for &(at, bytes) in &memories.mmapped {
         own_pages(memory, &mut chunks, at, bytes, found.arenas.len() as u32);
     }
+    let moved = mappings::gone(memory, &memories.mmapped, found.release);
     let after = found.params.again(memory, found.release).unwrap_or(found.params);
     let checks = checks::all(memory, found, &after, &memories, chunks.sums.cached);
     let Chunks { layout, trim, sums, .. } = chunks;
@@ -128,7 +129,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
         skipped: sums.skipped,
         // The largest block with its own pages that was ever freed is the size from which blocks get their own. So the next block of this
         // size is in an arena: one that a program replaces during the walk may be counted in both places.
-        moved: found.params.mmapped_bytes.saturating_sub(after.mmapped_bytes),
+        moved,
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         checks,
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],
