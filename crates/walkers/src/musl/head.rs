@@ -29,7 +29,8 @@ pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<Bloc
     // Mostly musl has written at none of these places but one: reading the others as if it had would give the process pages.
     let places = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS));
     for place in places.take_while(|at| *at < end) {
-        let guessed = batch.bytes(place - 8, 8).map(parts).ok_or(())?;
+        // Of a group that was mapped since the mappings were read nothing is known there.
+        let Some(guessed) = batch.bytes(place - 8, 8).map(parts) else { break };
         if let Some(block) = at(batch, group, index, place, end, guessed)? {
             return Ok(Some(block));
         }

@@ -232,13 +232,18 @@ fn a_large_block_of_a_wrong_length_is_not_exact() {
     assert_eq!((walk.breaks, walk.moved), (0, 576 * PAGE));
 }
 
-#[test]
-fn a_block_is_found_however_it_is_aligned() {
+/// The large block begins 20 pages behind its slot.
+fn aligned() -> Fake {
     let mut fake = heap();
     let units = 20 * PAGE / UNIT;
     fake.write(LARGE + UNIT - 3, &[7 << 5, units as u8, (units >> 8) as u8]);
     fake.write(LARGE + UNIT + 20 * PAGE - 4, &[0, 5 << 5, units as u8, (units >> 8) as u8]);
-    let mut walk = walk(&fake.wanting_blocks());
+    fake
+}
+
+#[test]
+fn a_block_is_found_however_it_is_aligned() {
+    let mut walk = walk(&aligned().wanting_blocks());
     assert_eq!(walk.breaks, 0);
     let blocks = walk.layout.take_live();
     let block = blocks.iter().find(|block| block.at == LARGE + UNIT + 20 * PAGE).expect("the aligned one");
@@ -340,8 +345,9 @@ fn what_was_written_since_the_pages_were_looked_at_is_no_break() {
 
 #[test]
 fn groups_that_were_mapped_since_the_mappings_were_read_prove_themselves() {
-    for new in [seventeen_pages(7), LARGE..LARGE + 64 * PAGE] {
-        let mut fake = before(heap(), &new);
+    let large = LARGE..LARGE + 64 * PAGE;
+    for (heap, new) in [(heap(), seventeen_pages(7)), (heap(), large.clone()), (aligned(), large)] {
+        let mut fake = before(heap, &new);
         for mapping in &mut fake.mappings {
             if (mapping.from..mapping.to).contains(&new.start) {
                 mapping.to = new.start;
