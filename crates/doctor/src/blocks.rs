@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn what_is_read_in_blocks_is_what_the_file_has() {
-        let bytes: Vec<u8> = (0..3 * BLOCK as u32 + 77).map(|at| ((at * 2_654_435_761) >> 24) as u8).collect();
+        let bytes: Vec<u8> =
+            (0..3 * BLOCK as u32 + 77).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         let mut blocks = Blocks::new(&file);
