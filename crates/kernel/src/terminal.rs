@@ -25,6 +25,26 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
+/// As [`harmless_lines`], but sequences that only set colours stay: for a coloured text from another process.
+pub fn harmless_but_colours(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, part) in text.split("\x1b[").enumerate() {
+        let colours = part.find('m').filter(|end| part[..*end].bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';')));
+        match colours {
+            Some(end) if at > 0 => {
+                out += "\x1b[";
+                out += &part[..=end];
+                out += &harmless_lines(&part[end + 1..]);
+            }
+            _ => {
+                out += if at > 0 { "\u{fffd}[" } else { "" };
+                out += &harmless_lines(part);
+            }
+        }
+    }
+    out
+}
+
 /// A text of several words in one line: line feeds and tabs are spaces.
 pub fn in_one_line(text: &str) -> String {
     harmless(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
@@ -54,6 +74,12 @@ mod tests {
             assert!(matches!(harmless(fine), Cow::Borrowed(text) if text == fine));
         }
         assert_eq!(harmless_lines("a\nb\rc"), "a\nb\u{fffd}c");
+        let coloured = "\x1b[1;31mred\x1b[0m\n";
+        assert_eq!(harmless_but_colours(coloured), coloured);
+        assert_eq!(
+            harmless_but_colours("a\x1b[2Jb\x1b]0;x\x07\x1b[31"),
+            "a\u{fffd}[2Jb\u{fffd}]0;x\u{fffd}\u{fffd}[31"
+        );
         assert_eq!(in_one_line(" What\n  does\tit\x1b cost? "), "What does it\u{fffd} cost?");
     }
 }

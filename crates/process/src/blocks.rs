@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
+use crate::file::Opened;
+
 const BLOCK: u64 = 1 << 16;
 /// The number of blocks that are kept: 16 MiB. The reason is that the names of symbols are in no order. When only the last block was
 /// kept, each name needed a read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
@@ -14,15 +16,15 @@ const KEPT: usize = 256;
 
 /// A file, with the blocks of it that were read.
 pub struct Blocks<'a> {
-    file: &'a File,
+    opened: &'a Opened,
     at: u64,
     kept: HashMap<u64, Vec<u8>>,
 }
 
 impl<'a> Blocks<'a> {
     /// Nothing is read yet.
-    pub fn new(file: &'a File) -> Blocks<'a> {
-        Blocks { file, at: 0, kept: HashMap::new() }
+    pub fn new(opened: &'a Opened) -> Blocks<'a> {
+        Blocks { opened, at: 0, kept: HashMap::new() }
     }
 
     /// The block with this number. The last one of the file is shorter.
@@ -32,7 +34,7 @@ impl<'a> Blocks<'a> {
         }
         Ok(match self.kept.entry(number) {
             Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(place) => place.insert(read(self.file, number * BLOCK)?),
+            Entry::Vacant(place) => place.insert(read(&self.opened.file, number * BLOCK)?),
         })
     }
 }
@@ -56,7 +58,7 @@ fn read(file: &File, from: u64) -> io::Result<Vec<u8>> {
 impl Read for Blocks<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.len() as u64 >= BLOCK {
-            let read = self.file.read_at(into, self.at)?;
+            let read = self.opened.file.read_at(into, self.at)?;
             self.at += read as u64;
             return Ok(read);
         }
@@ -74,7 +76,7 @@ impl Seek for Blocks<'_> {
         let wanted = match to {
             SeekFrom::Start(at) => Some(at),
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.file.metadata()?.len().checked_add_signed(by),
+            SeekFrom::End(by) => self.opened.stamp.bytes.checked_add_signed(by),
         };
         self.at = wanted.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(self.at)
@@ -93,7 +95,8 @@ mod tests {
             (0..3 * BLOCK as u32 + 77).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
-        let mut blocks = Blocks::new(&file);
+        let opened = Opened::of(file).unwrap();
+        let mut blocks = Blocks::new(&opened);
         for (at, count) in [(0, 10), (65_530, 20), (65_530, 200_000 - 65_530), (3, 70_000), (196_680, 5), (196_608, 77)]
         {
             let mut found = vec![0; count];

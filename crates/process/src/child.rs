@@ -1,20 +1,30 @@
-//! The child, as this process uses it. In: a line. Out: the line with the answer, within a time limit.
+//! The child, as the command uses it. In: a line, and the processes that it is about. Out: the line with the answer,
+//! within a time limit. Meanwhile the command gives the child what it asks for.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{self, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::WORD;
-use super::cost::Cost;
-use super::limits::NO_MEMORY;
+use crate::broker::{About, Broker, send};
+use crate::channel::WISH;
+use crate::cost::Cost;
+use crate::limits::{NO_MEMORY, NOT_CONFINED};
+use crate::stopped::Held;
+
+/// The argument that tells a program that it is such a child. The next argument is its memory limit in bytes.
+pub const WORD: &str = "--read-processes";
 
 /// A child that waits for a line. When this is dropped, the child is killed.
 #[derive(Debug)]
 pub struct Child {
     child: process::Child,
-    input: ChildStdin,
+    /// Its standard input: requests, and what it asks for.
+    input: UnixStream,
+    /// What it may ask for now.
+    broker: Broker,
     output: ChildStdout,
     /// The bytes that were read after the last complete line.
     read: Vec<u8>,
@@ -24,6 +34,8 @@ pub struct Child {
 const START: Duration = Duration::from_secs(10);
 /// The time in which a killed child ends, unless it waits in the kernel.
 const END: Duration = Duration::from_millis(500);
+/// The time in which the child must read what it has asked for.
+const SEND: Duration = Duration::from_secs(5);
 /// The longest answer in bytes. The answer for a process with 65,000 mappings, each with a different name, has 10 MiB.
 const LONGEST: usize = 32 << 20;
 
@@ -39,11 +51,15 @@ impl Child {
     /// Starts a program that writes a line when it is ready.
     pub fn of(command: &mut Command, memory: u64) -> Result<Child, Cost> {
         let failed = |error: io::Error| Cost::Ended(format!("could not be started: {error}"));
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (input, theirs) = UnixStream::pair().map_err(failed)?;
+        // A child that does not read must not keep the command waiting.
+        input.set_write_timeout(Some(SEND)).map_err(failed)?;
+        let command = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or_else(|| Cost::Ended("has no pipes".into()))?;
-        let mut child = Child { child, input, output, read: Vec::new() };
+        // The command's end of the child's descriptors goes with it.
+        command.stdin(Stdio::null());
+        let output = child.stdout.take().ok_or_else(|| Cost::Ended("has no output".into()))?;
+        let mut child = Child { child, input, broker: Broker::default(), output, read: Vec::new() };
         child.line(Instant::now() + START, START, memory)?;
         Ok(child)
     }
@@ -53,16 +69,38 @@ impl Child {
         self.child.id()
     }
 
-    /// Returns the child's answer to a line. After an error, it must not be called again. `time` and `memory` are only
-    /// for the error.
-    pub fn ask(&mut self, line: &str, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
+    /// Returns the child's answer to a line. Meanwhile the child may ask for what the line is about. After an
+    /// error, it must not be called again. `time` and `memory` are only for the error.
+    pub fn ask(
+        &mut self,
+        line: &str,
+        about: &About,
+        until: Instant,
+        time: Duration,
+        memory: u64,
+    ) -> Result<String, Cost> {
+        self.broker = Broker::of(about);
         match self.input.write_all(format!("{line}\n").as_bytes()) {
             Ok(()) => self.line(until, time, memory),
             Err(_) => Err(self.ended(memory)),
         }
     }
 
+    /// The next line that is no wish.
     fn line(&mut self, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
+        let mut held = Held::default();
+        for number in 1.. {
+            let line = self.any_line(until, time, memory, &mut held)?;
+            let Some(wish) = line.strip_prefix(WISH) else { return Ok(line) };
+            let given = self.broker.give(wish, number, &mut held);
+            if send(&self.input, given).is_err() {
+                return Err(self.ended(memory));
+            }
+        }
+        unreachable!("the numbers end after all time")
+    }
+
+    fn any_line(&mut self, until: Instant, time: Duration, memory: u64, held: &mut Held) -> Result<String, Cost> {
         let mut piece = vec![0; 1 << 16];
         let mut searched = 0;
         loop {
@@ -74,7 +112,12 @@ impl Child {
             if self.read.len() > LONGEST {
                 return Err(Cost::Ended(format!("answered more than {} MiB", LONGEST >> 20)));
             }
-            if !self.has_written(until.saturating_duration_since(Instant::now())) {
+            let next = held.until().map_or(until, |held| held.min(until));
+            if !self.has_written(next.saturating_duration_since(Instant::now())) {
+                if next < until {
+                    held.let_go_if_late();
+                    continue;
+                }
                 return Err(Cost::Time(time));
             }
             match self.output.read(&mut piece) {
@@ -107,6 +150,7 @@ impl Child {
     fn ended(&mut self, memory: u64) -> Cost {
         match self.status() {
             Some(status) if status.code() == Some(NO_MEMORY) => Cost::Memory(memory),
+            Some(status) if status.code() == Some(NOT_CONFINED) => Cost::Rights,
             Some(status) => match (status.signal(), status.code()) {
                 (Some(signal), _) => Cost::Ended(format!("was ended by signal {signal}")),
                 (_, code) => Cost::Ended(format!("ended with code {}", code.unwrap_or_default())),

@@ -10,6 +10,8 @@ pub enum Cost {
     Time(Duration),
     /// It took more than this memory, in bytes.
     Memory(u64),
+    /// The child could not give up its rights, and has read nothing.
+    Rights,
     /// The child ended, or could not be started. The text continues a sentence whose subject is the child.
     Ended(String),
 }
@@ -20,6 +22,12 @@ impl fmt::Display for Cost {
             Cost::Time(time) => write!(f, "reading it took more than {} s", time.as_secs_f64()),
             Cost::Memory(bytes) if *bytes < 1 << 20 => write!(f, "reading it took more than {bytes} bytes of memory"),
             Cost::Memory(bytes) => write!(f, "reading it took more than {} MiB of memory", bytes >> 20),
+            Cost::Rights => write!(
+                f,
+                "the child that was to read it could not give up its rights: wanted a kernel with filters of system calls \
+                 (CONFIG_SECCOMP_FILTER). {}=1 lets it read with the rights of this command",
+                crate::confine::ALLOW
+            ),
             Cost::Ended(how) => write!(f, "the child that was to read it {how}"),
         }
     }

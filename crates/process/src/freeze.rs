@@ -11,8 +11,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use crate::Trouble;
 use crate::ptrace::{Blocked, Stop, detach, ends_call, field, hide, interrupt, seize, stopped};
+use crate::trouble::Trouble;
 
 /// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
 /// threads must not be stopped during this.
@@ -56,6 +56,11 @@ impl Frozen {
     /// How long a process is stopped while a walk reads `resident` bytes, as measured on a quiet machine.
     pub fn expected_pause(resident: u64) -> Duration {
         Duration::from_millis(5) + Duration::from_millis(400).mul_f64(resident as f64 / (1_u64 << 30) as f64)
+    }
+
+    /// Its threads.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
+        self.threads.keys().copied()
     }
 
     /// The threads that are not yet stopped, and are not dead.

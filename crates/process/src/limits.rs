@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// The exit code of a child that did not have enough memory.
 pub const NO_MEMORY: i32 = 71;
+/// The exit code of a child that could not give up its rights.
+pub const NOT_CONFINED: i32 = 72;
 
 /// Limits the memory of this process from now on: all of its address space, resident or not. If an allocation fails,
 /// the process ends with `NO_MEMORY`, without a core file.

@@ -13,7 +13,11 @@ const PIECE: usize = 64 << 10;
 /// with pieces of 32 bytes: a mapping that grows between two pieces is then written twice. If there is room, the kernel fills at least a
 /// page.
 pub fn read_whole(path: impl AsRef<Path>) -> Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    read_whole_of(&mut File::open(path)?)
+}
+
+/// As [`read_whole`], of an open file.
+pub fn read_whole_of(file: &mut File) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     loop {
         let filled = text.len();

@@ -1,0 +1,109 @@
+//! The command's side: what the child may have. In: a wish of the child, which may be in the hands of a hostile process.
+//! Out: a descriptor or a text, of the processes only that the command has asked it about.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::{Deserialize, Serialize};
+
+use crate::channel::Reply;
+use crate::file;
+use crate::here::{given, here};
+use crate::stopped::Held;
+use crate::what::{Given, What};
+
+/// What a request is about: the child may ask for what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Processes.
+    pub pids: Vec<u32>,
+    /// A core file.
+    pub core: Option<PathBuf>,
+}
+
+impl About {
+    /// One process.
+    pub fn process(pid: u32) -> About {
+        About { pids: vec![pid], core: None }
+    }
+}
+
+/// What a child may ask for.
+#[derive(Clone, Debug, Default)]
+pub struct Broker(About);
+
+/// The most wishes of one request. A process with 65,000 mapped files needs as many.
+const MOST: u32 = 200_000;
+
+impl Broker {
+    /// A child that is asked about this.
+    pub fn of(about: &About) -> Broker {
+        Broker(about.clone())
+    }
+
+    /// Carries out a wish.
+    pub(crate) fn give(&self, wish: &str, number: u32, held: &mut Held) -> io::Result<Given> {
+        let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
+        let About { pids, core } = &self.0;
+        let may = match (&what, what.pid()) {
+            (_, Some(pid)) => pids.contains(&pid),
+            (What::Core | What::Library(_), _) => core.is_some(),
+            _ => true,
+        };
+        if !may || number > MOST {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if let (What::Core, Some(core)) = (&what, core) {
+            return file::of_host(core).map(given);
+        }
+        held.give(&what).unwrap_or_else(|| here(&what))
+    }
+}
+
+/// Sends what was given, or why it was not.
+pub(crate) fn send(socket: &UnixStream, given: io::Result<Given>) -> io::Result<()> {
+    let (reply, file) = match given {
+        Ok(given) => (Reply { stamp: given.stamp, text: given.text, error: None }, given.file),
+        Err(error) => (Reply { error: Some((error.raw_os_error(), error.to_string())), ..Reply::default() }, None),
+    };
+    let mut line = serde_json::to_string(&reply).map_err(io::Error::other)?;
+    line.push('\n');
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let files = file.as_ref().map(|file| [file.as_fd()]);
+    if let Some(files) = &files {
+        control.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let mut rest = line.as_bytes();
+    while !rest.is_empty() {
+        let sent = sendmsg(socket, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL)?;
+        // The descriptor goes with the first byte.
+        control.clear();
+        rest = &rest[sent..];
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::what::Name;
+
+    #[test]
+    fn only_what_the_child_was_asked_about_is_given() {
+        let own = std::process::id();
+        let wish = |what: &What| serde_json::to_string(what).unwrap();
+        let broker = Broker::of(&About::process(own));
+        assert!(broker.give(&wish(&What::Proc(own, Name::Maps)), 1, &mut Held::default()).unwrap().file.is_some());
+        let denied = |what: &What, number| broker.give(&wish(what), number, &mut Held::default()).unwrap_err().kind();
+        assert_eq!(denied(&What::Proc(1, Name::Maps), 1), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&What::Link(own), MOST + 1), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&What::Core, 1), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&What::Library("/bin/sh".into()), 1), io::ErrorKind::PermissionDenied);
+        assert!(broker.give("/etc/shadow", 1, &mut Held::default()).is_err());
+    }
+}

@@ -1,0 +1,281 @@
+//! An ELF file that a process has mapped. In: an open file, which may be hostile. Out: its segments, its build-id, its
+//! sections and its symbols, within limits: a sparse file of 20 KiB on disk can say that its table of symbols has 3 GiB.
+
+use std::os::unix::fs::FileExt;
+
+use object::elf::{self, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64, SHT_DYNSYM, SHT_SYMTAB};
+use object::read::elf::{CompressionHeader, FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, SymbolTable};
+use object::{CompressedData, CompressionFormat, Endianness, ReadCache, ReadRef};
+
+use crate::blocks::Blocks;
+use crate::file::Opened;
+
+/// A file's bytes. Parts that were read are kept.
+pub type Cache<'a> = ReadCache<Blocks<'a>>;
+
+/// The most bytes of a table of symbols, and of a note. Chromium's table has 40 MiB.
+const MOST: u64 = 64 << 20;
+const MOST_OF_NOTES: u64 = 1 << 20;
+/// The most sections. A file built with a section for each function has some 100,000 before it is linked.
+const MOST_SECTIONS: u64 = 4 << 20;
+const PAGE: u64 = 4096;
+
+/// Which table of symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// All symbols. A stripped file has none.
+    Full,
+    /// Those to which other files can bind.
+    Dynamic,
+}
+
+/// A symbol that is defined in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its address, as the file has it.
+    pub address: u64,
+    /// Its length in bytes; 0 if it is not known.
+    pub bytes: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether only its source file knows it.
+    pub is_local: bool,
+}
+
+/// What a symbol is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A function.
+    Function,
+    /// A variable.
+    Variable,
+    /// The source file of the local symbols that follow.
+    File,
+}
+
+/// An ELF file with 64-bit addresses.
+pub struct Elf<'a> {
+    endian: Endianness,
+    data: &'a Cache<'a>,
+    /// Its segments.
+    pub segments: &'a [ProgramHeader64<Endianness>],
+    sections: SectionTable<'a, FileHeader64<Endianness>, &'a Cache<'a>>,
+}
+
+/// The bytes of an open file, for [`Elf::of`].
+pub fn cache(opened: &Opened) -> Cache<'_> {
+    ReadCache::new(Blocks::new(opened))
+}
+
+impl<'a> Elf<'a> {
+    /// Reads the headers. `None` if it is no such file.
+    pub fn of(data: &'a Cache<'a>) -> Option<Elf<'a>> {
+        let header = FileHeader64::<Endianness>::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, data).ok()?;
+        let count = u64::from(header.e_shnum(endian));
+        let sections = if count * size_of::<elf::SectionHeader64<Endianness>>() as u64 > MOST_SECTIONS {
+            SectionTable::default()
+        } else {
+            header.sections(endian, data).unwrap_or_default()
+        };
+        Some(Elf { endian, data, segments, sections })
+    }
+
+    /// Whether the lowest byte of a number comes first.
+    pub fn is_little_endian(&self) -> bool {
+        self.endian == Endianness::Little
+    }
+
+    /// The segments that are loaded: address, place in the file, bytes in the file, bytes in memory.
+    pub fn loaded(&self) -> impl Iterator<Item = [u64; 4]> + '_ {
+        let endian = self.endian;
+        let of_type = move |segment: &&ProgramHeader64<Endianness>| segment.p_type(endian) == PT_LOAD;
+        self.segments.iter().filter(of_type).map(move |segment| {
+            [segment.p_vaddr(endian), segment.p_offset(endian), segment.p_filesz(endian), segment.p_memsz(endian)]
+        })
+    }
+
+    /// Bytes of thread-local storage.
+    pub fn thread_local(&self) -> u64 {
+        let tls = self.segments.iter().find(|segment| segment.p_type(self.endian) == elf::PT_TLS);
+        tls.map_or(0, |segment| segment.p_memsz(self.endian))
+    }
+
+    /// The page of the first segment's address.
+    pub fn lowest(&self) -> Option<u64> {
+        self.loaded().map(|[address, ..]| address / PAGE * PAGE).min()
+    }
+
+    /// The identity of its build; empty if it has none.
+    pub fn build_id(&self) -> Vec<u8> {
+        let notes = self.segments.iter().filter(|segment| segment.p_type(self.endian) == PT_NOTE);
+        let small = notes.filter(|segment| segment.p_filesz(self.endian) <= MOST_OF_NOTES);
+        let of = |segment: &ProgramHeader64<Endianness>| {
+            let mut notes = segment.notes(self.endian, self.data).ok()??;
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == elf::ELF_NOTE_GNU && note.n_type(self.endian) == elf::NT_GNU_BUILD_ID {
+                    return Some(note.desc().to_vec());
+                }
+            }
+            None
+        };
+        small.filter_map(of).next().unwrap_or_default()
+    }
+
+    /// The place, the bytes and the address of a section in the file. `None` if it has no such section, or is
+    /// compressed.
+    pub fn section(&self, name: &str) -> Option<Section> {
+        let (_, header) = self.sections.section_by_name(self.endian, name.as_bytes())?;
+        let flags = header.sh_flags(self.endian);
+        Some(Section {
+            offset: header.sh_offset(self.endian),
+            bytes: header.sh_size(self.endian),
+            address: header.sh_addr(self.endian),
+            is_compressed: flags.0 & u64::from(elf::SHF_COMPRESSED.0) != 0,
+        })
+    }
+
+    /// The bytes of a section that is not compressed. `None` if there is none, or if it has more bytes than this.
+    pub fn bytes(&self, name: &str, most: u64) -> Option<(Section, &'a [u8])> {
+        let section = self.section(name).filter(|section| !section.is_compressed && section.bytes <= most)?;
+        Some((section, self.data.read_bytes_at(section.offset, section.bytes).ok()?))
+    }
+
+    /// The whole bytes of a section, decompressed, and read past the cache: a large section would be in memory twice.
+    /// `None` if there is none, or if it cannot be read. The error is its length, if it has more bytes than this.
+    pub fn whole(&self, opened: &Opened, name: &str, most: u64) -> Result<Option<Vec<u8>>, u64> {
+        let Some((_, header)) = self.sections.section_by_name(self.endian, name.as_bytes()) else { return Ok(None) };
+        if header.sh_type(self.endian) == elf::SHT_NOBITS {
+            return Ok(None);
+        }
+        let compression = header.compression(self.endian, self.data).ok().flatten();
+        let (offset, stored, bytes) = match compression {
+            None => {
+                let bytes = header.sh_size(self.endian);
+                (header.sh_offset(self.endian), bytes, bytes)
+            }
+            Some((header, offset, stored)) => (offset, stored, header.ch_size(self.endian)),
+        };
+        // A section beyond the end of the file is damage.
+        if offset.checked_add(stored).is_none_or(|end| end > opened.stamp.bytes) {
+            return Ok(None);
+        }
+        if bytes.max(stored) > most {
+            return Err(bytes.max(stored));
+        }
+        let mut data = vec![0; stored as usize];
+        if opened.file.read_exact_at(&mut data, offset).is_err() {
+            return Ok(None);
+        }
+        let format = match compression.map(|(header, ..)| header.ch_type(self.endian)) {
+            None => return Ok(Some(data)),
+            Some(elf::ELFCOMPRESS_ZLIB) => CompressionFormat::Zlib,
+            Some(elf::ELFCOMPRESS_ZSTD) => CompressionFormat::Zstandard,
+            Some(_) => return Ok(None),
+        };
+        let compressed = CompressedData { format, data: &data, uncompressed_size: bytes };
+        Ok(compressed.decompress().ok().map(std::borrow::Cow::into_owned))
+    }
+
+    /// The symbols of a table that are defined in the file. The error says why there are none.
+    pub fn symbols(&self, which: Table) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a>, String> {
+        let kind = if which == Table::Full { SHT_SYMTAB } else { SHT_DYNSYM };
+        let endian = self.endian;
+        let header = self.sections.iter().find(|section| section.sh_type(endian) == kind);
+        if let Some(bytes) = header.map(|header| header.sh_size(endian)).filter(|bytes| *bytes > MOST) {
+            return Err(format!("its table of symbols has {} MiB, wanted at most {} MiB", bytes >> 20, MOST >> 20));
+        }
+        let table: SymbolTable<'a, FileHeader64<Endianness>, &'a Cache<'a>> = self
+            .sections
+            .symbols(endian, self.data, kind)
+            .map_err(|error| format!("its table of symbols cannot be read: {error}"))?;
+        let strings = table.strings();
+        Ok(table.symbols().iter().filter_map(move |symbol| {
+            let kind = match symbol.st_type() {
+                elf::STT_FUNC | elf::STT_GNU_IFUNC => Kind::Function,
+                elf::STT_OBJECT => Kind::Variable,
+                elf::STT_FILE => Kind::File,
+                _ => return None,
+            };
+            if kind != Kind::File && symbol.is_undefined(endian) {
+                return None;
+            }
+            let name = str::from_utf8(symbol.name(endian, strings).ok()?).ok()?;
+            Some(Symbol {
+                name,
+                address: symbol.st_value(endian),
+                bytes: symbol.st_size(endian),
+                kind,
+                is_local: symbol.is_local(),
+            })
+        }))
+    }
+}
+
+/// A section of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its length there in bytes.
+    pub bytes: u64,
+    /// Its address, as the file has it.
+    pub address: u64,
+    /// Whether its bytes are compressed.
+    pub is_compressed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn this_program_has_what_its_compiler_wrote() {
+        let opened = Opened::of(File::open("/proc/self/exe").unwrap()).unwrap();
+        let data = cache(&opened);
+        let elf = Elf::of(&data).unwrap();
+        assert!(elf.lowest().is_some() && elf.loaded().count() >= 2 && elf.section(".text").is_some());
+        let mut symbols = elf.symbols(Table::Full).unwrap();
+        let own = symbols.find(|symbol| symbol.name.contains("this_program_has_what_its_compiler_wrote")).unwrap();
+        assert_eq!(own.kind, Kind::Function);
+        assert!(elf.symbols(Table::Dynamic).unwrap().all(|symbol| symbol.name != "malloc"), "it does not export it");
+    }
+
+    #[test]
+    fn a_table_of_gigabytes_is_not_read() {
+        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let opened = Opened::of(File::open("/proc/self/exe").unwrap()).unwrap();
+        let data = cache(&opened);
+        let header = FileHeader64::<Endianness>::parse(&data).unwrap();
+        let endian = header.endian().unwrap();
+        let sections = header.sections(endian, &data).unwrap();
+        let at = sections.iter().position(|section| section.sh_type(endian) == SHT_SYMTAB).unwrap();
+        // The word with its size.
+        let size = header.e_shoff(endian) as usize + at * 64 + 32;
+        bytes[size..size + 8].copy_from_slice(&(3_u64 << 30).to_le_bytes());
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let opened = Opened::of(file).unwrap();
+        let data = cache(&opened);
+        let elf = Elf::of(&data).unwrap();
+        let said = elf.symbols(Table::Full).err().unwrap();
+        assert_eq!(said, "its table of symbols has 3072 MiB, wanted at most 64 MiB");
+        assert!(elf.symbols(Table::Dynamic).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_elf_file_is_none() {
+        for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF\x02\x01\x01"] {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(bytes, 0).unwrap();
+            let opened = Opened::of(file).unwrap();
+            assert!(Elf::of(&cache(&opened)).is_none());
+        }
+    }
+}

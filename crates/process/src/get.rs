@@ -1,0 +1,95 @@
+//! How everything that reads another process gets what it reads. In: a wish. Out: a descriptor, or a text. In the command
+//! it is opened at once; in the child without rights the command is asked for it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::channel::Channel;
+use crate::file::{Opened, Stamp};
+use crate::here::here;
+use crate::what::{Called, Given, Host, Name, Thread, What};
+
+/// In the child: its connection to the command.
+static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
+
+/// From now on the command is asked for everything.
+pub fn serve_by(channel: &'static Mutex<Channel>) {
+    let _ = COMMAND.set(channel);
+}
+
+/// Opens or asks.
+pub fn get(what: &What) -> io::Result<Given> {
+    match COMMAND.get() {
+        None => here(what),
+        Some(channel) => channel.lock().unwrap_or_else(PoisonError::into_inner).ask(what),
+    }
+}
+
+/// Whether this is a child that asks the command.
+pub(crate) fn asks() -> bool {
+    COMMAND.get().is_some()
+}
+
+/// The resident bytes of a process, by the kernel's count.
+pub(crate) fn resident(pid: u32) -> u64 {
+    let status = text(pid, Name::Status).unwrap_or_default();
+    allocanary_kernel::sys::line_number(&status, b"VmRSS:").unwrap_or(0).saturating_mul(1024)
+}
+
+/// Opens a file of the kernel about a process.
+pub fn open(pid: u32, name: Name) -> io::Result<File> {
+    file(get(&What::Proc(pid, name))?)
+}
+
+/// The whole text of a file of the kernel about a process.
+pub fn text(pid: u32, name: Name) -> io::Result<Vec<u8>> {
+    allocanary_kernel::sys::read_whole_of(&mut open(pid, name)?)
+}
+
+/// Opens a file of the kernel about this host.
+pub fn kernel(which: Host) -> io::Result<File> {
+    file(get(&What::Kernel(which))?)
+}
+
+/// The threads of a process.
+pub fn threads(pid: u32) -> io::Result<Vec<Thread>> {
+    parsed(&get(&What::Threads(pid))?.text)
+}
+
+/// What the threads of a process are called, and where they wait.
+pub fn calls(pid: u32) -> io::Result<Vec<Called>> {
+    parsed(&get(&What::Calls(pid))?.text)
+}
+
+/// The path of the program that a process runs, as the kernel writes it.
+pub fn link(pid: u32) -> io::Result<String> {
+    Ok(get(&What::Link(pid))?.text)
+}
+
+/// The links from which jemalloc reads settings, below the root of a process: their paths, and their texts. `None` is a
+/// file in the place of a link.
+pub fn links(pid: u32) -> io::Result<Vec<(String, Option<String>)>> {
+    parsed(&get(&What::Links(pid))?.text)
+}
+
+/// Opens a regular file.
+pub fn file_of(what: &What) -> io::Result<Opened> {
+    let mut given = get(what)?;
+    let stamp: Stamp = given.stamp.take().ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Opened { file: file(given)?, stamp })
+}
+
+/// Opens the core file that the user has named.
+pub fn core(path: &Path) -> io::Result<Opened> {
+    if asks() { file_of(&What::Core) } else { crate::file::of_host(path) }
+}
+
+fn file(given: Given) -> io::Result<File> {
+    given.file.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+pub(crate) fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> io::Result<T> {
+    serde_json::from_str(text).map_err(io::Error::other)
+}

@@ -1,0 +1,103 @@
+//! Opens what is wished for with the rights of this process. In: a wish. Out: a descriptor, or a text.
+
+use std::fs::{self, File};
+use std::io;
+
+use allocanary_kernel::maps::Line;
+use allocanary_kernel::sys::read_whole;
+
+use crate::file::{self, Opened};
+use crate::what::{Called, Given, Host, Thread, What};
+
+/// The folder where distributions put debug files.
+const DEBUG: &str = "/usr/lib/debug";
+/// The links from which jemalloc reads settings.
+pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", "/etc/_rjem_malloc.conf"];
+
+/// Opens it.
+pub(crate) fn here(what: &What) -> io::Result<Given> {
+    match what {
+        What::Proc(pid, name) => of_kernel(&format!("/proc/{pid}/{name}")),
+        What::Kernel(Host::Stat) => of_kernel("/proc/stat"),
+        What::Kernel(Host::Pagecount) => of_kernel("/proc/kpagecount"),
+        What::Link(pid) => {
+            let path = fs::read_link(format!("/proc/{pid}/exe"))?;
+            Ok(told(path.to_string_lossy().into_owned()))
+        }
+        What::Threads(pid) => as_json(&threads(*pid)?),
+        What::Calls(pid) => as_json(&calls(*pid)?),
+        What::Executable(pid) => file::executable(*pid).map(given),
+        What::Mapped(pid, from, to) => file::mapped(*pid, *from, *to).map(given),
+        What::JavaRelease(pid, from, to) => java_release(*pid, *from, *to).map(given),
+        What::Links(pid) => {
+            let found = LINKS.iter().filter_map(|path| Some((path, file::link_below_root(*pid, path).ok()?)));
+            as_json(&found.collect::<Vec<_>>())
+        }
+        What::Stop(_) | What::Registers(_) | What::Continue(_) => {
+            Err(io::Error::other("only the command stops a process"))
+        }
+        What::Core => Err(io::Error::other("only a child asks for the core file")),
+        What::Library(path) => library(path.as_ref()).map(given),
+        What::Debug(build_id) => file::debug(DEBUG.as_ref(), build_id).map(given),
+    }
+}
+
+/// A program or library. A core may name anything, and what it names is no other file.
+fn library(path: &std::path::Path) -> io::Result<Opened> {
+    let opened = file::named(path)?;
+    if opened.head(4)? != b"\x7fELF" {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no ELF file"));
+    }
+    Ok(opened)
+}
+
+/// A file of `/proc`.
+fn of_kernel(path: &str) -> io::Result<Given> {
+    Ok(Given { file: Some(File::open(path)?), ..Given::default() })
+}
+
+pub(crate) fn given(opened: Opened) -> Given {
+    Given { file: Some(opened.file), stamp: Some(opened.stamp), text: String::new() }
+}
+
+fn told(text: String) -> Given {
+    Given { text, ..Given::default() }
+}
+
+fn as_json(value: &impl serde::Serialize) -> io::Result<Given> {
+    serde_json::to_string(value).map(told).map_err(io::Error::other)
+}
+
+fn tids(pid: u32) -> io::Result<impl Iterator<Item = u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+fn threads(pid: u32) -> io::Result<Vec<Thread>> {
+    let robust = |tid: u32| {
+        let (mut head, mut bytes) = (0_u64, 0_usize);
+        // SAFETY: the kernel writes one word to each of the two variables, which live until the call returns.
+        let done = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut bytes) };
+        (done == 0 && head != 0).then_some(head)
+    };
+    Ok(tids(pid)?.map(|tid| Thread { tid, robust: robust(tid) }).collect())
+}
+
+fn calls(pid: u32) -> io::Result<Vec<Called>> {
+    let one = |tid: u32| {
+        let about = |file: &str| read_whole(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(bytes.trim_ascii()).into_owned();
+        Called { tid, name: text(about("comm")), call: text(about("syscall")) }
+    };
+    Ok(tids(pid)?.map(one).collect())
+}
+
+/// `HOME/lib/server/libjvm.so` is mapped: opens `HOME/release`.
+fn java_release(pid: u32, from: u64, to: u64) -> io::Result<Opened> {
+    let maps = read_whole(format!("/proc/{pid}/maps"))?;
+    let is_it = |line: &Line<'_>| (line.from, line.to) == (from, to);
+    let line = maps.split(|byte| *byte == b'\n').filter_map(Line::of).find(is_it).ok_or(io::ErrorKind::NotFound)?;
+    let path = String::from_utf8_lossy(line.name).into_owned();
+    let home = std::path::Path::new(&path).ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
+    file::below_root(pid, &home.join("release").to_string_lossy())
+}

@@ -1,0 +1,45 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! Another process, and what it names, may be hostile. So rights and reading are apart:
+//!
+//! 1. The command has the rights. It opens what belongs to the process ([`What`]), and parses nothing of it but the
+//!    kernel's own texts. There is one opener for files that a process names: [`file`].
+//! 2. A child parses. It has no rights, and a filter of system calls without `open`, `execve`, `socket` or `kill`
+//!    ([`confine`]). It asks the command for each descriptor, by number and never by a path.
+//!
+//! The code that reads is the same in both: it calls [`get`], which opens here, or in a child asks the command.
+
+// This crate returns numbers and texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+mod blocks;
+mod broker;
+mod channel;
+pub mod child;
+pub mod confine;
+mod cost;
+pub mod elf;
+pub mod file;
+mod files;
+mod freeze;
+mod get;
+mod here;
+pub mod limits;
+pub mod ptrace;
+mod slow;
+mod stopped;
+mod trouble;
+mod what;
+
+pub use blocks::Blocks;
+pub use broker::{About, Broker};
+pub use channel::Channel;
+pub use child::Child;
+pub use cost::Cost;
+pub use file::{Opened, Stamp};
+pub use files::Files;
+pub use freeze::Frozen;
+pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, text, threads};
+pub use stopped::Stopped;
+pub use trouble::Trouble;
+pub use what::{Called, Given, Host, Name, Registers, Thread, What};

@@ -1,0 +1,120 @@
+//! A process that is stopped while it is read. In: a process. Out: a value; the process continues when it is dropped.
+//!
+//! Only the command traces a process, and it opens no file while the process is stopped. A reader that waits for a file
+//! system would otherwise keep the process stopped, and neither SIGKILL of the reader nor SIGCONT of the process would
+//! help. The command lets the process continue at the announced time, whatever the reader does.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::freeze::Frozen;
+use crate::get::{asks, get, parsed};
+use crate::ptrace;
+use crate::trouble::Trouble;
+use crate::what::{Given, Registers, What};
+
+/// How much longer than announced a process may be stopped.
+pub(crate) const MORE: Duration = Duration::from_secs(1);
+
+/// A stopped process.
+#[derive(Debug)]
+pub enum Stopped {
+    /// By this process.
+    Here(Frozen),
+    /// By the command, which this child has asked.
+    Asked(u32),
+}
+
+impl Stopped {
+    /// Stops a process.
+    pub fn stop(pid: u32) -> Result<Stopped, Trouble> {
+        if !asks() {
+            return Frozen::stop(pid).map(Stopped::Here);
+        }
+        get(&What::Stop(pid)).map(|_| Stopped::Asked(pid)).map_err(|error| Trouble::of(pid, "stopping it", error))
+    }
+
+    /// Lets it continue. The error says that it has continued before: what was read is not of one moment.
+    pub fn go_on(self) -> Result<(), Trouble> {
+        let Stopped::Asked(pid) = self else { return Ok(()) };
+        std::mem::forget(self);
+        get(&What::Continue(pid)).map(drop).map_err(|error| Trouble::of(pid, "reading it while it was stopped", error))
+    }
+
+    /// What its threads have in their registers.
+    pub fn registers(&self) -> Vec<Registers> {
+        match self {
+            Stopped::Here(frozen) => registers(frozen),
+            Stopped::Asked(pid) => {
+                get(&What::Registers(*pid)).and_then(|given| parsed(&given.text)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Stopped::Asked(pid) = self {
+            let _ = get(&What::Continue(*pid));
+        }
+    }
+}
+
+fn registers(frozen: &Frozen) -> Vec<Registers> {
+    let of = |tid| ptrace::words(tid).map(|(stack, words)| Registers { tid, stack, words }).ok();
+    frozen.tids().filter_map(of).collect()
+}
+
+/// The command's side: the process that the child has asked it to stop.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Option<(Frozen, Instant)>);
+
+impl Held {
+    /// When the process continues, whatever the child does.
+    pub fn until(&self) -> Option<Instant> {
+        self.0.as_ref().map(|(_, until)| *until)
+    }
+
+    /// Lets the process continue if its time is over.
+    pub fn let_go_if_late(&mut self) {
+        if self.until().is_some_and(|until| Instant::now() >= until) {
+            self.0 = None;
+        }
+    }
+
+    /// Carries out a wish about the stop. `None` if it is about something else.
+    pub fn give(&mut self, what: &What) -> Option<io::Result<Given>> {
+        self.let_go_if_late();
+        Some(match what {
+            What::Stop(pid) => self.stop(*pid),
+            What::Registers(_) => match &self.0 {
+                Some((frozen, _)) => serde_json::to_string(&registers(frozen))
+                    .map(|text| Given { text, ..Given::default() })
+                    .map_err(io::Error::other),
+                None => Err(late()),
+            },
+            What::Continue(_) => self.0.take().map(|_| Given::default()).ok_or_else(late),
+            _ if self.0.is_some() && what.touches_files() => {
+                Err(io::Error::other("no file is opened while the process is stopped"))
+            }
+            _ => return None,
+        })
+    }
+
+    fn stop(&mut self, pid: u32) -> io::Result<Given> {
+        if self.0.is_some() {
+            return Err(io::Error::other("another process is stopped"));
+        }
+        let resident = crate::get::resident(pid);
+        let frozen = Frozen::stop(pid).map_err(|trouble| io::Error::other(trouble.to_string()))?;
+        self.0 = Some((frozen, Instant::now() + Frozen::expected_pause(resident) + MORE));
+        Ok(Given::default())
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Other,
+        "it was let go after the announced pause and 1 s, before it was read: try again, or read it without a stop",
+    )
+}

@@ -1,0 +1,165 @@
+//! What is opened or asked of the kernel about a process. The child that parses has no rights, and sends one of these to
+//! the command. Of a process none of them contains a path: what it names must not say which file is opened.
+
+use std::fmt;
+use std::fs::File;
+
+use serde::{Deserialize, Serialize};
+
+use crate::file::Stamp;
+
+/// A wish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A file of the kernel about a process.
+    Proc(u32, Name),
+    /// The path of its executable, as the kernel writes it.
+    Link(u32),
+    /// Its threads, each with its list of robust locks.
+    Threads(u32),
+    /// What its threads are called, and the calls in which they wait.
+    Calls(u32),
+    /// Its executable.
+    Executable(u32),
+    /// The file of the mapping with these addresses.
+    Mapped(u32, u64, u64),
+    /// The file `release` of the Java runtime whose `libjvm.so` has this mapping.
+    JavaRelease(u32, u64, u64),
+    /// The links in `/etc` below its root, from which jemalloc reads settings.
+    Links(u32),
+    /// The core file that the user has named.
+    Core,
+    /// A program or library of this host that this core names.
+    Library(String),
+    /// The debug file of this host for a build.
+    Debug(Vec<u8>),
+    /// The time of boot, or how many processes have each page.
+    Kernel(Host),
+    /// To stop it.
+    Stop(u32),
+    /// What its threads have in their registers, while it is stopped.
+    Registers(u32),
+    /// To let it continue.
+    Continue(u32),
+}
+
+/// A file of `/proc/PID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Name {
+    /// Its command line.
+    Cmdline,
+    /// Its variables when it was started.
+    Environ,
+    /// Its mappings.
+    Maps,
+    /// Its memory.
+    Mem,
+    /// The states of its pages.
+    Pagemap,
+    /// Its mappings with the kernel's counts.
+    Smaps,
+    /// Its numbers, in one line.
+    Stat,
+    /// Its numbers, a line each.
+    Status,
+}
+
+/// A file of the kernel about this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Host {
+    /// `/proc/stat`.
+    Stat,
+    /// `/proc/kpagecount`.
+    Pagecount,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Name::Cmdline => "cmdline",
+            Name::Environ => "environ",
+            Name::Maps => "maps",
+            Name::Mem => "mem",
+            Name::Pagemap => "pagemap",
+            Name::Smaps => "smaps",
+            Name::Stat => "stat",
+            Name::Status => "status",
+        })
+    }
+}
+
+impl What {
+    /// Whether a file system has to answer. It may not do so for hours, and nothing may wait for that while a process is
+    /// stopped.
+    pub(crate) fn touches_files(&self) -> bool {
+        matches!(
+            self,
+            What::Executable(_)
+                | What::Mapped(..)
+                | What::JavaRelease(..)
+                | What::Links(_)
+                | What::Debug(_)
+                | What::Link(_)
+        )
+    }
+
+    /// The process that it is about. `None` if it is about this host.
+    pub fn pid(&self) -> Option<u32> {
+        match self {
+            What::Proc(pid, _)
+            | What::Link(pid)
+            | What::Threads(pid)
+            | What::Calls(pid)
+            | What::Executable(pid)
+            | What::Mapped(pid, ..)
+            | What::JavaRelease(pid, ..)
+            | What::Links(pid)
+            | What::Stop(pid)
+            | What::Registers(pid)
+            | What::Continue(pid) => Some(*pid),
+            What::Core | What::Library(_) | What::Debug(_) | What::Kernel(_) => None,
+        }
+    }
+}
+
+/// The registers of a thread of a stopped process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registers {
+    /// Its number.
+    pub tid: u32,
+    /// Its stack pointer.
+    pub stack: u64,
+    /// The words in its registers.
+    pub words: Vec<u64>,
+}
+
+/// A thread of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+    /// Where its list of robust locks begins. `None` if the kernel does not tell.
+    pub robust: Option<u64>,
+}
+
+/// What a thread is called, and where it waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// The text of `/proc/PID/task/TID/syscall`; empty if it may not be read.
+    pub call: String,
+}
+
+/// What was opened or asked for.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The descriptor.
+    pub file: Option<File>,
+    /// What the file system said of it.
+    pub stamp: Option<Stamp>,
+    /// A text: a path, or JSON.
+    pub text: String,
+}
