@@ -1,18 +1,18 @@
 //! The program and its libraries. In: the mappings and the files behind them. Out: which of them has an address, how much thread-local
 //! storage they have, and which global variable an address is in.
 //!
-//! The files are those of the process, and can say anything: the `object` crate parses them, and what cannot be read has no names.
+//! The files are those of the process, and can say anything: what cannot be read has no names.
 
 use std::cell::OnceCell;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol, ReadCache, SymbolKind, elf};
+use allocanary_process::Opened;
+use allocanary_process::elf::{self, Elf, Kind, Table};
 
 /// Opens the file of a mapping.
-pub type Open<'a> = dyn Fn(&Mapping) -> Option<File> + 'a;
+pub type Open<'a> = dyn Fn(&Mapping) -> Option<Rc<Opened>> + 'a;
 
 /// The symbols that are kept of one file. A program of 100 MB has some 100,000 variables.
 const MOST_SYMBOLS: usize = 4_000_000;
@@ -83,7 +83,7 @@ impl Modules {
             ends.then(|| place.checked_add(within))?
         });
         let file = place.and_then(|place| Some((place, open(&module.first)?)));
-        file.is_some_and(|(place, file)| file.read_exact_at(into, place).is_ok())
+        file.is_some_and(|(place, file)| file.file.read_exact_at(into, place).is_ok())
     }
 
     /// One of them.
@@ -142,22 +142,15 @@ impl Module {
 
     fn read_headers(&mut self, open: &Open) -> Option<()> {
         let file = open(&self.first)?;
-        let cache = ReadCache::new(file);
-        let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
-        let endian = header.endian().ok()?;
+        let cache = elf::cache(&file);
+        let elf = Elf::of(&cache)?;
         let (mut first, mut end) = (u64::MAX, 0);
-        for segment in header.program_headers(endian, &cache).ok()? {
-            let (at, bytes) = (segment.p_vaddr(endian), segment.p_memsz(endian));
-            match segment.p_type(endian) {
-                elf::PT_LOAD => {
-                    first = first.min(at / PAGE * PAGE);
-                    self.segments.push([at, segment.p_offset(endian), segment.p_filesz(endian)]);
-                    end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
-                }
-                elf::PT_TLS => self.tls = bytes,
-                _ => {}
-            }
+        for [at, place, stored, bytes] in elf.loaded() {
+            first = first.min(at / PAGE * PAGE);
+            self.segments.push([at, place, stored]);
+            end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
         }
+        self.tls = elf.thread_local();
         if first >= end {
             return None;
         }
@@ -180,15 +173,13 @@ impl Module {
 
 /// The variables of a file, in the order of their addresses: of its table of symbols, or of those that it exports.
 fn symbols(mapping: &Mapping, open: &Open) -> Option<Vec<Symbol>> {
-    let cache = ReadCache::new(open(mapping)?);
-    let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-    let one = |symbol: object::read::elf::ElfSymbol<'_, '_, elf::FileHeader64<Endianness>, _>| {
-        let is_variable = symbol.kind() == SymbolKind::Data && symbol.size() > 0 && symbol.is_definition();
-        let name = symbol.name().ok().filter(|_| is_variable)?;
-        Some(Symbol { at: symbol.address(), bytes: symbol.size(), name: name.to_string() })
-    };
-    let mut all: Vec<Symbol> =
-        file.symbols().chain(file.dynamic_symbols()).filter_map(one).take(MOST_SYMBOLS).collect();
+    let file = open(mapping)?;
+    let cache = elf::cache(&file);
+    let elf = Elf::of(&cache)?;
+    let tables = [Table::Full, Table::Dynamic].map(|table| elf.symbols(table).into_iter().flatten());
+    let variables = tables.into_iter().flatten().filter(|symbol| symbol.kind == Kind::Variable && symbol.bytes > 0);
+    let one = |symbol: elf::Symbol<'_>| Symbol { at: symbol.address, bytes: symbol.bytes, name: symbol.name.into() };
+    let mut all: Vec<Symbol> = variables.map(one).take(MOST_SYMBOLS).collect();
     all.sort_by(|one, other| one.at.cmp(&other.at).then(one.name.cmp(&other.name)));
     all.dedup_by_key(|one| one.at);
     Some(all)

@@ -3,9 +3,11 @@
 //! It runs on, unless it shall be stopped. Then the leaks of several readings have to agree: one more is made until it takes none away.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_heap::{CoreFile, Frozen, How, Live, Mapping, Memory, Subject, Trouble, file_of};
+use allocanary_heap::{CoreFile, How, Live, Mapping, Memory, Subject, Trouble};
+use allocanary_process::{Files, Stopped};
 
 use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
@@ -39,17 +41,18 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
     let is_late = || begun.elapsed() > time / 3;
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
-    let open = |mapping: &Mapping| file_of(pid, mapping).ok();
+    let files = Rc::new(Files::of(pid));
+    let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
     let mut room: Option<Room> = None;
     // Why the readings so far that do not count were doubtful.
     let mut doubtful: Vec<Vec<String>> = Vec::new();
     let mut number = 0;
     loop {
-        let live = Live::open_until(pid, until)?;
+        let live = Live::open_with(&files, until)?;
         let bytes = bytes_of(&live);
         if bytes > wanted.limit {
-            let mut contents = sample::contents(&live, &threads::of(&live, pid, false), bytes, wanted.limit, &open);
+            let mut contents = sample::contents(&live, &threads::of(&live, pid, None), bytes, wanted.limit, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
         }
@@ -57,20 +60,27 @@ pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Troub
         let (live, threads, copy, stopped) = match wanted.how {
             How::Running => (live, None, None, None),
             How::Stopped => {
+                // While it is stopped no file is opened.
+                live.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(open(one)));
                 let begun = Instant::now();
-                let frozen = Frozen::stop(pid)?;
-                let live = Live::open_until(pid, until)?;
-                let threads = threads::of(&live, pid, true);
-                (live, Some(threads), Some((begun, frozen)), Some(0))
+                let stopped = Stopped::stop(pid)?;
+                files.stop();
+                let live = Live::open_with(&files, until)?;
+                let threads = threads::of(&live, pid, Some(&stopped));
+                (live, Some(threads), Some((begun, stopped)), Some(0))
             }
         };
-        let threads = threads.unwrap_or_else(|| threads::of(&live, pid, false));
+        let threads = threads.unwrap_or_else(|| threads::of(&live, pid, None));
         let runs = threads.iter().any(|thread| thread.stack.is_none());
         let copied = Copy::of(&live, space);
-        let stopped = stopped.and(copy).map(|(begun, frozen): (Instant, Frozen)| {
-            drop(frozen);
-            begun.elapsed().as_micros() as u64
-        });
+        files.go_on();
+        let stopped = match stopped.and(copy) {
+            None => None,
+            Some((begun, stopped)) => {
+                stopped.go_on()?;
+                Some(begun.elapsed().as_micros() as u64)
+            }
+        };
         if !Subject::of(pid).ok_or(Trouble::Gone(pid))?.is_same(&subject) {
             return Err(Trouble::Changed(pid));
         }
@@ -139,16 +149,15 @@ pub fn take_core(path: &Path, wanted: &Wanted, time: Duration) -> Result<Content
         let reach = reading.reach();
         reading.contents(&reach, wanted, &open)
     };
-    let written = std::fs::metadata(path).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
     let subject = Subject {
         pid: core.pid,
         name: core.name.clone(),
         executable: core.executable.clone(),
-        started: millis(written) / 1000,
+        started: core.written,
         threads: core.threads().len() as u64,
         ..Subject::default()
     };
-    (contents.process, contents.taken, contents.readings) = (subject, millis(written), 1);
+    (contents.process, contents.taken, contents.readings) = (subject, core.written * 1000, 1);
     Ok(contents)
 }
 

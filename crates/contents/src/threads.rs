@@ -1,9 +1,10 @@
 //! The threads of a process, as far as roots need them. In: `/proc`, and registers of a process that is stopped. Out: where each stack
 //! begins, and words that only registers have.
 
-use std::fs;
+use std::collections::BTreeMap;
 
-use allocanary_heap::{CoreFile, Memory, ptrace};
+use allocanary_heap::{CoreFile, Memory};
+use allocanary_process::{Called, Registers, Stopped, calls};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,20 +21,21 @@ pub struct Thread {
     pub registers: Vec<u64>,
 }
 
-/// The threads of a live process.
-pub fn of(memory: &dyn Memory, pid: u32, stopped: bool) -> Vec<Thread> {
+/// The threads of a live process. Of one that is stopped the registers are known.
+pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&Stopped>) -> Vec<Thread> {
+    let called: BTreeMap<u32, Called> =
+        calls(pid).unwrap_or_default().into_iter().map(|called| (called.tid, called)).collect();
+    let registers: BTreeMap<u32, Registers> =
+        stopped.map(Stopped::registers).unwrap_or_default().into_iter().map(|one| (one.tid, one)).collect();
     let one = |thread: &allocanary_heap::Thread| {
-        let mut found = Thread { tid: thread.tid, pointer: thread.pointer, ..Thread::default() };
-        let about = |file: &str| fs::read(format!("/proc/{pid}/task/{}/{file}", thread.tid)).unwrap_or_default();
-        found.name = String::from_utf8_lossy(about("comm").trim_ascii()).into_owned();
-        if stopped {
-            if let Ok((stack, registers)) = ptrace::words(thread.tid) {
-                (found.stack, found.registers) = (Some(stack), registers);
-            }
-        } else {
-            (found.stack, found.registers) = parse_call(&String::from_utf8_lossy(&about("syscall")));
-        }
-        found
+        let called = called.get(&thread.tid);
+        let (stack, words) = match (stopped, registers.get(&thread.tid)) {
+            (Some(_), Some(one)) => (Some(one.stack), one.words.clone()),
+            (Some(_), None) => (None, Vec::new()),
+            (None, _) => parse_call(called.map_or("", |called| &called.call)),
+        };
+        let name = called.map(|called| called.name.clone()).unwrap_or_default();
+        Thread { tid: thread.tid, name, pointer: thread.pointer, stack, registers: words }
     };
     memory.threads().iter().map(one).collect()
 }

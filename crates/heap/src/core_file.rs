@@ -11,8 +11,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
+use allocanary_process::{Blocks, Opened, What, core, file_of};
 use object::Endianness;
 use object::elf::{
     EM_X86_64, ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
@@ -32,7 +34,7 @@ pub struct CoreFile {
     /// For each mapping: where its bytes are in the file, and how many of them are stored.
     places: Vec<(u64, u64)>,
     /// The mapped files that could be opened and begin with the same page as in the process.
-    files: BTreeMap<u64, File>,
+    files: BTreeMap<u64, Rc<Opened>>,
     threads: Vec<Thread>,
     pages: Pages,
     /// The process.
@@ -45,6 +47,8 @@ pub struct CoreFile {
     pub registers: Vec<(u64, Vec<u64>)>,
     /// How many bytes the core should have after its end: the file is truncated.
     pub missing: u64,
+    /// When the file was written, in seconds since 1970.
+    pub written: u64,
     until: Option<Instant>,
     late: Cell<bool>,
 }
@@ -72,9 +76,8 @@ impl CoreFile {
     /// time `until`.
     pub fn open(path: &Path, until: Option<Instant>) -> io::Result<CoreFile> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let cache = ReadCache::new(file.try_clone()?);
+        let opened = core(path)?;
+        let cache = ReadCache::new(Blocks::new(&opened));
         let data = &cache;
         let parsed = || -> object::read::Result<(u16, u16, Vec<Segment>, Notes)> {
             let header = FileHeader64::<Endianness>::parse(data)?;
@@ -102,10 +105,13 @@ impl CoreFile {
                 "wanted a core (ELF type 4) of x86-64 (machine 62), found type {kind}, machine {machine}"
             )));
         }
-        Ok(CoreFile::of(file, length, segments, notes, until))
+        drop(cache);
+        Ok(CoreFile::of(opened, segments, notes, until))
     }
 
-    fn of(file: File, length: u64, mut segments: Vec<Segment>, notes: Notes, until: Option<Instant>) -> CoreFile {
+    fn of(opened: Opened, mut segments: Vec<Segment>, notes: Notes, until: Option<Instant>) -> CoreFile {
+        let Opened { file, stamp } = opened;
+        let length = stamp.bytes;
         segments.retain(|one| one.bytes > 0 && one.from % PAGE == 0 && one.from.checked_add(one.bytes).is_some());
         segments.sort_by_key(|one| one.from);
         segments.dedup_by(|one, before| one.from < before.from + before.bytes);
@@ -152,6 +158,7 @@ impl CoreFile {
             executable,
             registers,
             missing,
+            written: stamp.modified.0.max(0) as u64,
             until,
             late: Cell::new(false),
         };
@@ -176,9 +183,8 @@ impl CoreFile {
                 continue;
             }
             let (mut here, mut first) = ([0; PAGE as usize], [0; PAGE as usize]);
-            let is_file = std::fs::metadata(&mapping.name).is_ok_and(|found| found.is_file());
-            let Some(file) = is_file.then(|| File::open(&mapping.name).ok()).flatten() else { continue };
-            let read = file.read_exact_at(&mut here, 0).and_then(|()| self.file.read_exact_at(&mut first, *at));
+            let Ok(file) = file_of(&What::Library(mapping.name.clone())).map(Rc::new) else { continue };
+            let read = file.file.read_exact_at(&mut here, 0).and_then(|()| self.file.read_exact_at(&mut first, *at));
             if read.is_ok() && here == first {
                 self.files.insert(mapping.inode, file);
             }
@@ -186,8 +192,8 @@ impl CoreFile {
     }
 
     /// The file of a mapping, if it could be opened and begins with the same page as in the process.
-    pub fn file(&self, mapping: &Mapping) -> Option<File> {
-        self.files.get(&mapping.inode)?.try_clone().ok()
+    pub fn file(&self, mapping: &Mapping) -> Option<Rc<Opened>> {
+        self.files.get(&mapping.inode).cloned()
     }
 
     /// Whether the time for reading is over. If so, this is also stored.
@@ -328,7 +334,7 @@ impl Memory for CoreFile {
             let part = &mut into[(from - at) as usize..(to - at) as usize];
             let read = match (stored, self.files.get(&mapping.inode)) {
                 (true, _) => self.file.read_exact_at(part, place + within),
-                (false, Some(file)) if !mapping.writable => file.read_exact_at(part, mapping.offset + within),
+                (false, Some(file)) if !mapping.writable => file.file.read_exact_at(part, mapping.offset + within),
                 _ => return false,
             };
             if read.is_err() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use allocanary_process::{Name, open};
 pub use allocanary_walkers::counters::{Counters, Place, Source, locate};
 
 use crate::states::WORD_PRESENT;
@@ -17,14 +18,14 @@ pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<Plac
 /// A live process. Only pages that are present are copied: to copy others would bring them in from swap, or make them.
 #[derive(Debug)]
 pub struct Remote {
-    pid: u32,
+    memory: fs::File,
     pagemap: fs::File,
 }
 
 impl Remote {
     /// Opens a process. The error is the kernel's.
     pub fn open(pid: u32) -> io::Result<Remote> {
-        Ok(Remote { pid, pagemap: fs::File::open(format!("/proc/{pid}/pagemap"))? })
+        Ok(Remote { memory: open(pid, Name::Mem)?, pagemap: open(pid, Name::Pagemap)? })
     }
 
     /// Whether every page of a range is present.
@@ -41,15 +42,7 @@ impl Remote {
 impl Source for Remote {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
-        if !self.is_present(at, end) {
-            return false;
-        }
-        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: `local` is the buffer that was borrowed for writing. Only the kernel uses the remote address, and
-        // checks it.
-        let count = unsafe { libc::process_vm_readv(self.pid as libc::pid_t, &local, 1, &remote, 1, 0) };
-        count == into.len() as isize
+        self.is_present(at, end) && self.memory.read_exact_at(into, at).is_ok()
     }
 }
 

@@ -12,7 +12,7 @@
 //! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
 //! memory.
 //!
-//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`Frozen`]).
+//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`Stopped`](allocanary_process::Stopped)).
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -24,12 +24,11 @@ mod counted;
 pub mod counters;
 mod difference;
 mod files;
-mod freeze;
 mod inside;
 mod live;
 mod others;
 mod pace;
-pub mod ptrace;
+mod profiled;
 pub mod reader;
 mod reading;
 mod resident;
@@ -41,6 +40,8 @@ mod subject;
 mod take;
 mod unread;
 
+/// Another process, as it is opened and stopped.
+pub use allocanary_process::{Frozen, Trouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
     Arena, Block, Check, Fact, Forecast, Kind, Layout, Mapping, Memory, PAGE, PARTS, Pages, Part, Parts, Piece, Run,
@@ -49,9 +50,7 @@ pub use allocanary_walkers::{
 pub use core_file::CoreFile;
 pub use counted::{Counted, counted, parse_smaps};
 pub use difference::{Change, Difference, signed};
-pub use files::FileId;
-pub use freeze::Frozen;
-pub use live::{Live, Trouble, file_of};
+pub use live::Live;
 pub use others::{Area, Sort};
 pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};

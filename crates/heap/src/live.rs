@@ -1,86 +1,21 @@
-//! A live process, which is not stopped: reads its present pages by `process_vm_readv`, and the kernel's state of each
-//! page.
+//! A live process: reads its present pages by `/proc/PID/mem`, and the kernel's state of each page.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_kernel::sys::read_whole;
+use allocanary_process::{Files, Name, Opened, Trouble, open, text, threads};
 
 use crate::Run;
 use crate::copies::{self, Ended, Range};
-use crate::reader::Cost;
 use crate::states::states;
-use crate::{Fact, FileId, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, Thread, files, parse_maps};
-
-/// A process cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// There is no such process, or it has ended.
-    #[error("process {0}: there is none, or it has ended")]
-    Gone(u32),
-    /// The kernel does not allow it.
-    #[error(
-        "process {0}: its memory may not be read. Wanted: the same user and /proc/sys/kernel/yama/ptrace_scope at 0, or CAP_SYS_PTRACE \
-         (run as root), and a PID namespace that has it"
-    )]
-    Denied(u32),
-    /// It now runs another program than at the begin of the reading.
-    #[error("process {0}: it has started another program while it was read: try again")]
-    Changed(u32),
-    /// The time for reading it is over.
-    #[error("process {0}: its mappings could not be read within the deadline")]
-    Late(u32),
-    /// Reading it costs too much.
-    #[error("process {pid}: {cost}")]
-    Costly {
-        /// The process.
-        pid: u32,
-        /// The limit that was exceeded.
-        cost: Cost,
-    },
-    /// An error in the words of another process.
-    #[error("{0}")]
-    Told(String),
-    /// A core file cannot be read.
-    #[error("{path}: {error}: wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it")]
-    Core {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: io::Error,
-    },
-    /// Something else.
-    #[error("process {pid}: {what}: {error}")]
-    Other {
-        /// The process.
-        pid: u32,
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel says.
-        error: io::Error,
-    },
-}
+use crate::{Fact, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, Thread, files, parse_maps};
 
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
-
-impl Trouble {
-    /// Makes it from the system's error, and from what was tried.
-    pub fn of(pid: u32, what: &'static str, error: io::Error) -> Trouble {
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
-            Some(libc::EACCES | libc::EPERM) => Trouble::Denied(pid),
-            _ if error.kind() == io::ErrorKind::TimedOut => Trouble::Late(pid),
-            _ => Trouble::Other { pid, what, error },
-        }
-    }
-}
 
 /// The memory of a live process. Its mappings and page states are those of one moment. Bytes that are read later may
 /// have changed.
@@ -93,8 +28,9 @@ pub struct Live {
     kernel: [Kernel; 2],
     until: Option<Instant>,
     late: Cell<bool>,
-    /// The files of its mappings, by inode number and name.
-    files: RefCell<BTreeMap<(u64, String), Option<FileId>>>,
+    memory: fs::File,
+    /// The files of its mappings.
+    files: Rc<Files>,
 }
 
 impl Live {
@@ -105,6 +41,12 @@ impl Live {
 
     /// As [`Live::open`], but reads nothing after the time `until`.
     pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, Trouble> {
+        Live::open_with(&Rc::new(Files::of(pid)), until)
+    }
+
+    /// As [`Live::open_until`], with files that may be open already.
+    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<Live, Trouble> {
+        let pid = files.pid();
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(Trouble::Late(pid));
         }
@@ -112,11 +54,14 @@ impl Live {
         let before = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let (mappings, pages) = looked_at(pid, until).map_err(|(what, error)| trouble(what, error))?;
         let after = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
-        let tids = tids(pid).map_err(|error| trouble("reading its threads", error))?;
-        let (threads, kernel, late) = (Vec::new(), [before, after], Cell::new(false));
-        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, files: RefCell::default() };
+        let all = threads(pid).map_err(|error| trouble("reading its threads", error))?;
+        let memory = open(pid, Name::Mem).map_err(|error| trouble("opening its memory", error))?;
+        let (threads, kernel, late, files) = (Vec::new(), [before, after], Cell::new(false), files.clone());
+        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, memory, files };
         live.clear_up();
-        live.threads = tids.into_iter().map(|tid| Thread { tid, pointer: live.thread_pointer(tid) }).collect();
+        let thread =
+            |one: &allocanary_process::Thread| Thread { tid: one.tid, pointer: live.thread_pointer(one.robust) };
+        live.threads = all.iter().map(thread).collect();
         Ok(live)
     }
 
@@ -155,26 +100,22 @@ impl Live {
 
     /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
     /// is in the thread's own structure, which proves itself: it points to itself twice.
-    fn thread_pointer(&self, tid: u32) -> Option<u64> {
-        let (mut head, mut bytes) = (0_u64, 0_usize);
-        // SAFETY: the kernel writes one word to each of the two variables, which live until the call returns.
-        let done = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut bytes) };
-        let pointer = head.checked_sub(FROM_POINTER_TO_ROBUST_LIST).filter(|_| done == 0)?;
+    fn thread_pointer(&self, robust: Option<u64>) -> Option<u64> {
+        let pointer = robust?.checked_sub(FROM_POINTER_TO_ROBUST_LIST)?;
         let points_to_itself = |at: u64| self.word(pointer + at) == Some(pointer);
         (points_to_itself(0) && points_to_itself(16)).then_some(pointer)
     }
 
-    /// The file of a mapping. The file system is asked once for each file.
-    fn id_of_file(&self, mapping: &Mapping) -> Option<FileId> {
-        let name = (mapping.inode, mapping.name.clone());
-        *self.files.borrow_mut().entry(name).or_insert_with(|| FileId::of(&found(self.pid, mapping).ok()?))
+    /// The file of a mapping. It is opened once.
+    pub fn file_of(&self, mapping: &Mapping) -> io::Result<Rc<Opened>> {
+        self.files.get(mapping.from, mapping.to, mapping.inode)
     }
 
     /// Reads from the file the pages that the process has not touched: copying them from the process would give it
     /// pages. The last page of the file continues with zeroes after the end of the file.
-    fn read_file(file: &fs::File, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read_file(opened: &Opened, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let (file, bytes) = (&opened.file, opened.stamp.bytes);
         let from = mapping.offset + (at - mapping.from);
-        let bytes = file.metadata()?.len();
         if from + into.len() as u64 > bytes.next_multiple_of(PAGE) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -192,7 +133,7 @@ impl Live {
         let mut untouched = |at: u64, part: &mut [u8]| match mapping {
             _ if part.is_empty() => true,
             one if one.inode != 0 => {
-                let file = file.get_or_insert_with(|| file_of(self.pid, one));
+                let file = file.get_or_insert_with(|| self.file_of(one));
                 file.as_ref().is_ok_and(|file| Self::read_file(file, one, at, part).is_ok())
             }
             // Mappings of the kernel, such as `[vdso]`.
@@ -231,7 +172,7 @@ impl Live {
 
     /// Copies present bytes of many ranges. Returns for each whether all could be copied.
     fn copy_each(&self, ranges: &mut [Range]) -> Vec<bool> {
-        copies::copy(self.pid, ranges).unwrap_or_else(|Ended| {
+        copies::copy(&self.memory, ranges).unwrap_or_else(|Ended| {
             self.late.set(true);
             vec![false; ranges.len()]
         })
@@ -268,8 +209,7 @@ impl Memory for Live {
     }
 
     fn fact(&self, mapping: &Mapping, fact: Fact) -> Option<Option<u64>> {
-        let id = self.id_of_file(mapping)?;
-        files::fact(id, fact, || file_of(self.pid, mapping)).ok()
+        self.file_of(mapping).ok().map(|opened| files::fact(&opened, fact))
     }
 
     fn is_late(&self) -> bool {
@@ -331,7 +271,7 @@ impl Memory for Live {
 /// at the end.
 fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
     let maps = || {
-        let text = read_whole(format!("/proc/{pid}/maps")).map_err(|error| ("reading its mappings", error))?;
+        let text = text(pid, Name::Maps).map_err(|error| ("reading its mappings", error))?;
         Ok(parse_maps(&String::from_utf8_lossy(&text)))
     };
     let states =
@@ -360,69 +300,6 @@ fn grown(before: &[Mapping], now: &[Mapping]) -> Vec<Mapping> {
         }
     }
     grown
-}
-
-/// The file of a mapping of a process, for reading.
-pub fn file_of(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
-    by_range(pid, mapping).or_else(|_| by_name(format!("/proc/{pid}/root").as_ref(), mapping))
-}
-
-/// The file system's data about the file of a mapping. The file is not opened.
-fn found(pid: u32, mapping: &Mapping) -> io::Result<fs::Metadata> {
-    fs::metadata(map_file(pid, mapping))
-        .or_else(|_| place_by_name(format!("/proc/{pid}/root").as_ref(), mapping)?.metadata())
-}
-
-/// The kernel's link to the file of a mapping.
-fn map_file(pid: u32, mapping: &Mapping) -> String {
-    format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.from, mapping.to)
-}
-
-/// Opens the file of a mapping by the kernel's link. This needs a capability.
-fn by_range(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
-    regular(place(map_file(pid, mapping).as_ref(), 0)?)
-}
-
-/// Opens the file of a mapping by its path below a root. Another file may have this name by now: only a regular file
-/// with the same inode number is opened. The kernel writes paths without links, so no link is followed: a link that
-/// begins with `/` would lead out of the root. The device is not compared: some file systems show different devices in
-/// `maps` and in `stat`.
-fn by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
-    regular(place_by_name(root, mapping)?)
-}
-
-fn place_by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
-    let mut found = place(root, libc::O_DIRECTORY)?;
-    for part in mapping.name.split('/').filter(|part| !part.is_empty()) {
-        found = place(&through(&found).join(part), libc::O_NOFOLLOW)?;
-    }
-    if found.metadata()?.ino() != mapping.inode {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
-    }
-    Ok(found)
-}
-
-/// A place in the file system. The file there is not opened: this could wait for ever (a FIFO), or have effects (a
-/// device).
-fn place(path: &Path, flags: i32) -> io::Result<fs::File> {
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)
-}
-
-/// Opens the file at a place for reading, if it is a regular file.
-fn regular(place: fs::File) -> io::Result<fs::File> {
-    if !place.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(through(&place))
-}
-
-fn through(place: &fs::File) -> PathBuf {
-    format!("/proc/self/fd/{}", place.as_raw_fd()).into()
-}
-
-fn tids(pid: u32) -> io::Result<Vec<u32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
 #[cfg(test)]

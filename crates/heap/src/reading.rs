@@ -1,7 +1,8 @@
 //! A process's memory at one moment. In: the kernel's counts, the memory, and the walks. Out: one value for all views
 //! and for a file. Its parts add up to the resident memory.
 
-use allocanary_kernel::sys::{line_number, read_whole};
+use allocanary_kernel::sys::line_number;
+use allocanary_process::{Name, text};
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
@@ -158,7 +159,7 @@ pub struct Remedy {
 impl Kernel {
     /// Reads the counts of a process. This does not lock its address space.
     pub fn of(pid: u32) -> std::io::Result<Kernel> {
-        let status = read_whole(format!("/proc/{pid}/status"))?;
+        let status = text(pid, Name::Status)?;
         let bytes = |key: &str| line_number(&status, key.as_bytes()).unwrap_or(0).saturating_mul(1024);
         Ok(Kernel {
             // Reserved huge pages are in no other line of the text, but they are pages of mappings.

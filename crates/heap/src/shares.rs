@@ -8,14 +8,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
+use allocanary_process::{Host, Name, kernel, open};
+
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
 use crate::{Counted, PAGE, Pages};
 
 /// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
 pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: Option<Instant>) -> io::Result<()> {
-    let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
-    let mut owners = Owners { file: File::open("/proc/kpagecount")?, known: BTreeMap::new() };
+    let pagemap = open(pid, Name::Pagemap)?;
+    let mut owners = Owners { file: kernel(Host::Pagecount)?, known: BTreeMap::new() };
     let mut pace = Pace::until(until);
     let mut shares = Vec::new();
     for one in counted.iter() {

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use allocanary_kernel::sys::read_whole;
+use allocanary_process::{Name, open, text};
 
 use crate::Run;
 use crate::pace::{PIECE, Pace};
@@ -19,7 +19,7 @@ use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
-    let pagemap = fs::File::open(format!("/proc/{pid}/pagemap"))?;
+    let pagemap = open(pid, Name::Pagemap)?;
     let mut pages = Pages::default();
     let mut pace = Pace::until(until);
     let mut counted = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
         }
         let is_large = !scans && mapping.bytes() > LARGE;
         if is_large && counted.is_empty() {
-            counted = parse_smaps(&String::from_utf8_lossy(&read_whole(format!("/proc/{pid}/smaps"))?));
+            counted = parse_smaps(&String::from_utf8_lossy(&text(pid, Name::Smaps)?));
         }
         if !scans && (!is_large || has_pages(&counted, mapping)) {
             read(&pagemap, mapping, &mut pace, &mut pages)?;

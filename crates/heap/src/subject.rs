@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use allocanary_kernel::sys::{line_number, read_whole_of};
+use allocanary_process::{Host, Name, kernel, link, text};
 use serde::{Deserialize, Serialize};
 
 /// A process, described by properties that do not change while it runs one program.
@@ -28,12 +30,11 @@ const TICKS: u64 = 100;
 impl Subject {
     /// Reads a process. `None` if there is no such process.
     pub fn of(pid: u32) -> Option<Subject> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok()).unwrap_or_default();
-        let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let stat = text(pid, Name::Stat).ok()?;
+        let boot = kernel(Host::Stat).and_then(|mut file| read_whole_of(&mut file)).unwrap_or_default();
+        let boot = line_number(&boot, b"btime ").unwrap_or_default();
         let subject = parse_stat(&String::from_utf8_lossy(&stat), boot)?;
-        Some(Subject { executable: executable.to_string_lossy().into_owned(), ..subject })
+        Some(Subject { executable: link(pid).unwrap_or_default(), ..subject })
     }
 
     /// The file name of its executable.

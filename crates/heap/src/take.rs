@@ -1,16 +1,16 @@
 //! Reads a live process. In: its process ID. Out: a [`Reading`]. If the process is not stopped, a heap that changes
 //! during the walk is walked again.
 
-use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_kernel::sys::read_whole;
+use allocanary_process::{Files, Name, Stopped, What, file_of, text};
 
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, Counted, Frozen, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked,
-    best_of, counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, Counted, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of,
+    counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{KNOWN, Known, build_id};
 
@@ -50,17 +50,28 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
 /// mappings are always in the reading, because the kernel has them.
 pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
     let until = Instant::now().checked_add(time);
-    let open = || Live::open_until(pid, until);
+    let files = Rc::new(Files::of(pid));
+    let open = || Live::open_with(&files, until);
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
     let Walked { memory: live, mut walks } = match (&problem, how) {
         (None, How::Running) => best_of(TRIES, open)?,
         (None, How::Stopped) => {
+            // What a walk needs of files is opened before the stop. What it needs of a file system that may not answer
+            // is also read before: a walk knows what that is.
+            let before = open()?;
+            before.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(before.file_of(one)));
+            if files.has_slow() {
+                walk_all(&before);
+            }
+            drop(before);
             let begun = Instant::now();
-            let frozen = Frozen::stop(pid)?;
+            let frozen = Stopped::stop(pid)?;
+            files.stop();
             let walked = best_of(1, open);
-            drop(frozen);
+            files.go_on();
+            frozen.go_on()?;
             stopped = Some(begun.elapsed().as_micros() as u64);
             walked?
         }
@@ -129,8 +140,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     let sum = |of: &dyn Fn(&&Counted) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
     let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
     let kernel = Kernel { resident, anonymous, ..Kernel::default() };
-    let written = fs::metadata(path).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
-    let taken = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let taken = core.written * 1000;
     let subject = Subject {
         pid: core.pid,
         name: core.name.clone(),
@@ -159,7 +169,7 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
         // If this process may not read the shares, they stay unknown.
         Shares::ByPages => drop(shares::by_pages(pid, &mut counted, live.pages(), live.until())),
         Shares::BySmaps => {
-            let text = read_whole(format!("/proc/{pid}/smaps"));
+            let text = text(pid, Name::Smaps);
             let text = text.map_err(|error| Trouble::of(pid, "reading its smaps", error))?;
             add_shares(&mut counted, &parse_smaps(&String::from_utf8_lossy(&text)));
         }
@@ -203,10 +213,8 @@ fn may_read(live: &Live) -> bool {
 
 /// Why the heap of this program cannot be divided, whatever its allocator is.
 fn unsupported(pid: u32) -> Option<String> {
-    let mut head = [0; 20];
-    let mut file = fs::File::open(format!("/proc/{pid}/exe")).ok()?;
-    std::io::Read::read_exact(&mut file, &mut head).ok()?;
-    machine(&head)
+    let head = file_of(&What::Executable(pid)).and_then(|opened| opened.head(20)).ok()?;
+    machine(head.first_chunk()?)
 }
 
 /// The same, from the first bytes of its file.

@@ -1,10 +1,10 @@
 //! A process that could not be read. In: its process ID, and the reason. Out: a reading that has only the kernel's
 //! counts.
 
-use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use allocanary_kernel::sys::line_number;
+use allocanary_process::{Name, text};
 
 use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
 
@@ -13,7 +13,7 @@ impl Reading {
     /// waits.
     pub fn unread(pid: u32, problem: String) -> Result<Reading, Trouble> {
         let process = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
-        let status = fs::read(format!("/proc/{pid}/status"));
+        let status = text(pid, Name::Status);
         let status = status.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
         let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         Ok(of(process, &status, taken, problem))

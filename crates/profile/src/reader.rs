@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Counts, Frame, Profile, Sample};
-pub use process::{Mapping, Process};
+pub use process::{Mapping, Source, own_mappings};
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -94,12 +94,12 @@ impl fmt::Display for Wrong {
 pub const MOST_TABLES: usize = 64;
 
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
-pub fn read(pid: u32) -> Result<Profile, Trouble> {
-    let process = Process::open(pid)?;
-    let tables = process.tables(None);
+pub fn read(source: &dyn Source) -> Result<Profile, Trouble> {
+    let (pid, mappings) = (source.pid(), source.mappings());
+    let tables = process::tables(source, &mappings, None);
     let several = tables.len();
     let mut best: Option<Result<Profile, Trouble>> = None;
-    for found in tables.into_iter().map(|table| of_table(pid, table, |at, count| process.words(at, count))) {
+    for found in tables.into_iter().map(|table| of_table(pid, table, |at, count| process::words(source, at, count))) {
         let samples = |one: &Result<Profile, Trouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
         if best.as_ref().is_none_or(|best| samples(best) < samples(&found)) {
             best = Some(found);
@@ -107,15 +107,14 @@ pub fn read(pid: u32) -> Result<Profile, Trouble> {
     }
     let mut profile = best.unwrap_or(Err(Trouble::None(pid)))?;
     profile.tables = several;
-    profile.mappings = process.mappings;
+    profile.mappings = mappings;
     Ok(profile)
 }
 
-/// Whether a process has a profile, or several. `None` if it may not be read, or if that is not known by then.
-pub fn is_profiled(pid: u32, until: Option<Instant>) -> Option<bool> {
-    let process = Process::open(pid).ok()?;
-    let is_table = |at: u64| process.words(at, HEADER).is_some_and(|header| header[word::MAGIC] == MAGIC);
-    let found = process.tables(until).into_iter().any(is_table);
+/// Whether a process has a profile, or several. `None` if that is not known by then.
+pub fn is_profiled(source: &dyn Source, until: Option<Instant>) -> Option<bool> {
+    let is_table = |at: u64| process::words(source, at, HEADER).is_some_and(|header| header[word::MAGIC] == MAGIC);
+    let found = process::tables(source, &source.mappings(), until).into_iter().any(is_table);
     let is_over = until.is_some_and(|until| Instant::now() >= until);
     (found || !is_over).then_some(found)
 }
@@ -126,7 +125,7 @@ pub fn own() -> Result<Profile, Trouble> {
     let pid = std::process::id();
     let [header, samples, frames] = crate::writer::words().ok_or(Trouble::Off)?;
     let mut profile = decode::profile(pid, &header, &samples, &frames);
-    profile.mappings = process::mappings(pid)?;
+    profile.mappings = own_mappings()?;
     Ok(profile)
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use super::{Cost, Of, Reader, Request};
+use super::{Cost, Of, Reader, Request, user_of};
 use crate::{Reading, Shares, Trouble};
 
 /// The way in which the processes are read.
@@ -43,6 +43,10 @@ impl Crowd {
         mut tell: impl FnMut(u32, Result<Reading, Trouble>) -> Result<(), E>,
     ) -> Result<(), E> {
         let most = (self.memory / LEAST).max(1) as usize;
+        // A reader reads the processes of one user: those of one user come after each other.
+        let mut pids = pids.to_vec();
+        pids.sort_by_cached_key(|pid| user_of(*pid));
+        let pids = &pids[..];
         let workers = self.workers.clamp(1, pids.len().max(1)).min(most);
         let part = self.memory / workers as u64;
         let mut large = Vec::new();

@@ -2,15 +2,13 @@
 //! heap that takes gigabytes to read, and reading a page of it may never end. So a reading may take at most a given
 //! time and a given amount of memory. If it would take more, this is an error.
 //!
-//! The child is this program again, with [`WORD`] as its argument. It reads one process after the other, so that facts
-//! about files that many processes map are kept. A child that is late, or has no memory left, is killed, and a new
+//! The child is this program again. It has no rights: the command opens what it reads. It reads one process of a user
+//! after the other, so that facts about files that many processes map are kept, and nothing that a process of one user
+//! does to it reaches the readings of another user's. A child that is late, or has no memory left, is killed, and a new
 //! child gets the next request. If a killed child does not end because it waits in the kernel, it is left behind:
 //! nothing waits for it.
 
-mod child;
-mod cost;
 mod crowd;
-mod limits;
 mod request;
 mod serve;
 
@@ -19,15 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{How, Reading, Shares, Trouble, take_core, take_with};
-use child::Child;
-pub use cost::Cost;
+use allocanary_process::Child;
+pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
-pub use limits::limit_memory;
 pub use request::{Answer, Of, Request};
-pub use serve::{serve, serves};
-
-/// The argument that tells a program that it is such a child. The next argument is its memory limit in bytes.
-pub const WORD: &str = "--read-processes";
+pub use serve::{serve, serve_here, serves};
 
 /// The default memory limit of a child, including its program. For a heap of glibc with 2.1 GiB resident and 10 million
 /// blocks, 25 MiB of addresses were needed. The program has 20 of these before it reads anything.
@@ -40,6 +34,8 @@ static CAN_SERVE: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct Reader {
     child: Option<Child>,
+    /// The user whose processes the child has read.
+    user: Option<u32>,
     memory: u64,
     by_child: bool,
 }
@@ -48,7 +44,7 @@ impl Reader {
     /// A reader whose child has this memory limit. If the program cannot be such a child, as in a test, the reader
     /// reads in its own process.
     pub fn new(memory: u64) -> Reader {
-        Reader { child: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
+        Reader { child: None, user: None, memory, by_child: CAN_SERVE.load(Ordering::Relaxed) }
     }
 
     /// The number of the child, if there is one now.
@@ -86,11 +82,11 @@ impl Reader {
     }
 
     /// Has the child carry out another request. The function that was passed to `serve` answers it.
-    pub fn ask(&mut self, text: &str, time: Duration) -> Result<String, Cost> {
+    pub fn ask(&mut self, text: &str, about: About, time: Duration) -> Result<String, Cost> {
         if !self.by_child {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
         }
-        match self.answer(&Request { of: Of::Other(text.into()), time, map: false })? {
+        match self.answer(&Request { of: Of::Other(text.into(), about), time, map: false })? {
             Answer::Other(text) => Ok(text),
             Answer::Memory => Err(Cost::Memory(self.memory)),
             _ => Err(Cost::Ended("answered something else".into())),
@@ -99,12 +95,17 @@ impl Reader {
 
     /// The child's answer. A child that has exceeded a limit is dropped.
     fn answer(&mut self, request: &Request) -> Result<Answer, Cost> {
-        let mut child = match self.child.take() {
+        let about = request.about();
+        // Of several processes only numbers are read, of which no user's can harm the child.
+        let user = if let [pid] = about.pids[..] { user_of(pid) } else { None };
+        let mut child = match self.child.take().filter(|_| self.user == user) {
             Some(child) => child,
             None => Child::start(self.memory)?,
         };
+        self.user = user;
         let line = serde_json::to_string(request).map_err(|error| Cost::Ended(error.to_string()))?;
-        let answer = child.ask(&line, Instant::now() + request.time_with_grace(), request.time, self.memory)?;
+        let until = Instant::now() + request.time_with_grace();
+        let answer = child.ask(&line, &about, until, request.time, self.memory)?;
         let answer = serde_json::from_str(&answer).map_err(|error| Cost::Ended(format!("answered {error}")))?;
         // A child that had no memory left may still keep some of its memory, so it is not used again.
         if !matches!(answer, Answer::Memory) {
@@ -114,6 +115,12 @@ impl Reader {
     }
 }
 
+/// The user of a process. The owner of its folder in `/proc` can be root for a process that may not be looked at.
+pub fn user_of(pid: u32) -> Option<u32> {
+    let status = allocanary_process::text(pid, allocanary_process::Name::Status).ok()?;
+    allocanary_kernel::sys::line_number(&status, b"Uid:").map(|user| user as u32)
+}
+
 /// Reads in this process.
 fn read_here(request: &Request) -> Result<Reading, Trouble> {
     let mut reading = match &request.of {
@@ -121,7 +128,7 @@ fn read_here(request: &Request) -> Result<Reading, Trouble> {
             take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)
         }
         Of::Core(path) => take_core(path, request.time),
-        Of::Other(_) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
+        Of::Other(..) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
     }?;
     if !request.map {
         reading.heaps.iter_mut().for_each(|heap| heap.map = crate::Map::default());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::cost::Cost;
+use super::{About, Cost};
 use crate::{Reading, Shares, Trouble};
 
 /// What is to be read, and the time limit.
@@ -33,11 +33,20 @@ pub enum Of {
     },
     /// A core file.
     Core(PathBuf),
-    /// A request that only the program itself understands.
-    Other(String),
+    /// A request that only the program itself understands, and what it is about.
+    Other(String, About),
 }
 
 impl Request {
+    /// What is read.
+    pub fn about(&self) -> About {
+        match &self.of {
+            Of::Process { pid, .. } => About::process(*pid),
+            Of::Core(path) => About { pids: Vec::new(), core: Some(path.clone()) },
+            Of::Other(_, about) => about.clone(),
+        }
+    }
+
     /// The time after which the child is killed. At the end of the time limit the child stops reading, and then needs a
     /// moment to send what it has read.
     pub fn time_with_grace(&self) -> Duration {
@@ -52,7 +61,7 @@ impl Request {
         match &self.of {
             Of::Process { pid, .. } => Trouble::Costly { pid: *pid, cost },
             Of::Core(path) => Trouble::Told(format!("{}: {cost}; --timeout and --memory allow more", path.display())),
-            Of::Other(_) => Trouble::Told(cost.to_string()),
+            Of::Other(..) => Trouble::Told(cost.to_string()),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! The child's side. In: requests, a line each. Out: answers, a line each, until the input ends.
 
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use allocanary_process::child::WORD;
+use allocanary_process::{Channel, confine, limits, serve_by};
 
 use super::request::{Answer, Of, Request, Told};
-use super::{CAN_SERVE, WORD, limits, read_here};
+use super::{CAN_SERVE, read_here};
 use crate::Trouble;
 
 /// If this program was started as such a child, returns its memory limit. Otherwise returns `None`; from then on, a
@@ -18,12 +22,31 @@ pub fn serves(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
     arguments.next()?.to_str()?.parse().ok()
 }
 
-/// Answers requests until the input ends. `other` answers the requests that only this program understands.
-pub fn serve(input: impl BufRead, mut output: impl Write, mut other: impl FnMut(&str) -> String) -> io::Result<()> {
-    let mut tell = |line: &str| writeln!(output, "{line}").and_then(|()| output.flush());
+/// Serves requests until the command closes the connection. Before, the limits are set, and the rights given up. `other`
+/// answers the requests that only this program understands. Returns the exit code.
+pub fn serve(memory: u64, other: impl FnMut(&str) -> String) -> u8 {
+    limits::limit_memory(memory);
+    let may_keep_rights = std::env::var_os(confine::ALLOW).is_some_and(|value| value == "1");
+    if confine::confine().is_err() && !may_keep_rights {
+        return limits::NOT_CONFINED as u8;
+    }
+    let channel: &'static Mutex<Channel> = Box::leak(Box::default());
+    serve_by(channel);
+    let locked = || channel.lock().unwrap_or_else(PoisonError::into_inner);
+    // An error here means that the command has ended, or has closed the connection.
+    let _ = serve_here(|| locked().line(), |line| locked().tell(line), other);
+    0
+}
+
+/// Answers requests until there are none. `next` returns a line, and `tell` takes one.
+pub fn serve_here(
+    mut next: impl FnMut() -> io::Result<Option<String>>,
+    mut tell: impl FnMut(&str) -> io::Result<()>,
+    mut other: impl FnMut(&str) -> String,
+) -> io::Result<()> {
     tell("ready")?;
-    for line in input.lines() {
-        let answer = match serde_json::from_str::<Request>(&line?) {
+    while let Some(line) = next()? {
+        let answer = match serde_json::from_str::<Request>(&line) {
             Ok(request) => {
                 limits::end_after(Some(request.time_with_grace()));
                 let answer = answer(&request, &mut other);
@@ -39,7 +62,7 @@ pub fn serve(input: impl BufRead, mut output: impl Write, mut other: impl FnMut(
 
 fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> Answer {
     let read = || match &request.of {
-        Of::Other(text) => Answer::Other(other(text)),
+        Of::Other(text, _) => Answer::Other(other(text)),
         _ => match read_here(request) {
             Ok(reading) => Answer::Reading(Box::new(reading)),
             Err(Trouble::Other { error, .. } | Trouble::Core { error, .. })

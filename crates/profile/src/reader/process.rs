@@ -1,8 +1,7 @@
-//! The memory of a process, by `/proc/PID/mem`. In: a number. Out: its mappings, words, and the tables that beacons lead to.
+//! The memory of a process, as the reader needs it. In: what reads it. Out: words, and the tables that beacons lead to.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use super::{MOST_TABLES, Trouble};
@@ -36,63 +35,64 @@ const MOST_DATA: u64 = 1 << 30;
 const PIECE: usize = 64 << 10;
 const PAGE: u64 = 4096;
 
-/// A process.
-pub struct Process {
+/// The memory of a process. Only pages that are present are read: reading others of a mapped file makes the kernel wait
+/// for its file system, and the process's own `mmap` with it.
+pub trait Source {
     /// Its number.
-    pub pid: u32,
+    fn pid(&self) -> u32;
+
     /// Its mappings, in the order of their addresses.
-    pub mappings: Vec<Mapping>,
-    memory: File,
+    fn mappings(&self) -> Vec<Mapping>;
+
+    /// The ranges of a range that are present.
+    fn present(&self, from: u64, to: u64) -> Vec<(u64, u64)>;
+
+    /// Copies bytes. Returns whether all were copied. Of memory without a file, a page that was never used reads as
+    /// zeros.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
-impl Process {
-    /// Opens its memory, and reads its mappings.
-    pub fn open(pid: u32) -> Result<Process, Trouble> {
-        let mappings = mappings(pid)?;
-        let memory = File::open(format!("/proc/{pid}/mem")).map_err(failed(pid, "its memory cannot be read"))?;
-        Ok(Process { pid, mappings, memory })
-    }
-
-    /// The tables, by their addresses: those that are found by then.
-    pub fn tables(&self, until: Option<Instant>) -> Vec<u64> {
-        // The data of a program or a library, which is the beginning of what it can write.
-        let is_data = |one: &&Mapping| one.is_writable && one.is_private && one.inode != 0;
-        let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
-        for data in self.mappings.iter().filter(is_data) {
-            let mut at = data.from;
-            while at < data.to
+/// The tables, by their addresses: those that are found by then.
+pub(super) fn tables(source: &dyn Source, mappings: &[Mapping], until: Option<Instant>) -> Vec<u64> {
+    // The data of a program or a library, which is the beginning of what it can write.
+    let is_data = |one: &&Mapping| one.is_writable && one.is_private && one.inode != 0;
+    let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
+    for data in mappings.iter().filter(is_data) {
+        for (from, to) in source.present(data.from, data.to) {
+            let mut at = from;
+            while at < to
                 && read < MOST_DATA
                 && found.len() < MOST_TABLES
                 && until.is_none_or(|until| Instant::now() < until)
             {
-                let length = (data.to - at).min(piece.len() as u64) as usize;
-                let got = self.memory.read_at(&mut piece[..length], at).unwrap_or(0);
-                for start in (0..got.min(PIECE)).step_by(MARK.len()) {
-                    found.extend(table_of(&piece[start..got]));
+                let length = (to - at).min(piece.len() as u64) as usize;
+                if source.read(at, &mut piece[..length]) {
+                    for start in (0..length.min(PIECE)).step_by(MARK.len()) {
+                        found.extend(table_of(&piece[start..length]));
+                    }
                 }
-                // A page that cannot be read is passed over.
-                let step = if got == 0 { PAGE } else { (got as u64).min(PIECE as u64).next_multiple_of(PAGE) };
+                let step = (length as u64).min(PIECE as u64).next_multiple_of(PAGE);
                 (at, read) = (at + step, read + step);
             }
         }
-        found.truncate(MOST_TABLES);
-        found.sort_unstable();
-        found.dedup();
-        found
     }
-
-    /// Words from an address on. A page that was never used reads as zeros.
-    pub fn words(&self, at: u64, count: usize) -> Option<Vec<u64>> {
-        let mut bytes = vec![0; count * 8];
-        self.memory.read_exact_at(&mut bytes, at).ok()?;
-        Some(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
-    }
+    found.truncate(MOST_TABLES);
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
-/// The mappings of a process, in the order of their addresses.
-pub(super) fn mappings(pid: u32) -> Result<Vec<Mapping>, Trouble> {
-    let failed = || failed(pid, "its mappings cannot be read");
-    let maps = File::open(format!("/proc/{pid}/maps")).map_err(failed())?;
+/// Words from an address on.
+pub(super) fn words(source: &dyn Source, at: u64, count: usize) -> Option<Vec<u64>> {
+    let mut bytes = vec![0; count * 8];
+    let whole = source.read(at, &mut bytes);
+    whole.then(|| bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+/// The mappings of this process, in the order of their addresses.
+pub fn own_mappings() -> Result<Vec<Mapping>, Trouble> {
+    let failed = || failed(std::process::id(), "its mappings cannot be read");
+    let maps = File::open("/proc/self/maps").map_err(failed())?;
     let mut mappings = Vec::new();
     for line in BufReader::new(maps.take(MOST_TEXT)).split(b'\n') {
         let line = line.map_err(failed())?;
@@ -148,11 +148,5 @@ mod tests {
         for wrong in ["", "7f10-7f00 r-xp 0 0 0", "x-y r-xp 0 0 0", "7f00-7f10"] {
             assert_eq!(mapping(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_process_that_is_not_there_is_an_error_with_its_number() {
-        let error = super::super::read(u32::MAX).unwrap_err().to_string();
-        assert!(error.contains("process 4294967295"), "{error}");
     }
 }

@@ -57,7 +57,7 @@ mod tests {
     /// Of this test's own process.
     #[test]
     fn a_mapped_file_has_its_build_id() {
-        let files = of(&crate::reader::Process::open(std::process::id()).unwrap().mappings);
+        let files = of(&crate::reader::own_mappings().unwrap());
         let c_library = files.iter().find(|file| file.has(libc::getpid as *const () as u64 + 1)).unwrap();
         assert!(c_library.described(true).build_id.len() >= 16, "{}", c_library.path);
     }

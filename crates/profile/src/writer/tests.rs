@@ -1,5 +1,33 @@
 use super::*;
-use crate::reader::{Profile, read};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::reader::{Mapping, Profile, Source, own_mappings, read};
+
+/// The memory of this process. All of its data counts as present.
+struct Own(File);
+
+impl Source for Own {
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn mappings(&self) -> Vec<Mapping> {
+        own_mappings().unwrap()
+    }
+
+    fn present(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        vec![(from, to)]
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        self.0.read_exact_at(into, at).is_ok()
+    }
+}
+
+fn own() -> Own {
+    Own(File::open("/proc/self/mem").unwrap())
+}
 
 /// A mean distance at which every block of 1 MiB is sampled, and hardly any small one of the test itself.
 pub(super) const OFTEN: u64 = 16 << 10;
@@ -13,14 +41,14 @@ fn site(blocks: u64) -> Vec<*mut u8> {
 }
 
 fn of_this_process() -> Profile {
-    read(std::process::id()).expect("this process has a table")
+    read(&own()).expect("this process has a table")
 }
 
 /// One test: the table is one for the process.
 #[test]
 fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     assert!(!is_on());
-    assert!(read(std::process::id()).is_err(), "no table yet");
+    assert!(read(&own()).is_err(), "no table yet");
     assert!(turn_on(OFTEN, Place::RunningProgram) && is_on());
     assert!(of_this_process().is_late);
     let blocks = site(100);

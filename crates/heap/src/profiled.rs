@@ -1,0 +1,34 @@
+//! A live process as the reader of its sampled profile needs it.
+
+use allocanary_profile::reader::{Mapping, Source};
+
+use crate::{Live, Memory};
+
+impl Source for Live {
+    fn pid(&self) -> u32 {
+        Live::pid(self)
+    }
+
+    fn mappings(&self) -> Vec<Mapping> {
+        let mapping = |one: &crate::Mapping| Mapping {
+            from: one.from,
+            to: one.to,
+            is_writable: one.writable,
+            is_executable: one.executable,
+            is_private: !one.shared,
+            offset: one.offset,
+            inode: one.inode,
+            path: one.name.clone(),
+        };
+        Memory::mappings(self).iter().map(mapping).collect()
+    }
+
+    fn present(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let present = self.pages().within(from, to).filter(|run| run.state.is_resident());
+        present.map(|run| (run.from, run.to)).collect()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        Memory::read(self, at, into)
+    }
+}
