@@ -2,13 +2,15 @@
 //! each, names are demangled. Only files of this machine are read, and only if they are of the recorded build. The perf map of the trace
 //! names code that is in no file.
 
+mod debug;
 mod file;
 pub mod perf_map;
 mod scopes;
+pub(crate) mod sources;
 mod unwinding;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::fold::are_allocators;
 use crate::frame::Frame;
 use file::Symbols;
 use perf_map::PerfMap;
+use sources::{OfProcess, OfTrace, Sources};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -26,7 +29,9 @@ const DEBUG: &str = "/usr/lib/debug";
 /// The names of a trace's frames.
 pub struct Names<'a> {
     stacks: &'a Stacks,
-    debug: PathBuf,
+    sources: From<'a>,
+    /// How many bytes of debug information may still be read.
+    left: u64,
     /// The symbols of each module in which a frame has been looked up.
     files: HashMap<usize, Symbols>,
     /// The names of code that is in no file.
@@ -39,21 +44,51 @@ pub struct Names<'a> {
     made: [HashSet<StackId>; 2],
 }
 
+/// Where the files are from.
+enum From<'a> {
+    Trace(OfTrace),
+    Process(&'a OfProcess),
+}
+
+impl From<'_> {
+    fn get(&self) -> &dyn Sources {
+        match self {
+            From::Trace(files) => files,
+            From::Process(files) => *files,
+        }
+    }
+}
+
 impl<'a> Names<'a> {
-    /// The names of these stacks.
+    /// The names of a trace's stacks, by the files of this host.
     pub fn of(stacks: &'a Stacks) -> Names<'a> {
         Names::with(stacks, Path::new(DEBUG))
     }
 
     /// As [`of`](Names::of), with debug files in another folder.
     pub fn with(stacks: &'a Stacks, debug: &Path) -> Names<'a> {
+        Names::from(stacks, From::Trace(OfTrace { debug: debug.into() }))
+    }
+
+    /// The names of a process's stacks, by the files that it has mapped.
+    pub(crate) fn of_process(stacks: &'a Stacks, files: &'a OfProcess) -> Names<'a> {
+        Names::from(stacks, From::Process(files))
+    }
+
+    fn from(stacks: &'a Stacks, sources: From<'a>) -> Names<'a> {
         let (files, known, made) = Default::default();
-        Names { stacks, debug: debug.into(), files, map: None, known, notes: Vec::new(), is_nameless: false, made }
+        let (left, map, notes) = (debug::MOST, None, Vec::new());
+        Names { stacks, sources, left, files, map, known, notes, is_nameless: false, made }
     }
 
     /// No names, for a reader who has the files himself. No file is opened.
     pub fn none(stacks: &'a Stacks) -> Names<'a> {
         Names { is_nameless: true, ..Names::of(stacks) }
+    }
+
+    /// The same without lines and inlined functions: debug information is large.
+    pub fn without_debug(self) -> Names<'a> {
+        Names { left: 0, ..self }
     }
 
     /// Whether nothing is named.
@@ -152,10 +187,10 @@ impl<'a> Names<'a> {
             return vec![frame];
         };
         let module = &self.stacks.modules[at];
-        let (debug, notes) = (&self.debug, &mut self.notes);
+        let (sources, left, notes) = (self.sources.get(), &mut self.left, &mut self.notes);
         let symbols = self.files.entry(at).or_insert_with(|| {
-            let (symbols, note) = Symbols::of(module, debug);
-            notes.extend(note.map(|note| harmless(&note).into_owned()));
+            let (symbols, found) = Symbols::of(module, sources, left);
+            notes.extend(found.iter().map(|note| harmless(note).into_owned()));
             symbols
         });
         let name = file_name(&module.path);

@@ -14,6 +14,7 @@ use crate::frame::Frame;
 use crate::groups::Groups;
 use crate::moment::Moment;
 use crate::names::Names;
+use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
 use crate::tally::{Block, Taken, Totals};
 
@@ -71,6 +72,8 @@ pub struct Reading {
     pub stacks: Stacks,
     /// The totals of each stack, and a block for each sample.
     taken: Taken,
+    /// The process's files.
+    sources: OfProcess,
 }
 
 impl Reading {
@@ -78,15 +81,20 @@ impl Reading {
     pub fn of(profile: Profile) -> Reading {
         let node = |frame: &allocanary_profile::reader::Frame| Node { parent: frame.parent, pc: frame.pc, module: 0 };
         let nodes = profile.frames.iter().map(node).collect();
-        let stacks = Stacks { nodes, modules: modules::of(profile.pid, &profile.mappings) };
+        let (modules, sources) = modules::of(profile.pid, &profile.mappings);
+        let stacks = Stacks { nodes, modules };
         let taken = taken(&profile);
-        Reading { profile, stacks, taken }
+        Reading { profile, stacks, taken, sources }
     }
 
     /// The path of the program.
     pub fn program(&self) -> String {
-        let path = std::fs::read_link(format!("/proc/{}/exe", self.profile.pid));
-        path.map_or_else(|_| "unknown".into(), |path| path.to_string_lossy().into_owned())
+        allocanary_process::link(self.profile.pid).unwrap_or_else(|_| "unknown".into())
+    }
+
+    /// The names of its stacks, by the files that the process has mapped.
+    pub fn names(&self) -> Names<'_> {
+        Names::of_process(&self.stacks, &self.sources)
     }
 
     /// The groups of its stacks.

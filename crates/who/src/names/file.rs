@@ -1,30 +1,29 @@
-//! The symbols of one file. In: a module, the folder with debug files. Out: frames of addresses, and a remark if the file is not used.
+//! The symbols of one file. In: a module, and where files are. Out: frames of addresses, and remarks on what is not used.
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use addr2line::demangle_auto;
 use addr2line::gimli::ReaderOffset;
-use addr2line::{Loader, demangle_auto};
+use allocanary_process::Opened;
+use allocanary_process::elf::{self, Elf, Kind, Table};
 use allocanary_trace::stacks::Module;
-use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::Frame;
-use super::scopes::Scopes;
+use super::debug::Debug;
+use super::sources::Sources;
 use super::unwinding;
 use crate::frame::Identity;
 
 /// The symbols and lines of a file's code.
 #[derive(Default)]
 pub(super) struct Symbols {
-    lines: Option<Loader>,
-    /// The scopes of the same file's functions.
-    scopes: Option<Scopes>,
+    debug: Option<Debug>,
     /// Functions by their addresses, sorted.
     functions: Vec<Function>,
     /// The recorded file, and the addresses that its unwinding tables cover, once they were read.
-    file: Option<PathBuf>,
+    file: Option<Rc<Opened>>,
     unwound: Option<Vec<Range<u64>>>,
 }
 
@@ -39,60 +38,64 @@ struct Function {
 }
 
 impl Symbols {
-    /// Reads the file of a module and its debug file, if they are of its build.
-    pub(super) fn of(module: &Module, debug: &Path) -> (Symbols, Option<String>) {
-        let mut out = Symbols::default();
-        let mut note = None;
+    /// Reads the file of a module and its debug file, if they are of its build. `left` is how many bytes of debug
+    /// information may be read.
+    pub(super) fn of(module: &Module, sources: &dyn Sources, left: &mut u64) -> (Symbols, Vec<String>) {
+        let (mut out, mut notes) = (Symbols::default(), Vec::new());
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
         // Other modules have no file: `[vdso]`, or code that a program makes while it runs.
         if path.starts_with('/') {
-            match build_id(Path::new(path)) {
-                Ok(found) if found == module.build_id && !found.is_empty() => {
-                    out.add(Path::new(path));
-                    out.file = Some(path.into());
+            let found = sources.file(module).and_then(|file| build_id(&file).map(|found| (file, found)));
+            match found {
+                Ok((file, found)) if found == module.build_id && !found.is_empty() => {
+                    out.add(path, &file, left, &mut notes);
+                    out.file = Some(file);
                 }
-                Ok(found) if found == module.build_id => {
-                    note =
-                        Some(format!("{path} has no build-id: whether it is the file that was recorded is not known"));
-                    out.add(Path::new(path));
+                Ok((file, found)) if found == module.build_id => {
+                    notes
+                        .push(format!("{path} has no build-id: whether it is the file that was recorded is not known"));
+                    out.add(path, &file, left, &mut notes);
                 }
-                Ok(found) => {
+                Ok((_, found)) => {
                     let (found, wanted) = (hex(&found), hex(&module.build_id));
-                    note = Some(format!(
+                    notes.push(format!(
                         "{path} is not the file that was recorded: wanted build-id {wanted}, found {found}; its names are not used"
                     ));
                 }
-                Err(error) => note = Some(format!("{path}: {error}; its names are not known")),
+                Err(error) => notes.push(format!("{path}: {error}; its names are not known")),
             }
         }
-        if let Some(file) = debug_file(debug, &module.build_id)
+        if let Some(file) = sources.debug(&module.build_id)
             && build_id(&file).is_ok_and(|found| found == module.build_id)
         {
-            out.add(&file);
+            out.add(&format!("the debug file of {path}"), &file, left, &mut notes);
         }
         out.functions.sort_unstable();
         out.functions.dedup_by_key(|function| function.address);
-        (out, note)
+        (out, notes)
     }
 
-    fn add(&mut self, file: &Path) {
-        if let Ok(functions) = functions(file) {
-            self.functions.extend(functions);
+    fn add(&mut self, path: &str, file: &Opened, left: &mut u64, notes: &mut Vec<String>) {
+        let cache = elf::cache(file);
+        let Some(elf) = Elf::of(&cache) else { return };
+        match functions(&elf) {
+            Ok(functions) => self.functions.extend(functions),
+            Err(error) => notes.push(format!("{path}: {error}; its functions are not all named")),
         }
-        // A file without lines has a loader too. The loader of the debug file takes precedence.
-        if let Ok(lines) = Loader::new(file)
-            && (self.lines.is_none() || has_entries(&lines))
-        {
-            self.scopes = if has_entries(&lines) { Scopes::of(file) } else { None };
-            self.lines = Some(lines);
+        // That of the debug file takes precedence.
+        match Debug::of(file, &elf, left) {
+            Ok(Some(debug)) => self.debug = Some(debug),
+            Ok(None) => {}
+            Err(error) => notes.push(format!("{path}: {error}; its functions have no lines")),
         }
     }
 
     /// The frames at an address of the file, innermost first. At least one.
     pub(super) fn frames(&mut self, address: u64) -> Vec<Frame> {
         let mut out: Vec<Frame> = Vec::new();
-        let scopes = &mut self.scopes;
-        if let Some(mut frames) = self.lines.as_ref().and_then(|lines| lines.find_frames(address).ok()) {
+        if let Some(Debug { lines, scopes }) = &mut self.debug
+            && let Ok(mut frames) = lines.find_frames(address).skip_all_loads()
+        {
             while let Ok(Some(frame)) = frames.next() {
                 let location = frame.location.as_ref();
                 let entry = frame.dw_die_offset.map(|entry| entry.0.into_u64() as usize);
@@ -151,48 +154,47 @@ impl Symbols {
     }
 }
 
-/// Whether a file has debug entries of functions, and not only symbols.
-fn has_entries(lines: &Loader) -> bool {
-    lines.get_section_range(b".debug_info").is_some()
-}
-
-/// The functions with a symbol in a file, including those with only a dynamic symbol.
-fn functions(file: &Path) -> Result<Vec<Function>, object::Error> {
-    let Ok(file) = File::open(file) else { return Ok(Vec::new()) };
-    let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache)?;
+/// The functions with a symbol in a file, including those with only a dynamic symbol. The error says why some are
+/// missing.
+fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
     let mut out = Vec::new();
-    // Local symbols come after the symbol of their source file.
-    let mut source = String::new();
-    for symbol in object.symbols().chain(object.dynamic_symbols()) {
-        let Ok(name) = symbol.name() else { continue };
-        if symbol.kind() == SymbolKind::File {
-            source = name.into();
-        }
-        if symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() > 0 {
-            let source = if symbol.is_local() { source.clone() } else { String::new() };
-            out.push(Function { address: symbol.address(), size: symbol.size(), name: name.into(), source });
+    let mut trouble = None;
+    for table in [Table::Full, Table::Dynamic] {
+        let symbols = match elf.symbols(table) {
+            Ok(symbols) => symbols,
+            Err(error) => {
+                trouble = Some(error);
+                continue;
+            }
+        };
+        // Local symbols come after the symbol of their source file.
+        let mut source = String::new();
+        for symbol in symbols {
+            match symbol.kind {
+                Kind::File => source = symbol.name.into(),
+                Kind::Function if symbol.bytes > 0 => {
+                    let source = if symbol.is_local { source.clone() } else { String::new() };
+                    out.push(Function {
+                        address: symbol.address,
+                        size: symbol.bytes,
+                        name: symbol.name.into(),
+                        source,
+                    });
+                }
+                _ => {}
+            }
         }
     }
-    Ok(out)
+    match trouble {
+        Some(error) if out.is_empty() => Err(error),
+        _ => Ok(out),
+    }
 }
 
 /// The build-id of a file; empty if it has none.
-fn build_id(path: &Path) -> Result<Vec<u8>, String> {
-    // A trace may name a device, or a pipe without a writer, which would never end.
-    let is_file = std::fs::metadata(path).map_err(|error| error.to_string())?.is_file();
-    if !is_file {
-        return Err("it is no regular file".into());
-    }
-    let cache = ReadCache::new(File::open(path).map_err(|error| error.to_string())?);
-    let object = object::File::parse(&cache).map_err(|error| error.to_string())?;
-    Ok(object.build_id().ok().flatten().unwrap_or_default().to_vec())
-}
-
-/// The path of the debug file of a build.
-pub(super) fn debug_file(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
-    let (first, rest) = build_id.split_first()?;
-    Some(folder.join(format!(".build-id/{first:02x}/{}.debug", hex(rest))))
+fn build_id(file: &Opened) -> Result<Vec<u8>, String> {
+    let cache = elf::cache(file);
+    Elf::of(&cache).map(|elf| elf.build_id()).ok_or_else(|| "it is no ELF file".into())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use allocanary_process::file;
 
 use crate::frame::Frame;
 
@@ -39,15 +40,16 @@ impl PerfMap {
     pub(super) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
         let path = beside(trace);
         let failed = |error: String| format!("{}: {error}; its names are not used", path.display());
-        // Opening a pipe would wait.
-        let Ok(meta) = std::fs::metadata(&path) else { return Ok(None) };
-        if !meta.is_file() || meta.len() > LONGEST {
-            let found = if meta.is_file() { format!("one of {} bytes", meta.len()) } else { "none".into() };
-            return Err(failed(format!("wanted a regular file of at most {LONGEST} bytes, found {found}")));
+        let opened = match file::of_host(&path) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let found = opened.stamp.bytes;
+        if found > LONGEST {
+            return Err(failed(format!("wanted at most {LONGEST} bytes, found {found}")));
         }
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-        read.map_err(|error| failed(error.to_string()))?;
+        let bytes = opened.head(LONGEST as usize).map_err(|error| failed(error.to_string()))?;
         Ok(Some(PerfMap::read(&bytes)))
     }
 

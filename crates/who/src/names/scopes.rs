@@ -3,15 +3,11 @@
 //! For functions that are only inlined, and for the operators of lambdas, they often write only a short name, which many functions share.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::rc::Rc;
 
 use addr2line::gimli::{
-    self, AttributeValue, DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId, Unit, constants,
+    self, AttributeValue, DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, Unit, constants,
 };
-use object::{CompressionFormat, Object, ObjectSection, ReadCache};
 
 use crate::frame::Identity;
 
@@ -24,7 +20,7 @@ type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The scopes of a file's functions. A unit is read when one of its functions is looked up.
 pub(super) struct Scopes {
-    sections: DwarfSections<Vec<u8>>,
+    sections: Rc<DwarfSections<Rc<[u8]>>>,
     endian: RunTimeEndian,
     /// The offset of each unit, sorted.
     units: Vec<usize>,
@@ -69,30 +65,8 @@ struct Whole {
 }
 
 impl Scopes {
-    /// The scopes of a file; `None` if it has no readable DWARF.
-    pub(super) fn of(file: &Path) -> Option<Scopes> {
-        let whole = File::open(file).ok()?;
-        let cache = ReadCache::new(&whole);
-        let object = object::File::parse(&cache).ok()?;
-        let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let section = |id: SectionId| -> Result<Vec<u8>, gimli::Error> {
-            // Other sections have no names, and are large, so they are not read.
-            let is_wanted = matches!(
-                id,
-                SectionId::DebugInfo
-                    | SectionId::DebugAbbrev
-                    | SectionId::DebugStr
-                    | SectionId::DebugLineStr
-                    | SectionId::DebugStrOffsets
-                    | SectionId::DebugLine
-                    | SectionId::DebugAddr
-                    | SectionId::DebugRanges
-                    | SectionId::DebugRngLists
-            );
-            let section = object.section_by_name(id.name()).filter(|_| is_wanted);
-            Ok(section.and_then(|section| bytes(&whole, &section)).unwrap_or_default())
-        };
-        let sections = DwarfSections::load(section).ok()?;
+    /// The scopes of a file's DWARF; `None` if it has none.
+    pub(super) fn of(sections: Rc<DwarfSections<Rc<[u8]>>>, endian: RunTimeEndian) -> Option<Scopes> {
         let mut scopes = Scopes {
             sections,
             endian,
@@ -260,19 +234,6 @@ impl Scopes {
         }
         Ok(())
     }
-}
-
-/// The bytes of a section. They are not read through the cache, because a large section would be in memory twice.
-fn bytes<'a>(file: &File, section: &impl ObjectSection<'a>) -> Option<Vec<u8>> {
-    let range = section.compressed_file_range().ok()?;
-    if range.format != CompressionFormat::None {
-        return Some(section.uncompressed_data().ok()?.into_owned());
-    }
-    // A section beyond the end of the file is damage.
-    let is_within = range.offset.checked_add(range.uncompressed_size)? <= file.metadata().ok()?.len();
-    let mut bytes = vec![0; usize::try_from(range.uncompressed_size).ok().filter(|_| is_within)?];
-    file.read_exact_at(&mut bytes, range.offset).ok()?;
-    Some(bytes)
 }
 
 /// Whether an entry is a function or can contain one. A block within a function does not count: functions in it belong to the

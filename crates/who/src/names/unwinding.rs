@@ -1,24 +1,25 @@
 //! Finds the code of a file through which a stack can be walked. In: a file. Out: the addresses for which it has unwinding tables
 //! (`.eh_frame`).
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
 
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
-use object::{Object, ObjectSection, ReadCache};
+use allocanary_process::Opened;
+use allocanary_process::elf::{self, Elf};
+
+/// The most bytes of the tables. Those of Chromium have 20 MiB.
+const MOST: u64 = 64 << 20;
 
 /// The ranges, sorted. `None` if the file has no readable tables.
-pub(super) fn ranges(file: &Path) -> Option<Vec<Range<u64>>> {
-    let cache = ReadCache::new(File::open(file).ok()?);
-    let object = object::File::parse(&cache).ok()?;
-    let section = object.section_by_name(".eh_frame")?;
-    let bytes = section.uncompressed_data().ok()?;
-    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-    if let Some(text) = object.section_by_name(".text") {
-        bases = bases.set_text(text.address());
+pub(super) fn ranges(file: &Opened) -> Option<Vec<Range<u64>>> {
+    let cache = elf::cache(file);
+    let elf = Elf::of(&cache)?;
+    let (section, bytes) = elf.bytes(".eh_frame", MOST)?;
+    let mut bases = BaseAddresses::default().set_eh_frame(section.address);
+    if let Some(text) = elf.section(".text") {
+        bases = bases.set_text(text.address);
     }
-    let frames = EhFrame::new(&bytes, NativeEndian);
+    let frames = EhFrame::new(bytes, NativeEndian);
     let mut out = Vec::new();
     let mut entries = frames.entries(&bases);
     // Reading ends at damage.

@@ -1,17 +1,13 @@
 //! The files of a running process. In: its mappings. Out: modules, with build-ids, so that names come from these files only.
 
-use std::fs::{File, metadata};
-use std::os::unix::fs::MetadataExt;
-
+use allocanary_process::elf::{self, Elf};
 use allocanary_profile::reader::Mapping;
 use allocanary_trace::stacks::Module;
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object, ReadCache, elf};
 
-const PAGE: u64 = 4096;
+use crate::names::sources::{OfProcess, Sources};
 
-/// The files with code, in the order of their addresses.
-pub(super) fn of(pid: u32, mappings: &[Mapping]) -> Vec<Module> {
+/// The files with code, in the order of their addresses, and how they are opened.
+pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
     let mut all: Vec<(Module, &Mapping)> = Vec::new();
     for mapping in mappings.iter().filter(|one| !one.path.is_empty()) {
         match all.last_mut() {
@@ -30,48 +26,32 @@ pub(super) fn of(pid: u32, mappings: &[Mapping]) -> Vec<Module> {
         }
     }
     // Files of data have no code. Until here the bias says whether a module has some.
-    let with_code = all.into_iter().filter(|(module, _)| module.bias == 1);
-    with_code.map(|(module, first)| identified(pid, module, first)).collect()
+    all.retain(|(module, _)| module.bias == 1);
+    let sources = OfProcess::new(pid, all.iter().map(|(_, first)| (first.from, first.to, first.inode)));
+    let modules = all.into_iter().map(|(module, first)| identified(module, first, &sources)).collect();
+    (modules, sources)
 }
 
+#[inline(never)]
 fn first_code(module: &mut Module, mapping: &Mapping) {
     if mapping.is_executable {
         module.bias = 1;
     }
 }
 
-/// Finds the file as this process sees it, its build-id, and the bias of its addresses.
-fn identified(pid: u32, mut module: Module, first: &Mapping) -> Module {
+/// Finds the build-id of its file, and the bias of its addresses.
+fn identified(mut module: Module, first: &Mapping, sources: &OfProcess) -> Module {
     module.bias = module.start.wrapping_sub(first.offset);
     if !module.path.starts_with('/') {
         return module;
     }
-    // A process in a container has other files under the same paths.
-    let there = format!("/proc/{pid}/root{}", module.path);
-    let number = |path: &str| metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    if number(&there).is_some() && number(&there) != number(&module.path) {
-        module.path = there;
-    }
-    if let Some((lowest, build_id)) = headers(&module.path) {
-        module.bias = module.start.wrapping_sub(lowest);
-        module.build_id = build_id;
+    if let Ok(file) = sources.file(&module)
+        && let Some(elf) = Elf::of(&elf::cache(&file))
+    {
+        module.bias = module.start.wrapping_sub(elf.lowest().unwrap_or(first.offset));
+        module.build_id = elf.build_id();
     }
     module
-}
-
-/// The lowest address of a file's segments, and its build-id.
-fn headers(path: &str) -> Option<(u64, Vec<u8>)> {
-    if !metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
-    let endian = header.endian().ok()?;
-    let segments = header.program_headers(endian, &cache).ok()?;
-    let loaded = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
-    let lowest = loaded.map(|segment| segment.p_vaddr(endian) / PAGE * PAGE).min()?;
-    let build_id = object::File::parse(&cache).ok()?.build_id().ok().flatten().unwrap_or_default().to_vec();
-    Some((lowest, build_id))
 }
 
 #[cfg(test)]
@@ -97,7 +77,7 @@ mod tests {
             mapping(0x7000, 0, false, "", 0),
             mapping(0x9000, 0, true, "[vdso]", 0),
         ];
-        let found = of(std::process::id(), &mappings);
+        let (found, _) = of(std::process::id(), &mappings);
         let seen: Vec<_> = found.iter().map(|one| (one.start, one.end, one.path.as_str())).collect();
         assert_eq!(seen, [(0x1000, 0x4000, "/no/program"), (0x9000, 0xa000, "[vdso]")]);
     }
@@ -106,11 +86,13 @@ mod tests {
     #[test]
     fn an_address_of_this_program_has_its_name() {
         use crate::names::Names;
+        use allocanary_profile::reader::Source;
         use allocanary_trace::stacks::{Code, Stacks};
-        let process = allocanary_profile::reader::Process::open(std::process::id()).unwrap();
-        let stacks = Stacks { nodes: Vec::new(), modules: of(process.pid, &process.mappings) };
-        let pc = headers as *const () as u64 + 1;
-        let frames = Names::of(&stacks).frames(Code { pc, module: 0 });
-        assert!(frames.last().unwrap().function.contains("headers"), "{frames:?}");
+        let process = allocanary_heap::Live::open(std::process::id()).unwrap();
+        let (modules, sources) = of(process.pid(), &Source::mappings(&process));
+        let stacks = Stacks { nodes: Vec::new(), modules };
+        let pc = first_code as *const () as u64 + 1;
+        let frames = Names::of_process(&stacks, &sources).frames(Code { pc, module: 0 });
+        assert!(frames.last().unwrap().function.contains("first_code"), "{frames:?}");
     }
 }

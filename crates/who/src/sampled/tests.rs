@@ -15,7 +15,7 @@ fn reading() -> Reading {
 #[test]
 fn sites_have_estimates_with_intervals() {
     let reading = reading();
-    let mut names = Names::of(&reading.stacks);
+    let mut names = reading.names();
     let groups = reading.groups(&mut names, By::Function, &Folding::default());
     let found = reading.sites("service", By::Function, &groups, names.notes());
     let seen: Vec<_> = found.sites.iter().map(|site| (site.name.as_str(), site.sum.samples, site.oldest)).collect();
@@ -36,7 +36,7 @@ fn sites_have_estimates_with_intervals() {
 fn what_limits_a_profile_is_said() {
     let mut reading = reading();
     reading.profile.is_late = true;
-    let groups = reading.groups(&mut Names::of(&reading.stacks), By::Function, &Folding::default());
+    let groups = reading.groups(&mut reading.names(), By::Function, &Folding::default());
     let notes = reading.sites("service", By::Function, &groups, Vec::new()).notes;
     let has = |text: &str| assert!(notes.iter().any(|note| note.contains(text)), "{text}: {notes:?}");
     ["Samples are", "turned on while the program ran", "as their intervals say"].into_iter().for_each(has);

@@ -71,7 +71,7 @@ fn the_map_of_a_trace_lies_beside_it() {
     std::fs::write(beside(&trace), "1000 8 py::f:/a.py\n").unwrap();
     assert_eq!(PerfMap::of(&trace).unwrap().unwrap().find(0x1007), Some("py::f:/a.py"));
     // A sparse file: nothing is written.
-    File::create(beside(&trace)).unwrap().set_len(LONGEST + 1).unwrap();
+    std::fs::File::create(beside(&trace)).unwrap().set_len(LONGEST + 1).unwrap();
     let error = PerfMap::of(&trace).err().unwrap();
     assert!(
         error.contains("a.trace.perfmap: wanted a regular file of at most 67108864 bytes, found one of"),

@@ -1,0 +1,60 @@
+//! Where the files are that have the names. In: a module. Out: its open file, or why it is not used. The files of a trace
+//! are those of this host; the files of a process are those that it has mapped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use allocanary_process::{Files, Opened, What, file, file_of};
+use allocanary_trace::stacks::Module;
+
+/// The files of modules.
+pub(crate) trait Sources {
+    /// The file of a module.
+    fn file(&self, module: &Module) -> Result<Rc<Opened>, String>;
+
+    /// The debug file of a build.
+    fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>>;
+}
+
+/// The files of this host that a trace names.
+pub(super) struct OfTrace {
+    /// The folder with debug files.
+    pub debug: PathBuf,
+}
+
+impl Sources for OfTrace {
+    fn file(&self, module: &Module) -> Result<Rc<Opened>, String> {
+        let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+        file::named(Path::new(path)).map(Rc::new).map_err(|error| error.to_string())
+    }
+
+    fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>> {
+        file::debug(&self.debug, build_id).map(Rc::new).ok()
+    }
+}
+
+/// The files that a process has mapped.
+pub(crate) struct OfProcess {
+    files: Files,
+    /// The addresses of the first mapping of each module, and the number of its file.
+    mappings: BTreeMap<u64, (u64, u64)>,
+}
+
+impl OfProcess {
+    /// Of a process with these first mappings of modules: from, to, number of the file.
+    pub fn new(pid: u32, mappings: impl Iterator<Item = (u64, u64, u64)>) -> OfProcess {
+        OfProcess { files: Files::of(pid), mappings: mappings.map(|(from, to, inode)| (from, (to, inode))).collect() }
+    }
+}
+
+impl Sources for OfProcess {
+    fn file(&self, module: &Module) -> Result<Rc<Opened>, String> {
+        let (to, inode) = self.mappings.get(&module.start).ok_or("it is not mapped")?;
+        self.files.get(module.start, *to, *inode).map_err(|error| error.to_string())
+    }
+
+    fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>> {
+        file_of(&What::Debug(build_id.to_vec())).map(Rc::new).ok()
+    }
+}
