@@ -13,10 +13,10 @@ use crate::places::{Place, Places};
 use crate::reader::Reader;
 use crate::remedy::{Argument, Call, Does};
 use crate::standing::Ground;
-use crate::symbols::{Function, Functions};
+use crate::symbols::{Function, Functions, Wanted};
 use crate::threads::{Threads, Waiting};
 use crate::way_back::WayBack;
-use crate::{Done, Limits, Made, Refusal, Remedy, locks, places, safety, sockets, waits, way_back};
+use crate::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -77,8 +77,7 @@ pub fn call_inside<T: Send>(
     let inside = || {
         let notice = safety::check(pid)?;
         let reader = Reader::open(pid)?;
-        let wanted = |name: &str| names.contains(&name) || places::is_wanted(name) || way_back::is_wanted(name);
-        let mut functions = Functions::read(pid, reader.mappings(), &wanted);
+        let mut functions = searched(pid, &reader, names.iter().map(|name| (*name).to_string()))?;
         if let Some(name) = names.iter().find(|name| functions.all.iter().all(|one| one.name != **name)) {
             return Err(missing(pid, name));
         }
@@ -106,21 +105,21 @@ pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> R
 
 /// Whether a process has the function of a remedy.
 pub fn has_function(pid: u32, remedy: &Remedy) -> bool {
-    let names: Vec<String> = remedy.names().collect();
-    let is_there = |reader: Reader| {
-        let functions = Functions::read(pid, reader.mappings(), &|name| names.iter().any(|one| one == name));
-        !functions.all.is_empty()
-    };
-    Reader::open(pid).is_ok_and(is_there)
+    let wanted = Wanted { names: remedy.names().collect(), to_borrow: false };
+    Functions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
+}
+
+/// The functions with these names, and those that are needed to borrow a thread.
+fn searched(pid: u32, reader: &Reader, names: impl Iterator<Item = String>) -> Result<Functions, Refusal> {
+    let wanted = Wanted { names: names.collect(), to_borrow: true };
+    Ok(Functions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
 fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
     let notice = safety::check(pid)?;
     let reader = Reader::open(pid)?;
     let names: Vec<String> = remedy.names().collect();
-    let wanted =
-        |name: &str| names.iter().any(|one| one == name) || places::is_wanted(name) || way_back::is_wanted(name);
-    let functions = Functions::read(pid, reader.mappings(), &wanted);
+    let functions = searched(pid, &reader, names.iter().cloned())?;
     let function = the_function(pid, remedy, &functions, &names)?;
     let starts_thread = calls.iter().any(|call| call.starts_thread);
     let (does, one_lock_at_a_time) = (remedy.does, remedy.one_lock_at_a_time);
@@ -139,16 +138,18 @@ fn with_thread<T>(
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let way = WayBack::find(reader, pid, functions).map_err(|missing| {
+    let way = WayBack::find(reader, functions).map_err(|missing| {
         let state = format!("{missing} was not found in its C library, by which the thread goes back");
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })?;
     let ground = Ground::new(Places::of(&functions.all, reader.mappings()));
+    // From here on threads are stopped.
+    reader.open_no_more();
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
     loop {
         // The mappings are read each time, because a stack grows, and its mapping with it.
-        let reader = Reader::open(pid)?;
+        let reader = reader.again()?;
         let prepared = Prepared {
             reader: &reader,
             ground: &ground,

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, at: u64, file: &str) -> Function {
-        Function { name: name.into(), at, bytes: 16, file: file.into() }
+        Function { name: name.into(), at, bytes: 16, file: file.into(), inode: 1 }
     }
 
     #[test]

@@ -1,10 +1,18 @@
-//! Where functions are in a process: the symbol tables of the files that it has mapped. In: mappings and names. Out: addresses.
+//! Where functions are in a process: the symbol tables of the files that it has mapped. In: a process and names. Out: addresses.
+//!
+//! The files may be hostile, so the command has a child search them ([`search_by`]).
 
-use allocanary_heap::{Mapping, PAGE, file_of};
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use std::sync::OnceLock;
+
+use allocanary_heap::{Mapping, PAGE, parse_maps};
+use allocanary_process::elf::{self, Elf, Kind, Table};
+use allocanary_process::{Files, Name, text};
+use serde::{Deserialize, Serialize};
+
+use crate::Refusal;
 
 /// A function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Its name.
     pub name: String,
@@ -14,10 +22,12 @@ pub struct Function {
     pub bytes: u64,
     /// The path of its file.
     pub file: String,
+    /// The number of its file.
+    pub inode: u64,
 }
 
 /// Functions of a process, in the order of its mappings, and the files that were searched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Functions {
     /// The functions.
     pub all: Vec<Function>,
@@ -25,33 +35,102 @@ pub struct Functions {
     pub looked: Vec<String>,
 }
 
+/// Which functions are searched for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Those with these names.
+    pub names: Vec<String>,
+    /// Also those that are needed to borrow a thread.
+    pub to_borrow: bool,
+}
+
+impl Wanted {
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|one| one == name) || self.to_borrow && is_for_borrowing(name)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_for_borrowing(name: &str) -> bool {
+    crate::places::is_wanted(name) || crate::way_back::is_wanted(name)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_for_borrowing(_name: &str) -> bool {
+    false
+}
+
+/// Searches the files of a process.
+pub type Search = fn(u32, &Wanted) -> Result<Functions, String>;
+
+static SEARCH: OnceLock<Search> = OnceLock::new();
+
+/// From now on functions are searched in this way, and not in this process.
+pub fn search_by(search: Search) {
+    let _ = SEARCH.set(search);
+}
+
+/// The most functions of a process that are taken. A name may be in each of its files.
+const MOST: usize = 100_000;
+
 impl Functions {
-    /// The functions whose names are wanted: those that the program and its libraries export, and those in the full symbol tables, if the
-    /// files are not stripped. A function may have several names.
-    pub fn read(pid: u32, mappings: &[Mapping], wanted: &dyn Fn(&str) -> bool) -> Functions {
+    /// The wanted functions of a process.
+    pub fn find(pid: u32, wanted: &Wanted) -> Result<Functions, Refusal> {
+        let found = SEARCH.get().map_or_else(|| Ok(Functions::here(pid, wanted)), |search| search(pid, wanted));
+        found.map_err(|why| Refusal::of(pid, "searching its functions", std::io::Error::other(why)))
+    }
+
+    /// The same in this process: those that the program and its libraries export, and those in the full symbol tables,
+    /// if the files are not stripped. A function may have several names.
+    pub fn here(pid: u32, wanted: &Wanted) -> Functions {
+        let text = text(pid, Name::Maps).unwrap_or_default();
+        let mappings = parse_maps(&String::from_utf8_lossy(&text));
+        let files = Files::of(pid);
         let mut functions = Functions::default();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {
             let is_code = |one: &Mapping| one.executable && one.inode == mapping.inode && one.name == mapping.name;
             if !mappings.iter().any(is_code) {
                 continue;
             }
-            let Ok(file) = file_of(pid, mapping) else { continue };
+            let Ok(file) = files.get(mapping.from, mapping.to, mapping.inode) else { continue };
             functions.looked.push(mapping.name.clone());
-            let cache = ReadCache::new(file);
-            let Ok(elf) = object::File::parse(&cache) else { continue };
-            let base = elf.segments().map(|segment| segment.address()).min().unwrap_or(0) / PAGE * PAGE;
-            let symbols = elf.dynamic_symbols().chain(elf.symbols());
-            for symbol in symbols.filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text) {
-                let Some(name) = symbol.name().ok().filter(|name| wanted(name)) else { continue };
-                let at = mapping.from.wrapping_add(symbol.address()).wrapping_sub(base);
+            let cache = elf::cache(&file);
+            let Some(elf) = Elf::of(&cache) else { continue };
+            let base = elf.lowest().unwrap_or(0) / PAGE * PAGE;
+            let tables = [Table::Dynamic, Table::Full].map(|table| elf.symbols(table).into_iter().flatten());
+            for symbol in tables.into_iter().flatten().filter(|symbol| symbol.kind == Kind::Function) {
+                if !wanted.has(symbol.name) {
+                    continue;
+                }
+                let at = mapping.from.wrapping_add(symbol.address).wrapping_sub(base);
                 let inside = |one: &Mapping| is_code(one) && (one.from..one.to).contains(&at);
-                if mappings.iter().any(inside) {
-                    let file = mapping.name.clone();
-                    functions.all.push(Function { name: name.into(), at, bytes: symbol.size(), file });
+                if mappings.iter().any(inside) && functions.all.len() < MOST {
+                    functions.all.push(Function {
+                        name: symbol.name.into(),
+                        at,
+                        bytes: symbol.bytes,
+                        file: mapping.name.clone(),
+                        inode: mapping.inode,
+                    });
                 }
             }
         }
         functions
+    }
+
+    /// Without those that are not in these mappings: the process may run another program by now.
+    pub fn within(mut self, mappings: &[Mapping]) -> Functions {
+        let is_there = |function: &Function| {
+            let is_its = |one: &&Mapping| {
+                one.executable
+                    && one.inode == function.inode
+                    && one.name == function.file
+                    && (one.from..one.to).contains(&function.at)
+            };
+            mappings.iter().any(|one| is_its(&one))
+        };
+        self.all.retain(is_there);
+        self
     }
 
     /// The functions with these names, each address once.
@@ -76,10 +155,28 @@ mod tests {
         let pid = std::process::id();
         let live = Live::open(pid).unwrap();
         let names = ["malloc_trim".to_string(), "no_such_function".into()];
-        let functions = Functions::read(pid, live.mappings(), &|name| names.iter().any(|wanted| wanted == name));
+        let wanted = Wanted { names: names.to_vec(), to_borrow: false };
+        let functions = Functions::find(pid, &wanted).unwrap().within(live.mappings());
         let found = functions.of(&names);
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [libc::malloc_trim as *const () as u64]);
         assert!(found[0].bytes > 16);
         assert!(functions.looked.iter().any(|file| file.contains("libc.so")), "{:?}", functions.looked);
+    }
+
+    #[test]
+    fn a_function_of_another_program_is_left_out() {
+        let function = |at, inode| Function { name: "f".into(), at, bytes: 0, file: "/a".into(), inode };
+        let mapping = |executable| Mapping {
+            from: 0x1000,
+            to: 0x2000,
+            executable,
+            inode: 7,
+            name: "/a".into(),
+            ..Mapping::default()
+        };
+        let found =
+            Functions { all: vec![function(0x1100, 7), function(0x1100, 8), function(0x2100, 7)], looked: Vec::new() };
+        assert_eq!(found.clone().within(&[mapping(true)]).all, [function(0x1100, 7)]);
+        assert_eq!(found.within(&[mapping(false)]).all, []);
     }
 }

@@ -3,8 +3,9 @@
 
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, file_of};
+use allocanary_heap::{Mapping, Memory};
 
+use crate::reader::Reader;
 use crate::symbols::Functions;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
@@ -44,9 +45,12 @@ pub fn is_wanted(name: &str) -> bool {
     ["raise", "__errno_location"].contains(&name)
 }
 
+/// The most bytes of the code of one file that are searched: the C library, which comes first, has 2 MiB.
+const MOST: u64 = 64 << 20;
+
 impl WayBack {
     /// Finds the code, or returns what is missing.
-    pub fn find(memory: &dyn Memory, pid: u32, functions: &Functions) -> Result<WayBack, &'static str> {
+    pub fn find(memory: &Reader, functions: &Functions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
         let raise = function("raise").ok_or("the function `raise`")?;
         let errno = function("__errno_location").and_then(|one| error_number(memory, one.at));
@@ -57,8 +61,8 @@ impl WayBack {
         code.sort_by_key(|one| one.name != raise.file);
         let (mut restore, mut pop, mut store) = (None, None, None);
         for mapping in code {
-            let mut bytes = vec![0; mapping.bytes() as usize];
-            let read = file_of(pid, mapping).and_then(|file| file.read_at(&mut bytes, mapping.offset));
+            let mut bytes = vec![0; mapping.bytes().min(MOST) as usize];
+            let read = memory.file_of(mapping).and_then(|file| file.file.read_at(&mut bytes, mapping.offset));
             let bytes = &bytes[..read.unwrap_or(0)];
             let place = |patterns: &[&[u8]]| {
                 let at = patterns.iter().filter_map(|pattern| place_of(bytes, pattern)).min()?;
@@ -155,14 +159,14 @@ fn error_number(memory: &dyn Memory, function: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reader::Reader;
+    use crate::symbols::Wanted;
 
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
         let live = Reader::open(pid).unwrap();
-        let functions = Functions::read(pid, live.mappings(), &is_wanted);
-        let found = WayBack::find(&live, pid, &functions).unwrap();
+        let functions = Functions::find(pid, &Wanted { names: Vec::new(), to_borrow: true }).unwrap();
+        let found = WayBack::find(&live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
         assert!(has(&live, found.store.at, &[0x48, 0x89]) && has(&live, found.pop, POP[0]));
         let pointer: u64;
