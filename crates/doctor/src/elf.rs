@@ -2,13 +2,12 @@
 //! The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::allocators::ALL;
-use crate::blocks::Blocks;
 use allocanary_allocators::allocators::{jemalloc, mimalloc};
+use allocanary_process::{Blocks, Opened};
 use memchr::memmem;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
@@ -81,7 +80,7 @@ const PIECE: usize = 1 << 20;
 const AGAIN: usize = 256;
 
 /// Reads the marks; `None` if the file is not an ELF file.
-pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
+pub fn marks(bytes: &Opened) -> io::Result<Option<Signs>> {
     // The name of each symbol is a separate read.
     let cache = ReadCache::new(Blocks::new(bytes));
     let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
@@ -134,7 +133,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
 }
 
 /// Calls `look` with each piece of the ranges (start and length, in bytes) of a file. A range beyond its end is cut.
-fn each_piece(file: &File, ranges: &[(u64, u64)], mut look: impl FnMut(&[u8])) -> io::Result<()> {
+fn each_piece(file: &Opened, ranges: &[(u64, u64)], mut look: impl FnMut(&[u8])) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     for (start, length) in ranges {
         let (mut at, end) = (*start, start.saturating_add(*length));
@@ -142,7 +141,7 @@ fn each_piece(file: &File, ranges: &[(u64, u64)], mut look: impl FnMut(&[u8])) -
             let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
             let mut read = 0;
             while read < wanted {
-                match file.read_at(&mut buffer[read..wanted], at + read as u64) {
+                match file.file.read_at(&mut buffer[read..wanted], at + read as u64) {
                     Ok(0) => break,
                     Ok(more) => read += more,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -208,7 +207,13 @@ fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn opened(path: impl AsRef<Path>) -> Opened {
+        Opened::of(std::fs::File::open(path).unwrap()).unwrap()
+    }
 
     #[test]
     fn strings_are_found_from_their_reverse() {
@@ -232,14 +237,15 @@ mod tests {
 
     #[test]
     fn a_text_on_the_border_of_two_pieces_is_found() {
-        let file = tempfile::tempfile().unwrap();
+        let opened = Opened::of(tempfile::tempfile().unwrap()).unwrap();
+        let file = &opened.file;
         for at in [PIECE - 5, PIECE - AGAIN, 2 * PIECE - AGAIN - 3] {
             let mut bytes = vec![0; 3 * PIECE];
             bytes[at..at + 10].copy_from_slice(b"<jemalloc>");
             file.set_len(0).unwrap();
             file.write_all_at(&bytes, 0).unwrap();
             let mut found = false;
-            each_piece(&file, &[(0, u64::MAX)], |piece| found |= find(piece, b">collamej<").is_some()).unwrap();
+            each_piece(&opened, &[(0, u64::MAX)], |piece| found |= find(piece, b">collamej<").is_some()).unwrap();
             assert!(found, "at {at}");
         }
     }
@@ -255,11 +261,11 @@ mod tests {
         let of = |text: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             io::Write::write_all(&mut file, text).unwrap();
-            marks(&file).unwrap()
+            marks(&Opened::of(file).unwrap()).unwrap()
         };
         assert_eq!(of(b"#!/bin/sh\n"), None);
         assert_eq!(of(b""), None);
-        let marks = marks(&File::open("/proc/self/exe").unwrap()).unwrap().unwrap();
+        let marks = marks(&opened("/proc/self/exe")).unwrap().unwrap();
         assert!(!marks.exports.contains("malloc") && marks.has_symbols && !marks.go);
         assert!(marks.strings.contains("rust"), "{marks:?}");
     }
@@ -271,7 +277,7 @@ mod tests {
         std::fs::write(&code, source).unwrap();
         let built = std::process::Command::new("cc").args(["-shared", "-o"]).arg(&library).arg(&code).status().unwrap();
         assert!(built.success());
-        marks(&File::open(library).unwrap()).unwrap().unwrap()
+        marks(&opened(library)).unwrap().unwrap()
     }
 
     #[test]

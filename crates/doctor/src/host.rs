@@ -11,9 +11,10 @@ use allocanary_kernel::container::{Cpus, Trouble, quota};
 use allocanary_kernel::host::Host;
 use allocanary_kernel::sys;
 use allocanary_kernel::units::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// A memory limit and its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// In bytes.
     pub bytes: u64,
@@ -22,7 +23,7 @@ pub struct Limit {
 }
 
 /// A process's host and container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Surroundings {
     /// The machine.
     pub host: Host,
@@ -42,9 +43,9 @@ impl Surroundings {
         Surroundings::read("/proc/self/cgroup", cgroups::MOUNT, sys::affinity(), System.version())
     }
 
-    /// The surroundings of another process, whose C library is `libc`.
-    pub fn of(pid: u32, libc: String) -> Self {
-        Surroundings::read(&format!("/proc/{pid}/cgroup"), cgroups::MOUNT, sys::affinity_of(pid), libc)
+    /// The surroundings of another process. Its C library is not known yet.
+    pub fn of(pid: u32) -> Self {
+        Surroundings::read(&format!("/proc/{pid}/cgroup"), cgroups::MOUNT, sys::affinity_of(pid), String::new())
     }
 
     fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {

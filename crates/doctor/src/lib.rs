@@ -9,7 +9,6 @@
 
 pub mod advice;
 mod allocators;
-mod blocks;
 pub mod defaults;
 pub mod diagnosis;
 pub mod elf;

@@ -3,22 +3,22 @@
 //! with the pid and the file.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Variables;
+use super::allocators::jemalloc::links;
 use super::elf::{Signs, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, ProgramFile, file_name, libc};
-use super::links;
 use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_kernel::mappings::{Counts, Mappings};
-use allocanary_kernel::sys::{line_number, read_whole};
+use allocanary_kernel::maps::Line;
+use allocanary_kernel::sys::line_number;
+use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 
 /// A process.
 #[derive(Clone, Debug)]
@@ -80,36 +80,29 @@ pub struct Maps {
 pub struct MappedFile {
     /// Its path. The kernel adds ` (deleted)` if the file no longer exists.
     pub path: String,
-    /// The name of the mapping in `/proc/<pid>/map_files`.
-    pub mapping: String,
+    /// The first address of its first mapping with code.
+    pub from: u64,
+    /// The end of this mapping.
+    pub to: u64,
 }
 
 impl Process {
-    /// Reads a process.
-    pub fn look_at(pid: u32) -> Result<Process> {
-        let root = PathBuf::from(format!("/proc/{pid}"));
-        let read = |name: &str| {
-            let path = root.join(name);
-            read_whole(&path).map_err(|error| unreadable(pid, &path, &error))
-        };
-        let status = read("status")?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let mappings = read("maps")?;
-        let maps = Maps::parse(&text(mappings.clone()));
-        let link = root.join("exe");
-        let program = fs::read_link(&link).map_err(|error| unreadable(pid, &link, &error))?;
-        let program = program.to_string_lossy().into_owned();
-        let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
+    /// Reads a process. `surroundings` are those of its control groups, which [`Surroundings::of`] reads with the rights
+    /// of the command.
+    pub fn look_at(pid: u32, surroundings: Surroundings) -> Result<Process> {
+        let read = |name: Name| text(pid, name).map_err(|error| unreadable(pid, &name.to_string(), &error));
+        let status = read(Name::Status)?;
+        let mappings = read(Name::Maps)?;
+        let maps = Maps::parse(&mappings);
+        let no_program = |error| unreadable(pid, "exe", &error);
+        let program = link(pid).map_err(no_program)?;
+        let marks_of_program = file_of(&What::Executable(pid)).and_then(|file| look_into(&file)).map_err(no_program)?;
         let program = ProgramFile { path: program, marks: marks_of_program, unread: false };
         let library = |file: &MappedFile| {
-            // The mapping leads to the file even if the file was deleted, but only for root. Paths are relative to the
-            // process's own mounts.
-            let inside = root.join("root").join(file.path.trim_start_matches('/'));
-            let ways = [root.join("map_files").join(&file.mapping), inside, PathBuf::from(&file.path)];
-            let marks = ways.iter().find_map(|way| look_into(way).ok());
+            let marks = file_of(&What::Mapped(pid, file.from, file.to)).and_then(|file| look_into(&file)).ok();
             ProgramFile { path: file.path.clone(), unread: marks.is_none(), marks: marks.unwrap_or_default() }
         };
-        let environ = read("environ")?;
+        let environ = read(Name::Environ)?;
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
         // This fails without the right to read its memory. In that case reading the environment has failed before.
@@ -121,13 +114,13 @@ impl Process {
         let identity = Identity::of(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
-        let jvm = libraries.iter().map(|library| library.path.as_str()).find(|path| file_name(path) == "libjvm.so");
+        let jvm = maps.files.iter().find(|file| file_name(&file.path) == "libjvm.so");
         let seen = Seen {
             code: of_main.map(|notice| notice.settings.clone()).unwrap_or_default(),
             jvm: jvm.is_some(),
-            jdk: jvm.and_then(|library| jdk_of(&root.join("root"), library)),
+            jdk: jvm.and_then(|library| jdk_of(pid, library)),
             threads: memory.threads,
-            background_threads: background_threads(&root),
+            background_threads: background_threads(pid),
             overwritten: is_overwritten(&environ),
             ..Seen::of(&program, &libraries)
         };
@@ -137,10 +130,10 @@ impl Process {
             notices,
             memory,
             parts,
-            command: command_line(&read("cmdline").unwrap_or_default()),
+            command: command_line(&read(Name::Cmdline).unwrap_or_default()),
             seen,
-            variables: variables(&environ).into_iter().chain(links(&root.join("root"))).collect(),
-            surroundings: Surroundings::of(pid, libc(&program, &libraries)),
+            variables: variables(&environ).into_iter().chain(links::of_process(pid)).collect(),
+            surroundings: Surroundings { libc: libc(&program, &libraries), ..surroundings },
             program: program.path,
             maps,
         })
@@ -174,10 +167,10 @@ fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a Mappe
 }
 
 /// The error of a process that cannot be read, in one line.
-fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
-    let path = path.display();
+fn unreadable(pid: u32, name: &str, error: &std::io::Error) -> Error {
+    let path = format!("/proc/{pid}/{name}");
     Error(match error.kind() {
-        ErrorKind::NotFound if Path::new(&format!("/proc/{pid}")).exists() => {
+        ErrorKind::NotFound if text(pid, Name::Status).is_ok() => {
             format!("process {pid}: {path}: it has no program: a kernel thread, or a process that has just ended")
         }
         ErrorKind::NotFound => format!("process {pid}: {path}: there is no such process"),
@@ -189,21 +182,23 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// The marks in a file; no marks if it is not an ELF file.
-fn look_into(path: &Path) -> std::io::Result<Signs> {
-    Ok(marks(&File::open(path)?)?.unwrap_or_default())
+fn look_into(file: &Opened) -> std::io::Result<Signs> {
+    Ok(marks(file)?.unwrap_or_default())
 }
 
+/// The most bytes of a text that describes a JDK.
+const MOST_TEXT: usize = 64 << 10;
+
 /// The release of the JDK whose `lib/server/libjvm.so` this is.
-fn jdk_of(root: &Path, library: &str) -> Option<(u32, u32, u32)> {
-    let home = Path::new(library.trim_start_matches('/')).ancestors().nth(3)?;
-    jdk(&fs::read_to_string(root.join(home).join("release")).ok()?)
+fn jdk_of(pid: u32, library: &MappedFile) -> Option<(u32, u32, u32)> {
+    let release = file_of(&What::JavaRelease(pid, library.from, library.to)).ok()?;
+    jdk(&String::from_utf8_lossy(&release.head(MOST_TEXT).ok()?))
 }
 
 /// Number of jemalloc's background threads, by their thread name.
-fn background_threads(root: &Path) -> u64 {
-    let threads = fs::read_dir(root.join("task")).into_iter().flatten().flatten();
-    let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
-    names.filter(|name| name.trim_end() == "jemalloc_bg_thd").count() as u64
+fn background_threads(pid: u32) -> u64 {
+    let threads = calls(pid).unwrap_or_default();
+    threads.iter().filter(|thread| thread.name == "jemalloc_bg_thd").count() as u64
 }
 
 /// The arguments, separated by spaces. An argument with spaces is quoted. A very long line is cut.
@@ -246,32 +241,24 @@ impl Memory {
 }
 
 impl Maps {
-    /// Parses the text of `maps`: `start-end rw-p offset device inode path`.
-    fn parse(text: &str) -> Maps {
+    /// Parses the text of `maps`.
+    fn parse(text: &[u8]) -> Maps {
         let mut maps = Maps::default();
-        for line in text.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let (Some(range), Some(access)) = (words.next(), words.next()) else { continue };
-            let ends = range.split_once('-');
-            let ends = ends.and_then(|(start, end)| {
-                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-            });
-            let size = ends.map_or(0, |(start, end)| end.saturating_sub(start));
-            // A path may contain spaces. It begins after the inode.
-            let path = line.find('/').map_or_else(|| words.nth(3).unwrap_or_default(), |at| &line[at..]);
-            match path {
+        for line in text.split(|byte| *byte == b'\n').filter_map(Line::of) {
+            let size = line.to - line.from;
+            let path = String::from_utf8_lossy(line.name);
+            match &*path {
                 "[heap]" => maps.heap += size,
-                path if path.starts_with('/') => {
+                // A program can name memory without a file: `[anon:/path]`.
+                path if line.inode != 0 && path.starts_with('/') => {
                     let seen = maps.files.iter().any(|file| file.path == path);
-                    // The names in map_files have no leading zeros, but the ranges in maps do.
-                    let (start, end) = ends.unwrap_or_default();
-                    let file = || MappedFile { path: path.to_string(), mapping: format!("{start:x}-{end:x}") };
-                    maps.files.extend((access.contains('x') && !seen).then(file));
+                    let file = || MappedFile { path: path.to_string(), from: line.from, to: line.to };
+                    maps.files.extend((line.executable && !seen).then(file));
                 }
-                path if path.is_empty() || path.starts_with("[anon") => {
-                    let kind = match access.as_bytes() {
-                        [_, b'w', ..] => &mut maps.anonymous,
-                        [b'-', ..] => &mut maps.reserved,
+                path if line.inode == 0 && (path.is_empty() || path.starts_with("[anon")) => {
+                    let kind = match line {
+                        Line { writable: true, .. } => &mut maps.anonymous,
+                        Line { readable: false, .. } => &mut maps.reserved,
                         _ => continue,
                     };
                     *kind = (kind.0 + 1, kind.1 + size);
@@ -290,24 +277,25 @@ mod tests {
     #[test]
     fn mappings_are_told_apart() {
         let maps = Maps::parse(
-            "00400000-00401000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
+            b"00400000-00401000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
              55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n\
              7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
              7f0000021000-7f0004000000 ---p 00000000 00:00 0 \n\
              7f1000000000-7f1000001000 rw-p 00000000 00:00 0 [anon:pool]\n\
              7f2000000000-7f2000001000 r-xp 00000000 08:01 43 /lib/libc.so.6\n\
              7f2000001000-7f2000002000 r--p 00001000 08:01 43 /lib/libc.so.6\n\
+             7f3000000000-7f3000001000 r-xp 00000000 00:00 0                          [anon:/lib/libjemalloc.so.2]\n\
              7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n",
         );
-        let files: Vec<(&str, &str)> = maps.files.iter().map(|file| (&*file.path, &*file.mapping)).collect();
-        let libc = ("/lib/libc.so.6", "7f2000000000-7f2000001000");
-        assert_eq!(files, [("/usr/bin/my server", "400000-401000"), libc]);
+        let files: Vec<(&str, u64, u64)> = maps.files.iter().map(|file| (&*file.path, file.from, file.to)).collect();
+        let libc = ("/lib/libc.so.6", 0x7f20_0000_0000, 0x7f20_0000_1000);
+        assert_eq!(files, [("/usr/bin/my server", 0x40_0000, 0x40_1000), libc], "a name of memory is no file");
         assert_eq!((maps.heap, maps.anonymous, maps.reserved), (0x21000, (2, 0x22000), (1, 0x3fdf000)));
     }
 
     #[test]
     fn what_is_preloaded_comes_before_what_is_linked() {
-        let file = |path: &str| MappedFile { path: path.into(), mapping: String::new() };
+        let file = |path: &str| MappedFile { path: path.into(), from: 0, to: 0 };
         // In the order of addresses, as in `maps`. The loader maps downwards, so the first library is the last.
         let files = ["/lib/libc.so.6", "/lib/libjemalloc.so.2", "/opt/preload-mimalloc", "/lib/ld.so"].map(file);
         let order = |environ: &[u8]| -> Vec<&str> {
@@ -320,7 +308,7 @@ mod tests {
 
     #[test]
     fn this_process_can_be_looked_at() {
-        let own = Process::look_at(std::process::id()).unwrap();
+        let own = Process::look_at(std::process::id(), Surroundings::of(std::process::id())).unwrap();
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert_eq!(own.parts.map(|parts| parts.rss()), own.memory.rss);
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
@@ -336,9 +324,9 @@ mod tests {
 
     #[test]
     fn who_cannot_be_looked_at_is_named() {
-        let said = Process::look_at(u32::MAX).unwrap_err().to_string();
+        let said = Process::look_at(u32::MAX, Surroundings::here()).unwrap_err().to_string();
         assert_eq!(said, "process 4294967295: /proc/4294967295/status: there is no such process");
-        let denied = unreadable(7, Path::new("/proc/7/maps"), &ErrorKind::PermissionDenied.into()).to_string();
+        let denied = unreadable(7, "maps", &ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.starts_with("process 7: /proc/7/maps: may not be read"));
     }
 }

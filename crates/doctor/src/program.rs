@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use allocanary_process::Opened;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
@@ -42,6 +43,7 @@ impl Program {
         let Some(shape) = ElfFile::of(&file) else {
             return Err(format!("{shown}: of another architecture than this command ({})", std::env::consts::ARCH));
         };
+        let file = Opened::of(file).map_err(about)?;
         let Some(found) = marks(&file).map_err(about)? else {
             return Err(format!("{shown}: wanted an ELF program, found another kind of file"));
         };
@@ -193,7 +195,7 @@ fn libraries(loader: &Path, program: &Path) -> Vec<ProgramFile> {
         path.split(" (").next().filter(|path| path.starts_with('/'))
     });
     let part = |path: &str| {
-        let marks = marks(&File::open(path).ok()?).ok()??;
+        let marks = marks(&Opened::of(File::open(path).ok()?).ok()?).ok()??;
         Some(ProgramFile { path: path.to_string(), marks, unread: false })
     };
     paths.filter_map(part).collect()

@@ -10,6 +10,7 @@ use crate::sys::first_number;
 
 /// The CPUs available to this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Cpus {
     /// The number of CPUs that the affinity mask (taskset, cpusets) allows.
@@ -22,6 +23,7 @@ pub struct Cpus {
 
 /// Problems with a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Trouble {
     /// `/proc/self/cgroup` could not be read.

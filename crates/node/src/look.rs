@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::environment::examine;
+use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_fleet::{Bound, Follows, Part, Parts};
 use allocanary_heap::counters::{self, Counters, Place, Remote};
-use allocanary_heap::{How, Reading, Shares, Sort, take_with};
+use allocanary_heap::{How, Live, Reading, Shares, Sort, take_with};
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys::affinity_of;
 use allocanary_profile::reader::is_profiled;
@@ -135,10 +136,10 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The child's side of [`Look::look`].
-pub fn look(wanted: &Wanted) -> Result<Seen, String> {
+/// The child's side of [`Look::look`]. The surroundings are those that the command has read.
+pub fn look(wanted: &Wanted, surroundings: Surroundings) -> Result<Seen, String> {
     let until = Instant::now().checked_add(wanted.time);
-    let mut process = Process::look_at(wanted.pid).map_err(|error| cut(&error.to_string()))?;
+    let mut process = Process::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
     let quota_milli = match wanted.quota {
         Some(Quota::Milli(milli)) => Some(milli),
         _ => None,
@@ -165,7 +166,8 @@ pub fn look(wanted: &Wanted) -> Result<Seen, String> {
     let counters = counted(&asked).counters;
     identity.places = asked.places;
     if wanted.profile {
-        identity.profile = is_profiled(wanted.pid, until);
+        let live = Live::open_until(wanted.pid, until).ok();
+        identity.profile = live.and_then(|live| is_profiled(&live, until));
     }
     Ok(Seen { identity, counters, heap, problem })
 }
@@ -278,7 +280,7 @@ mod tests {
     fn this_process_is_seen() {
         let wanted =
             Wanted { pid: std::process::id(), quota: Some(Quota::None), time: Duration::from_secs(60), profile: true };
-        let seen = look(&wanted).unwrap();
+        let seen = look(&wanted, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(seen.identity.profile, Some(false));
         let heap = seen.heap.clone().unwrap();
         assert!(heap.parts.of(Part::Files) > 1 << 19, "{heap:?}");
@@ -286,9 +288,9 @@ mod tests {
         assert!(!seen.identity.allocator.is_empty());
         let text = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
-        let unplaced = look(&Wanted { quota: None, ..wanted.clone() }).unwrap();
+        let unplaced = look(&Wanted { quota: None, ..wanted.clone() }, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(unplaced.identity.follows, Follows::Unknown, "without the quota");
-        assert!(look(&Wanted { pid: 0x3fff_ffff, ..wanted }).is_err());
+        assert!(look(&Wanted { pid: 0x3fff_ffff, ..wanted }, Surroundings::here()).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn reading(name: &str) -> Reading {
 
 /// A process with glibc's malloc and many threads, on a host with 40 cores.
 fn process(quota_milli: Option<u64>) -> Process {
-    let mut process = Process::look_at(std::process::id()).unwrap();
+    let mut process = Process::look_at(std::process::id(), crate::host::Surroundings::of(std::process::id())).unwrap();
     process.surroundings = sample(quota_milli, "madvise");
     process.seen = Seen { threads: Some(64), rust: Some(false), ..Seen::default() };
     process.variables.clear();
@@ -69,10 +69,11 @@ fn settings_in_force_are_not_advised_again() {
 fn a_jvm_has_its_own_way() {
     let reading = reading("after");
     let mut process = process(Some(1000));
-    process
-        .maps
-        .files
-        .push(crate::process::MappedFile { path: "/opt/jdk/lib/server/libjvm.so".into(), mapping: String::new() });
+    process.maps.files.push(crate::process::MappedFile {
+        path: "/opt/jdk/lib/server/libjvm.so".into(),
+        from: 0,
+        to: 0,
+    });
     (process.seen.jvm, process.seen.jdk) = (true, Some((17, 0, 13)));
     let all = remedies(&reading, Some(&process));
     assert_eq!(ids(&all), ["give-back", "arena_max", "TrimNativeHeapInterval", "record"]);

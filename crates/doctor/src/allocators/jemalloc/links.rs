@@ -30,6 +30,12 @@ pub fn links(root: &Path) -> Variables {
     LINKS.into_iter().filter_map(look).collect()
 }
 
+/// The links below the root of a process.
+pub fn of_process(pid: u32) -> Variables {
+    let found = allocanary_process::links(pid).unwrap_or_default().into_iter();
+    found.map(|(path, text)| (path, text.unwrap_or_else(|| A_FILE.into()))).collect()
+}
+
 /// The variable of the same builds as a link; `None` if `name` is not a link of jemalloc.
 pub fn variable_of(name: &str) -> Option<&'static str> {
     LINKS.into_iter().find(|(link, _)| *link == name).map(|(_, variable)| variable)
