@@ -40,7 +40,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
         None => of_host(form),
     };
     match form {
-        Form::Text { .. } => terminal::print(text.as_bytes()),
+        Form::Text { .. } => terminal::print_answer(&text),
         _ => terminal::print_plain(&text),
     }
 }
@@ -60,8 +60,13 @@ fn within_limits(pid: u32, form: Form) -> Result<String> {
 }
 
 /// The diagnosis of a process, in the child.
-pub fn of_process(pid: u32, form: Form, reading: Option<&Reading>) -> std::result::Result<String, String> {
-    let process = Process::look_at(pid).map_err(|error| error.to_string())?;
+pub fn of_process(
+    pid: u32,
+    form: Form,
+    reading: Option<&Reading>,
+    surroundings: Surroundings,
+) -> std::result::Result<String, String> {
+    let process = Process::look_at(pid, surroundings).map_err(|error| error.to_string())?;
     Ok(match form {
         Form::Text { .. } => diagnosis::of_process(&process, reading, form.look()),
         _ => of_remedies(form, reading, &process),

@@ -3,7 +3,7 @@
 
 mod contents;
 mod many;
-mod sampled;
+pub(super) mod sampled;
 mod saved;
 mod sites;
 
@@ -94,7 +94,7 @@ pub fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::
     let hint = match cost {
         Cost::Time(_) => "; --timeout gives it more",
         Cost::Memory(_) => "; --memory allows more",
-        Cost::Ended(_) => "",
+        Cost::Rights | Cost::Ended(_) => "",
     };
     Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
 }

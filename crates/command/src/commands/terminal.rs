@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use allocanary_error::{Error, Result};
 use allocanary_kernel::sys;
-use allocanary_kernel::terminal::{Look, harmless_lines};
+use allocanary_kernel::terminal::{Look, harmless_but_colours, harmless_lines};
 
 /// Writes to standard output. It is not an error if the reader closes the pipe early (`| head`).
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {
@@ -20,6 +20,12 @@ pub fn print(bytes: &[u8]) -> Result<ExitCode> {
 /// Writes text of ours that contains texts from outside to standard output. It has no colours.
 pub fn print_plain(text: &str) -> Result<ExitCode> {
     print(harmless_lines(text).as_bytes())
+}
+
+/// Writes a text of a child to standard output. The child has parsed what may be hostile, so of what a terminal obeys
+/// only colours are left.
+pub fn print_answer(text: &str) -> Result<ExitCode> {
+    print(harmless_but_colours(text).as_bytes())
 }
 
 /// Writes a line to standard error. An error is ignored, because it could not be reported anywhere else.

@@ -3,7 +3,7 @@
 
 mod against;
 mod picked;
-mod process;
+pub(super) mod process;
 mod under;
 mod what_if;
 

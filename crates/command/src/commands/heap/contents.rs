@@ -15,7 +15,7 @@ use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
 use allocanary_views::contents as reports;
 
-use super::{memory, sampled, sites, time};
+use super::{memory, sites, time};
 use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
 use allocanary_args::HeapFlags;
@@ -52,14 +52,9 @@ fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
     };
     let trace = flags.trace.as_deref().map(sites::open).transpose()?;
     let wanted = Asking { stopped: flags.freeze, limit, texts: flags.texts, addresses: trace.is_some() };
-    let live = match of {
-        Of::Process(pid) => Some(pid),
-        Of::Core(_) => None,
-    };
     let mut child = Reader::new(allowed);
     let found = reader::contents(&mut child, of, wanted, time(flags)?);
     let mut found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
-    sampled::add(&mut found, live);
     if let Some(trace) = &trace {
         sites::add(&mut found, trace)?;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_heap::Reader;
+use allocanary_heap::{Live, Reader};
 use allocanary_kernel::units::Bytes;
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, Trouble};
@@ -26,8 +26,12 @@ pub fn read(child: &mut Reader, pid: u32) -> Result<Vec<u8>, NoProfile> {
 
 /// The child's side.
 pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
-    let reading = Reading::of(reader::read(pid).map_err(absent)?);
-    let mut names = if named { Names::of(&reading.stacks) } else { Names::none(&reading.stacks) };
+    let live = Live::open(pid).map_err(|trouble| match trouble {
+        allocanary_heap::Trouble::Gone(_) => NoProfile::None(trouble.to_string()),
+        _ => NoProfile::Failed(trouble.to_string()),
+    })?;
+    let reading = Reading::of(reader::read(&live).map_err(absent)?);
+    let mut names = if named { reading.names() } else { Names::none(&reading.stacks) };
     let what = profile::Of::Samples(reading.mean());
     let notes = reading.notes(names.notes());
     let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what, &notes);

@@ -3,18 +3,24 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::super::reader::{self, Form, Unread};
 use super::super::terminal;
-use super::folding;
 use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
+use allocanary_heap::Live;
+use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::private;
-use allocanary_kernel::terminal::{harmless, harmless_lines};
-use allocanary_profile::reader;
+use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
+use allocanary_profile::reader as profile_reader;
 use allocanary_views::who::sampled as reports;
+use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::Reading;
-use allocanary_who::{By, Names, Order, collapsed, profile};
+use allocanary_who::{By, Folding, Names, Order, collapsed, profile};
 
 /// The process that the argument names. If a file has a number as its name, the argument is this file, a trace.
 pub fn of(trace: &Path) -> Option<u32> {
@@ -22,42 +28,122 @@ pub fn of(trace: &Path) -> Option<u32> {
     (!trace.exists()).then_some(pid)
 }
 
-/// Reads, prints and writes.
+/// What is asked about a process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    by: String,
+    is_not_folded: bool,
+    skip: Vec<String>,
+    sort: Option<String>,
+    top: Option<usize>,
+    form: Form,
+    /// An earlier answer: its name, and its text.
+    against: Option<(String, String)>,
+    /// The format of a file for another tool.
+    format: Option<String>,
+    /// Whether only the tables of symbols are read, and no debug information.
+    is_brief: bool,
+}
+
+/// What the child answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Written {
+    /// What is printed.
+    text: String,
+    /// The bytes of the file.
+    file: Option<Vec<u8>>,
+}
+
+/// The time for reading the samples and naming their functions.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Has a child read the process, prints, and writes.
 pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     refuse(flags, by)?;
-    let read = reader::read(pid).map_err(|error| Error::Input(format!("who: {error}")))?;
+    let Look { color, width } = terminal::look();
+    let form = match flags.output {
+        OutputFlags { json: true, .. } => Form::Json,
+        OutputFlags { short: true, .. } => Form::Short { color, width },
+        _ => Form::Text { color, width },
+    };
+    let against: Option<Result<_>> = flags.against.as_ref().map(|old| {
+        let text = std::fs::read_to_string(old).map_err(|error| Error::file(old, "reading", error))?;
+        Ok((old.display().to_string(), text))
+    });
+    let mut wanted = Wanted {
+        by: flags.by.clone(),
+        is_not_folded: flags.no_fold,
+        skip: flags.skip.clone(),
+        sort: flags.sort.clone(),
+        top: flags.top.map(|top| top as usize),
+        form,
+        against: against.transpose()?,
+        format: flags.format.clone(),
+        is_brief: false,
+    };
+    let mut child = Reader::new(MEMORY);
+    let mut answer = reader::sites(&mut child, pid, &wanted, DEADLINE);
+    // The debug information of a large program may need more than the child has.
+    if let Err(Unread::Cost(why)) = &answer {
+        terminal::tell(format_args!("who: process {pid}: {why}: it is read again without debug information"));
+        wanted.is_brief = true;
+        answer = reader::sites(&mut child, pid, &wanted, DEADLINE);
+    }
+    let written = answer.map_err(|error| match error {
+        Unread::Cost(why) => Error::Input(format!("who: process {pid}: {why}")),
+        Unread::Told(why) => Error::Input(why),
+    })?;
+    if let (Some(format), Some(file), Some(bytes)) = (&flags.format, &flags.to, &written.file) {
+        private::replace(file, bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
+        terminal::tell(format_args!("{format}: {}", file.display()));
+    }
+    match form {
+        Form::Text { .. } => terminal::print_answer(&written.text),
+        _ => terminal::print_plain(&written.text),
+    }
+}
+
+/// In the child: reads and names.
+pub fn written_by(pid: u32, wanted: &Wanted) -> std::result::Result<Written, String> {
+    let live = Live::open(pid).map_err(|error| format!("who: {error}"))?;
+    let read = profile_reader::read(&live).map_err(|error| format!("who: {error}"))?;
     let reading = Reading::of(read);
     let path = reading.program();
     let name = Path::new(&path).file_name().map_or_else(|| path.clone(), |name| name.to_string_lossy().into_owned());
-    let mut names = Names::of(&reading.stacks);
-    let groups = reading.groups(&mut names, by, &folding(flags));
+    let mut names = reading.names();
+    if wanted.is_brief {
+        names = names.without_debug();
+    }
+    let by = BYS.iter().find(|(name, _)| *name == wanted.by).map_or(By::Function, |(_, by)| *by);
+    let folding = Folding { is_off: wanted.is_not_folded, skip: Skip(wanted.skip.clone()), ..Folding::default() };
+    let groups = reading.groups(&mut names, by, &folding);
     let found = reading.sites(&name, by, &groups, names.notes());
-    if let (Some(format), Some(file)) = (&flags.format, &flags.to) {
-        let bytes = written(flags, format, &reading, &path, &mut names, &found.notes)?;
-        private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
-        terminal::tell(format_args!("{format}: {}", file.display()));
-    }
-    let (look, top) = (terminal::look(), flags.top.map(|top| top as usize));
+    let file = wanted.format.as_ref().map(|format| {
+        let order = if wanted.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Live };
+        of_format(format, order, &reading, &path, &mut names, &found.notes)
+    });
+    let file = file.transpose()?;
+    let (look, top) = (wanted.form.look(), wanted.top);
     let brief = |answer| harmless_lines(&short(&[answer], &look)).into_owned();
-    if let Some(old) = &flags.against {
-        let wrong = |error| Error::Input(format!("--against {}: {error}", old.display()));
-        let text = std::fs::read_to_string(old).map_err(|error| Error::file(old, "reading", error))?;
-        let earlier = reports::Earlier::of(&text).map_err(wrong)?;
-        let growths = reports::growths(&earlier, &found).map_err(wrong)?;
-        let answer = reports::difference_answer(&earlier, &growths, &found);
-        let text = match flags.output {
-            OutputFlags { json: true, .. } => reports::difference_json(answer, &growths, &found, top),
-            OutputFlags { short: true, .. } => brief(answer),
-            _ => reports::difference(&answer, &growths, &found, top, &look),
-        };
-        return terminal::print(text.as_bytes());
-    }
-    let text = match flags.output {
-        OutputFlags { json: true, .. } => reports::json(&found, top),
-        OutputFlags { short: true, .. } => brief(reports::answer(&found)),
-        _ => reports::text(&found, top, &look),
+    let text = match &wanted.against {
+        Some((old, text)) => {
+            let wrong = |error| format!("--against {old}: {error}");
+            let earlier = reports::Earlier::of(text).map_err(wrong)?;
+            let growths = reports::growths(&earlier, &found).map_err(wrong)?;
+            let answer = reports::difference_answer(&earlier, &growths, &found);
+            match wanted.form {
+                Form::Json => reports::difference_json(answer, &growths, &found, top),
+                Form::Short { .. } => brief(answer),
+                Form::Text { .. } => reports::difference(&answer, &growths, &found, top, &look),
+            }
+        }
+        None => match wanted.form {
+            Form::Json => reports::json(&found, top),
+            Form::Short { .. } => brief(reports::answer(&found)),
+            Form::Text { .. } => reports::text(&found, top, &look),
+        },
     };
-    terminal::print(text.as_bytes())
+    Ok(Written { text, file })
 }
 
 /// Refuses flags that only a trace can answer.
@@ -83,17 +169,16 @@ fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
 }
 
 /// The bytes of a file for another tool.
-fn written(
-    flags: &WhoFlags,
+fn of_format(
     format: &str,
+    order: Order,
     reading: &Reading,
     path: &str,
     names: &mut Names<'_>,
     notes: &[String],
-) -> Result<Vec<u8>> {
-    let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
+) -> std::result::Result<Vec<u8>, String> {
+    let wrong = |error: String| format!("--format {format}: {error}");
     let of = reading.of_stacks();
-    let order = if flags.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Live };
     if format == "pprof" {
         let what = profile::Of::Samples(reading.mean());
         return profile::pprof(path, &reading.stacks, &of, names, what, notes)
