@@ -57,6 +57,7 @@ mod service;
 mod settings;
 mod shell;
 mod store;
+mod strangers;
 mod support;
 mod truth;
 mod tune;
