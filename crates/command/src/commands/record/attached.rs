@@ -10,7 +10,7 @@ use super::{fresh_folder, mark, stacks, tell};
 use crate::commands::{measure, terminal};
 use allocanary_args::RecordFlags;
 use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::hidden_in;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
@@ -91,10 +91,9 @@ fn time(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// Fails for a program whose file shows that its allocations do not go through a table.
+/// Fails for a program whose file shows that its allocations do not go through a table. What the mappings show is checked later.
 fn refuse(pid: u32) -> Result<()> {
-    let looked = Looked::look_at(&format!("/proc/{pid}/exe")).ok();
-    let Some(reason) = looked.and_then(|looked| looked.cannot) else { return Ok(()) };
+    let Some(reason) = hidden_in(pid).unwrap_or_default() else { return Ok(()) };
     Err(Error::Input(format!(
         "process {pid}: its allocations cannot be recorded: {reason}. A Rust program can record itself: `install!(..., wrap = Recording)`"
     )))
