@@ -23,6 +23,7 @@ mod installed_tables;
 mod kube;
 mod limits;
 mod memory;
+mod not_started;
 mod output;
 mod preloads;
 mod preloads_apart;

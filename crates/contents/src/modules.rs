@@ -177,7 +177,8 @@ fn symbols(mapping: &Mapping, open: &Open) -> Option<Vec<Symbol>> {
     let cache = elf::cache(&file);
     let elf = Elf::of(&cache)?;
     let tables = [Table::Full, Table::Dynamic].map(|table| elf.symbols(table).into_iter().flatten());
-    let variables = tables.into_iter().flatten().filter(|symbol| symbol.kind == Kind::Variable && symbol.bytes > 0);
+    let is_variable = |symbol: &elf::Symbol<'_>| symbol.kind == Kind::Variable && symbol.is_defined && symbol.bytes > 0;
+    let variables = tables.into_iter().flatten().filter(is_variable);
     let one = |symbol: elf::Symbol<'_>| Symbol { at: symbol.address, bytes: symbol.bytes, name: symbol.name.into() };
     let mut all: Vec<Symbol> = variables.map(one).take(MOST_SYMBOLS).collect();
     all.sort_by(|one, other| one.at.cmp(&other.at).then(one.name.cmp(&other.name)));

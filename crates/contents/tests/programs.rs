@@ -1,6 +1,9 @@
 //! Programs that know what they have and what they lost, against what is read of them: running and stopped, stripped, under other
 //! allocators where their libraries are here.
 
+// The programs that are started here are ours.
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 
 use crate::allocators::ALL;
 use allocanary_allocators::allocators::{jemalloc, mimalloc};
-use allocanary_process::{Blocks, Opened};
+use allocanary_process::Opened;
+use allocanary_process::elf::{self, Elf, Table};
 use memchr::memmem;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,34 +79,47 @@ const GO: &str = ".go.buildinfo";
 const PIECE: usize = 1 << 20;
 const AGAIN: usize = 256;
 
-/// Reads the marks; `None` if the file is not an ELF file.
-pub fn marks(bytes: &Opened) -> io::Result<Option<Signs>> {
-    // The name of each symbol is a separate read.
-    let cache = ReadCache::new(Blocks::new(bytes));
-    let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
-    let has_symbols = file.symbols().next().is_some();
-    let go = file.sections().any(|section| section.name() == Ok(GO));
-    let mut marks = Signs { has_symbols, go, ..Signs::default() };
-    let all: Vec<&str> = symbols().collect();
-    let known = |name: &str| all.iter().copied().find(|symbol| *symbol == name);
-    for name in file.dynamic_symbols().filter(ObjectSymbol::is_undefined).filter_map(|symbol| symbol.name().ok()) {
-        marks.is_dynamic = true;
-        marks.imports_malloc |= CALLS.contains(&name);
+/// Reads the marks; `None` if the file is not an ELF file. Symbols are only read of files with 64-bit addresses.
+pub fn marks(file: &Opened) -> io::Result<Option<Signs>> {
+    if file.head(4)? != b"\x7fELF" {
+        return Ok(None);
     }
+    let mut marks = Signs::default();
     let mut is_cpython = false;
-    for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
-        is_cpython |= symbol.name() == Ok(CPYTHON);
-        // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.
-        marks.exports.extend(symbol.name().ok().and_then(known));
+    let mut loaded = vec![(0, file.stamp.bytes)];
+    let data = elf::cache(file);
+    if let Some(elf) = Elf::of(&data) {
+        loaded = elf.loaded().map(|[_, place, bytes, _]| (place, bytes)).collect();
+        marks.go = elf.section(GO).is_some();
+        let all: Vec<&str> = symbols().collect();
+        let known = |name: &str| all.iter().copied().find(|symbol| *symbol == name);
+        for symbol in elf.symbols(Table::Dynamic).into_iter().flatten() {
+            match symbol.is_defined {
+                true => {
+                    is_cpython |= symbol.name == CPYTHON;
+                    // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.
+                    marks.exports.extend(known(symbol.name));
+                }
+                // The first symbol of each table has no name.
+                false if symbol.name.is_empty() => {}
+                false => {
+                    marks.is_dynamic = true;
+                    marks.imports_malloc |= CALLS.contains(&symbol.name);
+                }
+            }
+        }
+        for symbol in elf.symbols(Table::Full).into_iter().flatten().filter(|symbol| !symbol.name.is_empty()) {
+            marks.has_symbols = true;
+            if symbol.is_defined {
+                let name = symbol.name;
+                marks.symbols.extend(known(name));
+                marks.hook |= name.contains("allocanary") && name.contains("install") && name.contains("boot");
+            }
+        }
+        marks.symbols.extend(&marks.exports);
     }
-    for name in file.symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| symbol.name().ok()) {
-        marks.symbols.extend(known(name));
-        marks.hook |= name.contains("allocanary") && name.contains("install") && name.contains("boot");
-    }
-    marks.symbols.extend(&marks.exports);
-    let loaded: Vec<(u64, u64)> = file.segments().map(|segment| segment.file_range()).collect();
     let texts = strings();
-    each_piece(bytes, &loaded, |piece| {
+    each_piece(file, &loaded, |piece| {
         for &(name, backwards) in &texts {
             if !marks.strings.contains(name) && find(piece, backwards).is_some() {
                 marks.strings.insert(name);
@@ -120,7 +133,7 @@ pub fn marks(bytes: &Opened) -> io::Result<Option<Signs>> {
     // Done only if the file contains such an allocator, because these searches match a pattern, not a fixed word.
     let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
-        each_piece(bytes, &loaded, |piece| {
+        each_piece(file, &loaded, |piece| {
             if jemalloc {
                 marks.jemalloc = marks.jemalloc.take().or_else(|| jemalloc_version(piece));
             }

@@ -16,7 +16,7 @@ use allocanary_kernel::elf::check_loadable;
 
 use cache::libraries;
 
-mod cache;
+pub(crate) mod cache;
 
 /// An allocator of another project, as a library on this host.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,21 +1,28 @@
 //! Whether an allocator can be preloaded into a program. In: the program's name, as a shell takes it. Out: the file that will run, its
-//! own allocator, and the reason if preloading has no effect there. The program is not started.
+//! own allocator, and the reason if preloading has no effect there.
+//!
+//! Nothing is started: not the program, and not its loader, because the program's file names the loader. Files are read as data.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+mod loader;
+mod needs;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use allocanary_process::Opened;
-use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, ReadCache};
 
 use super::elf::marks;
 use super::identity::{Identity, ProgramFile, leaves_malloc};
+use super::installed::cache;
 use super::{Effect, Flavour};
+use allocanary_process::file::of_host as open;
+use allocanary_process::{Opened, What, file_of, link};
+use loader::{Files, Host, Id};
+use needs::{Needs, needs};
+
+/// The greatest size of the loaded parts of a program and its libraries, in bytes. What is beyond is not searched for allocators.
+const LOADED: u64 = 4 << 30;
 
 /// A program that can be started.
 #[derive(Clone, Debug)]
@@ -38,20 +45,23 @@ impl Program {
         let path = find(name, std::env::var_os("PATH").as_deref())?;
         let (runs, privileged) = interpreter(&path, 0)?;
         let about = |error: std::io::Error| format!("{}: {error}", runs.display());
-        let file = File::open(&runs).map_err(about)?;
+        let file = open(&runs).map_err(about)?;
         let shown = runs.display().to_string();
-        let Some(shape) = ElfFile::of(&file) else {
+        let Some(needs) = needs_of(&file).filter(is_ours) else {
             return Err(format!("{shown}: of another architecture than this command ({})", std::env::consts::ARCH));
         };
-        let file = Opened::of(file).map_err(about)?;
+        if needs.loaded > LOADED {
+            return Err(format!("{shown}: wanted a program of at most {} GiB", LOADED >> 30));
+        }
         let Some(found) = marks(&file).map_err(about)? else {
             return Err(format!("{shown}: wanted an ELF program, found another kind of file"));
         };
         let part = ProgramFile { path: shown.clone(), marks: found, unread: false };
-        let libraries = shape.loader.as_deref().map_or_else(Vec::new, |loader| libraries(loader, &runs));
+        let unloaded = unloaded(&shown, needs.interpreter.as_deref());
+        let libraries = libraries(&runs, needs);
         let identity = Identity::of(&part, &libraries);
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
-        let cannot = privileged.or_else(|| shape.cannot(&shown)).or_else(|| sanitized(&shown, &libraries));
+        let cannot = privileged.or(unloaded).or_else(|| sanitized(&shown, &libraries));
         let cannot = cannot.or_else(|| linked(&part, own, &how));
         Ok(Program { path, runs, own, how, cannot })
     }
@@ -62,12 +72,27 @@ impl Program {
     }
 }
 
+/// Why the recorder would not see the allocations of a running process; `None` if its program gives no reason. Only the program's file is
+/// read, by the kernel's link to it. What the process has mapped tells the rest.
+pub fn hidden_in(pid: u32) -> Result<Option<String>, String> {
+    let about = |error: std::io::Error| format!("process {pid}: its program: {error}");
+    let file = file_of(&What::Executable(pid)).map_err(about)?;
+    if needs_of(&file).is_none_or(|needs| needs.loaded > LOADED) {
+        return Ok(None);
+    }
+    let path = link(pid).map_err(about)?;
+    let program = ProgramFile { path, marks: marks(&file).map_err(about)?.unwrap_or_default(), unread: false };
+    let own = Identity::of(&program, &[]).main;
+    Ok(linked(&program, own.flavour, &own.how))
+}
+
 /// The file that a shell would start.
 fn find(name: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let check = |file: &Path| -> Result<(), String> {
         let meta = fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
         match (meta.is_dir(), meta.permissions().mode() & 0o111) {
             (true, _) => Err(format!("{}: wanted a program, found a folder", file.display())),
+            _ if !meta.is_file() => Err(format!("{}: wanted a program, found a device or a pipe", file.display())),
             (false, 0) => Err(format!("{}: not executable: `chmod +x` makes it so", file.display())),
             _ => Ok(()),
         }
@@ -85,12 +110,10 @@ fn find(name: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
 /// The ELF file that runs a script. Also the reason why the loader ignores preloads, if a file on the way gives its user more rights.
 fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), String> {
     let shown = path.display();
-    let mut head = [0; 256];
-    let mut file = File::open(path).map_err(|error| format!("{shown}: {error}"))?;
-    let length = file.read(&mut head).map_err(|error| format!("{shown}: {error}"))?;
-    let head = &head[..length];
+    let file = open(path).map_err(|error| format!("{shown}: {error}"))?;
+    let head = file.head(256).map_err(|error| format!("{shown}: {error}"))?;
     if head.starts_with(b"\x7fELF") {
-        let meta = file.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        let meta = file.file.metadata().map_err(|error| format!("{shown}: {error}"))?;
         // The owner of our own folder in /proc is the user of this process.
         let us = fs::metadata("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
         let user = meta.mode() & 0o4000 != 0 && meta.uid() != us.uid();
@@ -120,43 +143,28 @@ fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), Str
     interpreter(&next, depth + 1)
 }
 
-/// What an ELF file says about how it is loaded.
-struct ElfFile {
-    loader: Option<PathBuf>,
+/// Whether a program is for this machine. On a machine that is not named here every program is taken for one of it.
+fn is_ours(needs: &Needs) -> bool {
+    let machine = match std::env::consts::ARCH {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        "riscv64" => 243,
+        _ => return true,
+    };
+    needs.machine == machine
 }
 
-impl ElfFile {
-    /// `None` if the file is for another kind of machine.
-    fn of(file: &File) -> Option<ElfFile> {
-        let machine = match std::env::consts::ARCH {
-            "x86_64" => elf::EM_X86_64,
-            "aarch64" => elf::EM_AARCH64,
-            "riscv64" => elf::EM_RISCV,
-            _ => return Some(ElfFile { loader: None }),
-        };
-        let cache = ReadCache::new(file);
-        let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
-        let endian = header.endian().ok()?;
-        if header.e_machine(endian) != machine {
-            return None;
-        }
-        let mut programs = header.program_headers(endian, &cache).ok()?.iter();
-        let loader = programs.find_map(|part| part.interpreter(endian, &cache).ok().flatten());
-        let loader = loader.map(|path| PathBuf::from(String::from_utf8_lossy(path).into_owned()));
-        Some(ElfFile { loader })
-    }
-
-    fn cannot(&self, shown: &str) -> Option<String> {
-        let Some(loader) = &self.loader else {
-            return Some(format!("{shown} is linked statically: no loader reads LD_PRELOAD"));
-        };
-        let name = loader.file_name().unwrap_or_default().to_string_lossy();
-        let ours = !cfg!(target_env = "musl");
-        (name.starts_with("ld-musl") == ours).then(|| {
-            let loader = loader.display();
-            format!("{shown} has another C library than the preloads: its loader is {loader}")
-        })
-    }
+/// The reason if the program's loader does not load our preloads, or if it has none.
+fn unloaded(shown: &str, loader: Option<&Path>) -> Option<String> {
+    let Some(loader) = loader else {
+        return Some(format!("{shown} is linked statically: no loader reads LD_PRELOAD"));
+    };
+    let name = loader.file_name().unwrap_or_default().to_string_lossy();
+    let ours = !cfg!(target_env = "musl");
+    (name.starts_with("ld-musl") == ours).then(|| {
+        let loader = loader.display();
+        format!("{shown} has another C library than the preloads: its loader is {loader}")
+    })
 }
 
 /// The reason if the program has a sanitizer's runtime, which ends it if another library is loaded first.
@@ -183,22 +191,54 @@ fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     is_linked.then(|| format!("{path} has {} linked in ({how}): a preload would serve its C code only", own.name()))
 }
 
-/// The libraries that the loader would map, in its order. The loader is asked as by `ldd`: the program does not run.
-fn libraries(loader: &Path, program: &Path) -> Vec<ProgramFile> {
+/// The libraries that the loader would map, in its order.
+fn libraries(program: &Path, needs: Needs) -> Vec<ProgramFile> {
+    let mut left = LOADED.saturating_sub(needs.loaded);
+    let part = |path: PathBuf| {
+        let shown = path.display().to_string();
+        let file = open(&path).ok()?;
+        let is_within = needs_of(&file).and_then(|needs| left.checked_sub(needs.loaded)).inspect(|less| left = *less);
+        let marks = is_within.and_then(|_| marks(&file).ok()?);
+        Some(ProgramFile { path: shown, unread: marks.is_none(), marks: marks.unwrap_or_default() })
+    };
+    paths(program, needs).into_iter().filter_map(part).collect()
+}
+
+/// The paths of these libraries.
+fn paths(program: &Path, needs: Needs) -> Vec<PathBuf> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-    let Ok(output) = Command::new(loader).arg("--list").arg(program).env_remove("LD_PRELOAD").output() else {
-        return Vec::new();
+    let host = Host {
+        named: std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default(),
+        cache: cache::entries(),
+        musl: fs::read(format!("/etc/ld-musl-{}.path", std::env::consts::ARCH)).ok().map(OsString::from_vec),
     };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let paths = text.lines().filter_map(|line| {
-        let path = line.split_once("=> ").map_or(line, |(_, path)| path).trim();
-        path.split(" (").next().filter(|path| path.starts_with('/'))
-    });
-    let part = |path: &str| {
-        let marks = marks(&Opened::of(File::open(path).ok()?).ok()?).ok()??;
-        Some(ProgramFile { path: path.to_string(), marks, unread: false })
-    };
-    paths.filter_map(part).collect()
+    loader::libraries(&program, needs, &host, &Disk)
+}
+
+/// The files of this host.
+struct Disk;
+
+impl Files for Disk {
+    fn id(&self, path: &Path) -> Option<Id> {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|meta| (meta.dev(), meta.ino()))
+    }
+
+    fn needs(&self, path: &Path) -> Option<Needs> {
+        needs_of(&open(path).ok()?)
+    }
+}
+
+fn needs_of(file: &Opened) -> Option<Needs> {
+    needs(|at, length| {
+        let mut bytes = vec![0; length];
+        let mut read = 0;
+        // An error ends the bytes, as the end of the file does.
+        while let Ok(more @ 1..) = file.file.read_at(&mut bytes[read..], at.saturating_add(read as u64)) {
+            read += more;
+        }
+        bytes.truncate(read);
+        bytes
+    })
 }
 
 #[cfg(test)]
@@ -210,6 +250,116 @@ mod tests {
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path.display().to_string()
+    }
+
+    /// The loader's own list, as `ldd` shows it. These programs are trusted, so their loader may run here.
+    fn listed(program: &Path) -> Vec<PathBuf> {
+        let loader = needs_of(&open(program).unwrap()).unwrap().interpreter.unwrap();
+        let mut command = std::process::Command::new(loader);
+        let output = command.arg("--list").arg(program).env_remove("LD_PRELOAD").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let path = |line: &str| line.split_once("=> ").map_or(line, |(_, path)| path).trim().to_string();
+        let paths = text.lines().map(path).filter(|path| path.starts_with('/'));
+        paths.map(|path| fs::canonicalize(path.split(" (").next().unwrap()).unwrap()).collect()
+    }
+
+    fn found(program: &Path) -> Vec<PathBuf> {
+        let needs = needs_of(&open(program).unwrap()).unwrap();
+        paths(program, needs).iter().map(|path| path.canonicalize().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_libraries_are_those_of_the_loader_in_its_order() {
+        let own = std::env::current_exe().unwrap();
+        for name in ["sh", "python3", "git", "redis-server", "sqlite3", "cc", "perl", "chromium", "openssl", "gdb"] {
+            // A script has no libraries.
+            if let Ok(program) = find(name, std::env::var_os("PATH").as_deref())
+                && needs_of(&open(&program).unwrap()).is_some()
+            {
+                let program = program.canonicalize().unwrap();
+                assert_eq!(found(&program), listed(&program), "{}", program.display());
+            }
+        }
+        assert_eq!(found(&own), listed(&own));
+    }
+
+    /// Compiles a program or a library in a folder. The words are those after the output's name.
+    fn made(folder: &Path, name: &str, words: &[&str]) {
+        let output = folder.join(name);
+        fs::create_dir_all(output.parent().unwrap()).unwrap();
+        let mut cc = std::process::Command::new("cc");
+        assert!(cc.arg("-o").arg(output).args(words).current_dir(folder).status().unwrap().success(), "{name}");
+    }
+
+    #[test]
+    fn a_program_s_own_folders_are_searched_as_by_the_loader() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = &folder.path().canonicalize().unwrap();
+        fs::write(folder.join("one.c"), "int one(void) { return 1; }\n").unwrap();
+        fs::write(folder.join("two.c"), "int one(void);\nint two(void) { return one(); }\n").unwrap();
+        fs::write(folder.join("main.c"), "int two(void);\nint main(void) { return two(); }\n").unwrap();
+        made(folder, "lib/one/libone.so", &["-shared", "-fPIC", "one.c"]);
+        // The same name in the program's folders. The library's own list comes first for RUNPATH, and is not used for RPATH.
+        made(folder, "lib/libone.so", &["-shared", "-fPIC", "one.c"]);
+        for (kind, list) in [("run", "--enable-new-dtags"), ("r", "--disable-new-dtags")] {
+            let own = format!("-Wl,{list},-rpath,$ORIGIN/one");
+            made(folder, "lib/libtwo.so", &["-shared", "-fPIC", "two.c", "-Llib/one", "-lone", &own]);
+            let own = format!("-Wl,{list},-rpath,/none:${{ORIGIN}}/../lib,-rpath-link,lib/one");
+            made(folder, &format!("bin/{kind}"), &["main.c", "-Llib", "-ltwo", &own]);
+            let program = folder.join("bin").join(kind);
+            let found = found(&program);
+            assert_eq!(found, listed(&program), "{kind}");
+            assert!(found.starts_with(&[folder.join("lib/libtwo.so")]), "{found:?}");
+        }
+    }
+
+    /// The file of a program names its loader. Looking at the program must not run it.
+    #[test]
+    fn the_loader_that_a_program_names_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ran, loader) = (folder.path().join("ran"), folder.path().join("loader"));
+        let script = format!("#!/bin/sh\necho run > {}\n", ran.display());
+        file(folder.path(), "loader", script.as_bytes(), 0o755);
+        fs::write(folder.path().join("main.c"), "int main(void) { return 0; }\n").unwrap();
+        made(folder.path(), "program", &["main.c", &format!("-Wl,--dynamic-linker={}", loader.display())]);
+        let found = Program::look_at(folder.path().join("program").to_str().unwrap()).unwrap();
+        assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
+        assert_eq!((found.own, found.cannot), (Flavour::Glibc, None));
+    }
+
+    #[test]
+    fn a_script_s_interpreter_that_is_a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: the path ends in NUL.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o755) }, 0);
+        let script = file(folder.path(), "script", format!("#!{}\n", pipe.display()).as_bytes(), 0o755);
+        for name in [&script, &pipe.display().to_string()] {
+            let error = Program::look_at(name).unwrap_err();
+            assert!(error.contains("wanted a program, found a device or a pipe"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_running_program_with_its_own_malloc_is_told_from_one_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let reads = "int main(void) { char byte; return read(0, &byte, 1); }\n";
+        let own = "void *malloc(unsigned long size) { static char room[8192]; return size > 8192 ? 0 : room; }\n";
+        fs::write(folder.path().join("plain.c"), format!("#include <unistd.h>\n{reads}")).unwrap();
+        fs::write(folder.path().join("own.c"), format!("#include <unistd.h>\n{own}{reads}")).unwrap();
+        for (name, said) in [("plain", None), ("own", Some("exports a malloc of its own"))] {
+            made(folder.path(), name, &[&format!("{name}.c"), "-Wl,--export-dynamic"]);
+            let mut command = std::process::Command::new(folder.path().join(name));
+            // It ends with its input.
+            let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let found = hidden_in(child.id()).unwrap();
+            child.wait().unwrap();
+            let is_as_said =
+                found.as_deref().map_or(said.is_none(), |found| said.is_some_and(|said| found.contains(said)));
+            assert!(is_as_said, "{name}: {found:?}");
+        }
+        assert!(hidden_in(u32::MAX).unwrap_err().contains("No such file"));
     }
 
     #[test]

@@ -98,8 +98,8 @@ impl Functions {
             let Some(elf) = Elf::of(&cache) else { continue };
             let base = elf.lowest().unwrap_or(0) / PAGE * PAGE;
             let tables = [Table::Dynamic, Table::Full].map(|table| elf.symbols(table).into_iter().flatten());
-            for symbol in tables.into_iter().flatten().filter(|symbol| symbol.kind == Kind::Function) {
-                if !wanted.has(symbol.name) {
+            for symbol in tables.into_iter().flatten() {
+                if symbol.kind != Kind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
                     continue;
                 }
                 let at = mapping.from.wrapping_add(symbol.address).wrapping_sub(base);

@@ -29,7 +29,7 @@ pub enum Table {
     Dynamic,
 }
 
-/// A symbol that is defined in the file.
+/// A symbol of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     /// Its name.
@@ -40,6 +40,8 @@ pub struct Symbol<'a> {
     pub bytes: u64,
     /// What it is.
     pub kind: Kind,
+    /// Whether the file has it. Other files have the others.
+    pub is_defined: bool,
     /// Whether only its source file knows it.
     pub is_local: bool,
 }
@@ -53,6 +55,8 @@ pub enum Kind {
     Variable,
     /// The source file of the local symbols that follow.
     File,
+    /// Something else.
+    Other,
 }
 
 /// An ELF file with 64-bit addresses.
@@ -180,7 +184,7 @@ impl<'a> Elf<'a> {
         Ok(compressed.decompress().ok().map(std::borrow::Cow::into_owned))
     }
 
-    /// The symbols of a table that are defined in the file. The error says why there are none.
+    /// The symbols of a table. The error says why there are none.
     pub fn symbols(&self, which: Table) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a>, String> {
         let kind = if which == Table::Full { SHT_SYMTAB } else { SHT_DYNSYM };
         let endian = self.endian;
@@ -198,17 +202,15 @@ impl<'a> Elf<'a> {
                 elf::STT_FUNC | elf::STT_GNU_IFUNC => Kind::Function,
                 elf::STT_OBJECT => Kind::Variable,
                 elf::STT_FILE => Kind::File,
-                _ => return None,
+                _ => Kind::Other,
             };
-            if kind != Kind::File && symbol.is_undefined(endian) {
-                return None;
-            }
             let name = str::from_utf8(symbol.name(endian, strings).ok()?).ok()?;
             Some(Symbol {
                 name,
                 address: symbol.st_value(endian),
                 bytes: symbol.st_size(endian),
                 kind,
+                is_defined: kind == Kind::File || !symbol.is_undefined(endian),
                 is_local: symbol.is_local(),
             })
         }))

@@ -15,6 +15,7 @@ use super::who::process;
 use allocanary_contents::{Contents, Wanted};
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::Process;
+use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_give_back::symbols::{self, Functions};
 use allocanary_heap::reader::{About, Cost, MEMORY, Reader, serve, serves};
@@ -37,6 +38,8 @@ enum Asked {
     Profile { pid: u32, named: bool },
     /// Its call sites, by its profile.
     Sites { pid: u32, wanted: process::Wanted },
+    /// Why a recorder would not see its allocations.
+    Hidden(u32),
     /// Where its functions are.
     Functions { pid: u32, wanted: symbols::Wanted },
     /// What its heap contains.
@@ -104,6 +107,8 @@ fn answer(text: &str) -> String {
         }
         Ok(Asked::Sites { pid, wanted }) => process::written_by(pid, &wanted)
             .and_then(|written| serde_json::to_string(&written).map_err(|error| error.to_string())),
+        Ok(Asked::Hidden(pid)) => hidden_in_file(pid)
+            .and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string())),
         Ok(Asked::Functions { pid, wanted }) => {
             serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
         }
@@ -189,6 +194,11 @@ pub fn sites(
     time: Duration,
 ) -> Result<process::Written, Unread> {
     ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, About::process(pid), time)
+}
+
+/// Why a recorder would not see the allocations of a process.
+pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String> {
+    Ok(ask(reader, &Asked::Hidden(pid), About::process(pid), SEARCH)?)
 }
 
 /// Where the functions of a process are.

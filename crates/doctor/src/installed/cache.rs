@@ -2,10 +2,13 @@
 //! `LD_LIBRARY_PATH`. Out: paths.
 //!
 //! The cache of glibc 2.32 and later has a head of 48 bytes, with the count of entries at 20, and then entries of 24 bytes each. An
-//! entry has at 8 the offset of the library's path in the file. Earlier releases may have an old cache in front of it.
+//! entry has at 4 and 8 the offsets of the library's name and path in the file, and at 16 which processors it is for (0 is all). Earlier
+//! releases may have an old cache in front of it.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 const CACHE: &str = "/etc/ld.so.cache";
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
@@ -23,24 +26,48 @@ pub fn libraries() -> Vec<PathBuf> {
     files.into_iter().chain(cached(&fs::read(CACHE).unwrap_or_default())).collect()
 }
 
+/// A library of the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The name by which programs ask for it.
+    pub name: OsString,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is only for some processors. The cache has such a library in addition to the usual one.
+    pub is_special: bool,
+}
+
+/// The libraries of this host's cache, in its order.
+pub fn entries() -> Vec<Entry> {
+    parsed(&fs::read(CACHE).unwrap_or_default())
+}
+
 /// The paths of a cache.
 fn cached(bytes: &[u8]) -> Vec<PathBuf> {
+    parsed(bytes).into_iter().map(|entry| entry.path).collect()
+}
+
+fn parsed(bytes: &[u8]) -> Vec<Entry> {
     let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return Vec::new() };
     let new = &bytes[start..];
     let number = |at: usize| Some(u32::from_ne_bytes(new.get(at..at + 4)?.try_into().ok()?) as usize);
     let Some(count) = number(MAGIC.len()) else { return Vec::new() };
-    let paths = (0..count.min(new.len() / ENTRY)).filter_map(|entry| {
-        let text = new.get(number(HEAD + entry * ENTRY + 8)?..)?;
-        let text = std::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()?;
-        text.starts_with('/').then(|| PathBuf::from(text))
+    let text = |at: usize| Some(OsStr::from_bytes(new.get(at..)?.split(|byte| *byte == 0).next()?));
+    let entries = (0..count.min(new.len() / ENTRY)).filter_map(|entry| {
+        let at = HEAD + entry * ENTRY;
+        let path = Path::new(text(number(at + 8)?)?);
+        let is_special = (number(at + 16)?, number(at + 20)?) != (0, 0);
+        let name = text(number(at + 4)?)?.to_os_string();
+        path.is_absolute().then(|| Entry { name, path: path.into(), is_special })
     });
-    paths.collect()
+    entries.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Every library's name is the last part of its path.
     fn cache(paths: &[&str]) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend((paths.len() as u32).to_ne_bytes());
@@ -48,7 +75,8 @@ mod tests {
         let mut texts = Vec::new();
         for path in paths {
             let at = HEAD + paths.len() * ENTRY + texts.len();
-            let words = [3_u32, 0, at as u32, 0, 0, 0];
+            let name = at + path.rfind('/').map_or(0, |slash| slash + 1);
+            let words = [3_u32, name as u32, at as u32, 0, 0, u32::from(path.contains("hwcaps"))];
             words.iter().for_each(|word| out.extend(word.to_ne_bytes()));
             texts.extend(path.bytes().chain([0]));
         }
@@ -67,5 +95,12 @@ mod tests {
             assert!(cached(&whole[..length]).len() <= 2);
         }
         assert_eq!(cached(b"something else"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_library_for_some_processors_is_marked() {
+        let found = parsed(&cache(&["/lib/glibc-hwcaps/x86-64-v3/libm.so.6", "/lib/libm.so.6"]));
+        let entry = |path: &str, is_special| Entry { name: "libm.so.6".into(), path: path.into(), is_special };
+        assert_eq!(found, [entry("/lib/glibc-hwcaps/x86-64-v3/libm.so.6", true), entry("/lib/libm.so.6", false)]);
     }
 }

@@ -172,7 +172,7 @@ fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
         for symbol in symbols {
             match symbol.kind {
                 Kind::File => source = symbol.name.into(),
-                Kind::Function if symbol.bytes > 0 => {
+                Kind::Function if symbol.bytes > 0 && symbol.is_defined => {
                     let source = if symbol.is_local { source.clone() } else { String::new() };
                     out.push(Function {
                         address: symbol.address,

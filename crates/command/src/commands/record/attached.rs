@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{fresh_folder, mark, stacks, tell};
-use crate::commands::{measure, terminal};
+use crate::commands::{measure, reader, terminal};
 use allocanary_args::RecordFlags;
 use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};
-use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
+use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
 use allocanary_kernel::units::parse_duration;
@@ -91,10 +91,9 @@ fn time(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// Fails for a program whose file shows that its allocations do not go through a table.
+/// Fails for a program whose file shows that its allocations do not go through a table. What the mappings show is checked later.
 fn refuse(pid: u32) -> Result<()> {
-    let looked = Looked::look_at(&format!("/proc/{pid}/exe")).ok();
-    let Some(reason) = looked.and_then(|looked| looked.cannot) else { return Ok(()) };
+    let Some(reason) = reader::hidden_in(&mut Reader::new(MEMORY), pid).unwrap_or_default() else { return Ok(()) };
     Err(Error::Input(format!(
         "process {pid}: its allocations cannot be recorded: {reason}. A Rust program can record itself: `install!(..., wrap = Recording)`"
     )))
