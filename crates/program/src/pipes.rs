@@ -43,7 +43,7 @@ impl Pipe {
     pub fn read(pipe: impl Read + Send + 'static, file: &Path, wanted: Option<&str>) -> std::io::Result<Pipe> {
         let wanted = wanted.map(|text| (text.as_bytes().to_vec(), false));
         let state = Arc::new(Mutex::new(State { wanted, ..State::default() }));
-        let (shared, mut out) = (state.clone(), private::create(file)?);
+        let (shared, mut out) = (state.clone(), private::replace(file, b"")?);
         let thread = thread::Builder::new().spawn(move || drain(pipe, &mut out, &shared))?;
         Ok(Pipe { state, thread, file: file.to_path_buf() })
     }

@@ -118,7 +118,7 @@ impl Measurement<'_> {
         if let Target::Folder(folder) = &self.target {
             let page = folder.join("report.html");
             let html = reports::find("html").expect("html is in the list of reports");
-            private::write(&page, (html.render)(&findings, &terminal::look()).as_bytes())
+            private::replace(&page, (html.render)(&findings, &terminal::look()).as_bytes())
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
             if let Some(place) = self.lines {

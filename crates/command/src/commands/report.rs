@@ -1,6 +1,6 @@
 //! `allocanary report`: makes a report from saved results. In: files of rows. Out: a report.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use super::{measure, output, terminal, trace};
 use allocanary_args::ReportFlags;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
@@ -51,8 +52,8 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     };
     match &flags.to {
         None => terminal::print(text.as_bytes()),
-        Some(path) => match fs::write(path, text) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
+        Some(path) => match private::publish(path, text.as_bytes()) {
+            Ok(_) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Error::file(path, "writing the report", error)),
         },
     }

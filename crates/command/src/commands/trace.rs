@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::terminal;
 use allocanary_args::{ReportFlags, TraceFlags};
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
@@ -63,7 +64,7 @@ pub fn report(flags: &ReportFlags, path: &Path) -> Result<ExitCode> {
     match flags.to.clone().or_else(beside) {
         None => terminal::print_plain(&text),
         Some(file) => {
-            std::fs::write(&file, text).map_err(|error| Error::file(&file, "writing the report", error))?;
+            private::replace(&file, text.as_bytes()).map_err(|error| Error::file(&file, "writing the report", error))?;
             terminal::tell(format_args!("report: {}", file.display()));
             Ok(ExitCode::SUCCESS)
         }

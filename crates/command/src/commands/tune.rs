@@ -273,7 +273,7 @@ fn gate(goal: &Goal) -> String {
 fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings: &Findings) -> Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        private::write(&path, text.as_bytes()).map_err(|error| Error::file(path, "writing the answer", error))
+        private::replace(&path, text.as_bytes()).map(drop).map_err(|error| Error::file(path, "writing the answer", error))
     };
     let candidates = std::iter::once(&found.present)
         .chain(found.recommended().map(|best| &best.candidate))
