@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::paste::quoted;
+use allocanary_kernel::shell::quoted;
 use serde::{Deserialize, Serialize};
 
 /// The name of the note with the number of cores that a program saw, if it could not be made to see those that its cell

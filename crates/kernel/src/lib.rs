@@ -24,6 +24,7 @@ pub mod maps;
 pub mod nearest;
 pub mod private;
 pub mod rng;
+pub mod shell;
 pub mod sys;
 pub mod terminal;
 mod thread_word;

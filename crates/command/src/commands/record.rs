@@ -18,6 +18,7 @@ use allocanary_args::RecordFlags;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_program::Residents;
 use allocanary_session::{StudyFile, place};
@@ -101,10 +102,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
         }
         if !made.is_empty() && flags.recordings == 1 {
-            let largest = largest(&made).display();
+            let largest = largest(&made);
             // `replay` shows little of a window: only blocks that were allocated in it.
-            let second = if has_both { "who" } else { "replay" };
-            terminal::tell(format_args!("next: allocanary report {largest}\n      allocanary {second} {largest}"));
+            let second = if has_both { "allocanary who" } else { "allocanary replay" };
+            terminal::tell_next(&["allocanary report", second].map(|begin| Words::new(begin).path(largest)));
         }
         let recorded = recorded?;
         if made.is_empty() && recorded.code != INTERRUPTED {

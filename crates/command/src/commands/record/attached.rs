@@ -14,6 +14,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::parse_duration;
 use allocanary_trace::pack::pack;
 use allocanary_trace::record::{RecordOptions, gather, put_end, put_residents, traces, trim};
@@ -74,12 +75,13 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
         Err(_) if is_gone => terminal::tell(format_args!("process {pid}: it has ended")),
         Err(refusal) => {
             return Err(Error::Input(format!(
-                "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: allocanary record --detach {pid}"
+                "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: {}",
+                Words::new("allocanary record --detach").word(pid.to_string())
             )));
         }
     }
     if let Some((path, _)) = made.first() {
-        terminal::tell(format_args!("next: allocanary who {}", path.display()));
+        terminal::tell_next(&[Words::new("allocanary who").path(path)]);
     }
     Ok(ExitCode::SUCCESS)
 }
