@@ -25,7 +25,7 @@ use allocanary_session::{StudyFile, place};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::pack::pack;
 use allocanary_trace::reader::Trace;
-use allocanary_trace::record::{RecordOptions, gather, put_end, put_marks, put_residents, traces, trim};
+use allocanary_trace::record::{Made, RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
 use allocanary_trace::stacks::{NoRoom, Resident};
 use verify::Verification;
 
@@ -70,9 +70,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
         };
         // Even if the program failed, its traces are cut to their length, and named.
-        gather(&folder);
-        let made = traces(&folder).unwrap_or_default();
-        let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+        // A program that root starts may change its user, to any.
+        let mut made = made(&folder, &before, |_| true).map_or(Vec::new(), traces_of);
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
         // After an exec, a process has two traces. Its pages at the marks belong to the later one.
         let images: Vec<u32> = made.iter().map(|(_, header)| header.pid).collect();
@@ -194,6 +193,17 @@ fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
             found()
         ))),
     }
+}
+
+/// The traces, without those that another user may have put there. Says which these are.
+fn traces_of(made: Made) -> Vec<(PathBuf, Header)> {
+    for path in &made.of_others {
+        terminal::tell(format_args!(
+            "{}: it belongs to another user, who was not recorded: left as it is",
+            path.display()
+        ));
+    }
+    made.traces
 }
 
 /// Prints what was recorded.
