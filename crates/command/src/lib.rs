@@ -16,7 +16,9 @@ pub fn main(features: &'static str) -> ExitCode {
     if let Some(code) = commands::serve_if_asked() {
         return code;
     }
-    match verbs::carry_out() {
+    let done = verbs::carry_out();
+    allocanary_session::place::refused().into_iter().for_each(commands::tell);
+    match done {
         Ok(code) => code,
         Err(error) => {
             commands::tell(format_args!("allocanary: {error}"));
