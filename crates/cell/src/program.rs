@@ -81,7 +81,7 @@ impl Program {
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
         // In one line, like all names.
-        let word = |word: &String| quoted(&word.split_whitespace().collect::<Vec<_>>().join(" "));
+        let word = |word: &String| quoted(word.split_whitespace().collect::<Vec<_>>().join(" "));
         self.name.clone().unwrap_or_else(|| self.command.iter().map(word).collect::<Vec<_>>().join(" "))
     }
 }

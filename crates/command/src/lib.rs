@@ -3,6 +3,8 @@
 //! This is a separate crate because cells and preloads need the package `allocanary` compiled as one unit, which takes
 //! a minute.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod commands;
 mod renamed;
 mod verbs;

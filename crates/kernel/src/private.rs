@@ -1,6 +1,8 @@
 //! All files that the command writes, and folders that only this user can read. In: paths. Out: new files of mode 0600, or 0644 if they
 //! are for all users, new folders of mode 0700, and whether an existing file or folder belongs to this user.
 
+#![expect(clippy::disallowed_methods, reason = "this is the one writer")]
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};

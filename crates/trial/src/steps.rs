@@ -166,7 +166,7 @@ fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change 
     });
     let command = format!(
         "{kubectl} get {what} -o json |\n  kubectl patch --local -f - --type strategic -o json -p {} |\n  {kubectl} create -f -",
-        quoted(&change.to_string())
+        quoted(change.to_string())
     );
     (why, command, format!("{kubectl} delete deployment {canary}"))
 }
