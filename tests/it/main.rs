@@ -26,6 +26,7 @@ mod kube;
 mod limits;
 mod memory;
 mod output;
+mod planted;
 mod preloads;
 mod preloads_apart;
 mod preloads_bad;

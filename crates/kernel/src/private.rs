@@ -124,15 +124,16 @@ pub fn passage_mode() -> u32 {
 /// Fails if a user other than this one and root can replace the file at a path: the file or a folder above it belongs to another user, or
 /// others can write to it. A folder such as `/tmp`, in which each user can only remove their own files, is accepted.
 pub fn check_path(path: &Path) -> io::Result<()> {
-    check_path_of(path, user())
+    check_path_of(path, user(), None)
 }
 
-/// As [`check_path`], for the files of user `own`.
-pub fn check_path_of(path: &Path, own: u32) -> io::Result<()> {
+/// As [`check_path`], for the files of user `own`. The group `also` may write to them as well.
+pub fn check_path_of(path: &Path, own: u32, also: Option<u32>) -> io::Result<()> {
     let path = path.canonicalize()?;
     for part in path.ancestors() {
         let meta = fs::symlink_metadata(part)?;
-        let is_shared = meta.mode() & 0o022 != 0 && !(meta.is_dir() && meta.mode() & 0o1000 != 0 && part != path);
+        let others = if also == Some(meta.gid()) { 0o002 } else { 0o022 };
+        let is_shared = meta.mode() & others != 0 && !(meta.is_dir() && meta.mode() & 0o1000 != 0 && part != path);
         let wrong = match meta.uid() {
             owner if owner != own && owner != 0 => format!("belongs to user {owner}, wanted {own} or root"),
             _ if is_shared => format!("can be written to by others: its mode is {:o}", meta.mode() & 0o7777),

@@ -41,14 +41,16 @@ pub fn refused() -> Option<&'static str> {
     FOUND.get()?.1.as_deref()
 }
 
-/// Libraries of this folder are loaded into the programs of the command's user, who may be root. So nobody else may be able to replace
-/// them: the folder must belong to root or to the owner of the command.
+/// Libraries of this folder are loaded into the programs of the command's user, who may be root. So nobody may be able to replace them who
+/// cannot replace the command as well: the folder must belong to root or to the owner of the command. A group may write to it if it may
+/// write to the folder of the command: on many systems each user has a group, and pip makes folders that the group can write to.
 fn folder_of(command: &Path) -> (PathBuf, Option<String>) {
     let own = command.parent().unwrap_or(Path::new("/")).to_path_buf();
     let packaged = own.parent().map(|prefix| prefix.join("lib/allocanary"));
     let Some(packaged) = packaged.filter(|folder| folder.is_dir()) else { return (own, None) };
     let owner = command.metadata().map_or(0, |meta| meta.uid());
-    match private::check_path_of(&packaged, owner) {
+    let group = own.metadata().ok().filter(|meta| meta.mode() & 0o020 != 0).map(|meta| meta.gid());
+    match private::check_path_of(&packaged, owner, group) {
         Ok(()) => (packaged, None),
         Err(why) => {
             let why = format!("{}: not used, so that nobody can plant a library: {why}", packaged.display());
@@ -90,16 +92,21 @@ mod tests {
         let command = bin.join("allocanary");
         [&bin, &lib].into_iter().for_each(|folder| make(folder));
         std::fs::write(&command, "").unwrap();
-        for open in [&lib, &prefix.path().join("lib")] {
-            std::fs::set_permissions(open, Permissions::from_mode(0o777)).unwrap();
+        let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for (open, mode) in [(&lib, 0o777), (&prefix.path().join("lib"), 0o777), (&lib, 0o775)] {
+            set(open, mode);
             let (folder, why) = folder_of(&command);
             let why = why.unwrap();
             assert!(
-                folder == bin && why.contains("others: its mode is 777") && why.contains("lib/allocanary: not used"),
+                folder == bin && why.contains("others: its mode is 77") && why.contains("lib/allocanary: not used"),
                 "{why}"
             );
-            std::fs::set_permissions(open, Permissions::from_mode(0o755)).unwrap();
+            set(open, 0o755);
         }
+        // The group can put anything into the command itself.
+        [&bin, &lib].into_iter().for_each(|folder| set(folder, 0o775));
+        assert_eq!(folder_of(&command), (lib.clone(), None));
+        [&bin, &lib].into_iter().for_each(|folder| set(folder, 0o755));
         let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None);
         if give(&lib, 65534).is_err() {
             return allocanary_testing::skipped::skipped("only root can give files to others");
