@@ -5,6 +5,8 @@
 //! It prints and asserts nothing: on a busy machine a missed target is not a failure. Each figure is a median of fresh
 //! processes. Processes that are compared run in turns, so that a slow machine affects both.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufWriter, Write};

@@ -6,6 +6,8 @@
 //!
 //! Bars: 20 ns an event, 4 bytes an event where frees stay on their thread, 5 where they cross, 6 ns an operation.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;

@@ -25,6 +25,7 @@ impl Drop for Canary {
 }
 
 impl Canary {
+    #[expect(clippy::disallowed_methods, reason = "a file in a folder of the check alone")]
     /// Starts it with this number of peers, and waits until it serves its page.
     pub fn start(place: &Place, peers: u32, flags: &[&str]) -> Result<Canary, Problem> {
         let (port, echo) = (free_port(), free_port());

@@ -1,5 +1,7 @@
 //! The whole command as its user meets it: binaries in, exit codes, rows and texts out.
 
+#![allow(clippy::disallowed_methods)]
+
 mod action;
 mod anatomy;
 mod binaries;
@@ -25,6 +27,7 @@ mod limits;
 mod memory;
 mod not_started;
 mod output;
+mod planted;
 mod preloads;
 mod preloads_apart;
 mod preloads_bad;

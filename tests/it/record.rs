@@ -294,7 +294,7 @@ fn the_verbs_work_together() {
     assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
     let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
     assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
-    let ran = run(&["report", "TRACE", "--format", "html", "--to", "page.html"]);
+    let ran = run(&["report", "TRACE", "--to", "page.html"]);
     assert!(ran.code == Some(0) && ran.err.contains("page.html"), "{ran:?}");
     let html = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");

@@ -74,6 +74,18 @@ fn threads_are_told_of_any_trace() {
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 
+/// Anybody may have put the file there.
+#[test]
+fn a_number_is_a_process_even_if_a_file_has_this_name() {
+    let folder = trace();
+    // No process has this number: the kernel's limit is 4194304.
+    fs::rename(folder.path().join("sample.trace"), folder.path().join("4194305")).unwrap();
+    let who = |what| allocanary(folder.path(), ["who", what, "--by", "thread", "--at", "1s"]);
+    let (process, file) = (who("4194305"), who("./4194305"));
+    assert!(process.code == Some(2) && process.err.contains("4194305") && process.out.is_empty(), "{process:?}");
+    assert!(file.code == Some(0) && file.out.contains("thread 1"), "{file:?}");
+}
+
 #[test]
 fn what_cannot_be_told_is_refused() {
     let folder = trace();

@@ -1,5 +1,6 @@
 //! `install!(jemalloc, ...)` in a process of its own: settings from code and environment, sizes by container, tuning.
 #![cfg(feature = "jemalloc")]
+#![allow(clippy::disallowed_methods)]
 
 use std::fs;
 use std::process::Command;

@@ -1,6 +1,8 @@
 //! Settings as lines that a user pastes. In: variables, or an allocator's settings. Out: the lines of a shell, a
 //! Dockerfile, a Kubernetes manifest, a unit of systemd, and Rust.
 
+use allocanary_kernel::shell::quoted;
+
 /// The line of a shell, or of a file of variables: `MALLOC_ARENA_MAX=2`.
 pub fn shell(name: &str, value: &str) -> String {
     format!("{name}={}", quoted(value))
@@ -41,21 +43,6 @@ pub fn assigned(name: &str, value: &str) -> String {
     if bare { format!("{name} = {value}") } else { format!("{name} = {value:?}") }
 }
 
-/// A word as a shell reads it back. It is quoted if it contains characters other than those of settings and paths.
-///
-/// The crate shell-words quotes each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read. A job is also
-/// found again by its command line, and old rows contain this quoting.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%{}".contains(c);
-    // A shell expands `{a,b}` to two words.
-    let list = |inside: &str| inside.contains(',') || inside.contains("..");
-    let is_list = word.split('{').skip(1).any(|rest| list(rest.split('}').next().unwrap_or_default()));
-    match !word.is_empty() && !is_list && word.chars().all(plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 fn yaml(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -65,17 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_quoted_where_a_shell_would_read_them() {
-        assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
-        assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
-        for plain in ["--threads=1", "jemalloc:narenas=1,tcache=false", "{port},{dir}", "50%"] {
-            assert_eq!(quoted(plain), plain);
-        }
-        for (word, typed) in
-            [("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''"), ("{a,b}", "'{a,b}'"), ("a\n", "'a\n'")]
-        {
-            assert_eq!(quoted(word), typed);
-        }
+    fn values_are_quoted_where_they_are_read() {
+        assert_eq!(shell("A", "a b"), "A='a b'");
         assert_eq!(kubernetes_line("A", "\"\\"), "- {name: A, value: \"\\\"\\\\\"}");
     }
 

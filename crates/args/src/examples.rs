@@ -146,9 +146,9 @@ pub const REPORT_EXAMPLES: &str = "\
 Examples:
   allocanary report allocanary-out/default-1
   allocanary report allocanary-out/default-1 --metrics all
-  allocanary report node-*.jsonl --format html --to fleet.html
+  allocanary report node-*.jsonl --to fleet.html
   allocanary report traces/service-812-0.trace   a summary of a trace
-  allocanary report service.trace --format html --to service.html
+  allocanary report service.trace --to service.html
   kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
 
 /// Defaults and examples of `compare`.

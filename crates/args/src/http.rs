@@ -4,8 +4,8 @@
 use std::env;
 use std::path::Path;
 
-use allocanary_allocators::paste::quoted;
 use allocanary_cell::program::Program;
+use allocanary_kernel::shell::quoted;
 
 /// The duration of the load.
 const LASTS: &str = "5s";

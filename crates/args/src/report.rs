@@ -15,9 +15,9 @@ pub struct ReportFlags {
     /// and json.
     #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
     pub rows: Vec<PathBuf>,
-    /// Format of the report: table, markdown, csv, html or json.
-    #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
-    pub format: String,
+    /// Format of the report: table, markdown, csv, html or json [default: as the ending of --to says (.html, .md, .csv, .json), else table].
+    #[arg(long, value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
+    pub format: Option<String>,
     /// File to write the report to [default: standard output; for a trace's page next to the trace].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,

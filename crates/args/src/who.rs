@@ -11,7 +11,7 @@ use super::output::OutputFlags;
 pub struct WhoFlags {
     /// A trace with stacks, or the number of a process that is profiled.
     ///
-    /// A trace is of `allocanary record`; for --by thread one without stacks will do. A process is profiled under `allocanary preload profile`, or
+    /// A trace is of `allocanary record`; for --by thread one without stacks will do. A number is always a process: name a trace `1` as ./1. A process is profiled under `allocanary preload profile`, or
     /// with the preloads' setting profile=512KiB.
     #[arg(value_name = "TRACE|PID", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,

@@ -146,10 +146,7 @@ impl Cache {
             what: "writing it",
             why: why.into(),
         })?;
-        let new = place.join(format!("built-{own}.json"));
-        fs::write(&new, text + "\n").map_err(file(&new, "writing it"))?;
-        private::keep_others_from_writing(&new).map_err(file(&new, "keeping others from writing to it"))?;
-        fs::rename(&new, &record).map_err(file(&record, "giving it its name"))?;
+        private::replace(&record, (text + "\n").as_bytes()).map_err(file(&record, "writing it"))?;
         Ok(built)
     }
 

@@ -4,10 +4,10 @@
 //! shared library, because rustc would hide the names of malloc in a `cdylib`. So the shared library exports the allocator's own
 //! functions, and reads the allocator's own variables.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use allocanary_kernel::private;
 use serde::Deserialize;
 
 use crate::error::{Error, Result, file};
@@ -38,7 +38,7 @@ pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -
         .map_err(file(&std::env::temp_dir(), "making a folder in it"))?;
     workspace::write(folder.path(), release, source.vendored)?;
     let steps = Steps { release, log, folder: folder.path() };
-    File::create(log).map_err(file(log, "writing it"))?;
+    private::replace(log, b"").map_err(file(log, "writing it"))?;
     let archives = steps.cargo(source.offline)?;
     let objects = steps.shim()?;
     steps.link(&archives, objects.as_deref(), library)?;
@@ -92,7 +92,7 @@ impl Steps<'_> {
     fn shim(&self) -> Result<Option<PathBuf>> {
         let Some(text) = self.release.shim else { return Ok(None) };
         let (source, object) = (self.folder.join("shim.c"), self.folder.join("shim.o"));
-        fs::write(&source, text).map_err(file(&source, "writing it"))?;
+        private::replace(&source, text.as_bytes()).map_err(file(&source, "writing it"))?;
         let mut command = self.compiler("CC", "cc");
         // The compiler must not replace code of these functions by calls of malloc.
         command.args(["-O2", "-fPIC", "-fno-builtin", "-c", "-o"]).arg(&object).arg(&source);
@@ -162,6 +162,8 @@ fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

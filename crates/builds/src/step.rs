@@ -1,9 +1,11 @@
 //! One step of a build: a program that is run to its end. In: its command line. Out: its standard output, or its last lines as an error.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use allocanary_kernel::private;
 
 use crate::error::{Error, Result, file};
 use crate::releases::Release;
@@ -16,7 +18,7 @@ pub(crate) fn run(
     advice: &'static str,
     log: &Path,
 ) -> Result<String> {
-    let mut kept = File::options().append(true).open(log).map_err(file(log, "writing it"))?;
+    let mut kept = private::open_to_append(log, false, 0o600).map_err(file(log, "writing it"))?;
     let program = command.get_program().to_string_lossy().into_owned();
     let errors = kept.try_clone().map_err(file(log, "writing it"))?;
     let output = command
@@ -46,7 +48,6 @@ mod tests {
     fn a_step_that_fails_tells_its_last_lines_and_keeps_all() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        File::create(&log).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "for i in $(seq 30); do echo line $i >&2; done; exit 3"]);
         let error = run(&find("jemalloc").unwrap(), &mut command, "cargo build", "", &log).unwrap_err().to_string();
@@ -61,7 +62,6 @@ mod tests {
     fn a_program_that_is_not_there_says_what_to_install() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        File::create(&log).unwrap();
         let mut command = Command::new(folder.path().join("no-compiler"));
         let error =
             run(&find("jemalloc").unwrap(), &mut command, "linking", "Debian: apt install build-essential", &log)

@@ -1,9 +1,10 @@
 //! The trial of a library that was built. In: the library. Out: the version that it reports, if it has a function for
 //! this.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use allocanary_kernel::private;
 
 use crate::allocators::ALL;
 use crate::error::{Error, Result, file};
@@ -15,7 +16,7 @@ const PROGRAM: &str = include_str!("trial.c");
 /// Compiles the program and runs it under the library.
 fn run_program(release: &Release, library: &Path, folder: &Path, log: &Path) -> Result<String> {
     let (source, program) = (folder.join("trial.c"), folder.join("trial"));
-    fs::write(&source, PROGRAM).map_err(file(&source, "writing it"))?;
+    private::replace(&source, PROGRAM.as_bytes()).map_err(file(&source, "writing it"))?;
     let mut compile = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     // Without builtins the compiler leaves each call as it is.
     compile.args(["-O1", "-fno-builtin", "-D_GNU_SOURCE", "-o"]).arg(&program).arg(&source).args(["-lpthread", "-ldl"]);

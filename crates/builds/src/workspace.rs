@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use allocanary_kernel::private;
+
 use crate::error::{Result, file};
 use crate::releases::Release;
 
@@ -14,11 +16,11 @@ pub fn write(folder: &Path, release: &Release, vendored: Option<&Path>) -> Resul
         fs::create_dir_all(path).map_err(file(path, "making the folder"))?;
     }
     let library = source.join("lib.rs");
-    fs::write(&library, "").map_err(file(&library, "writing it"))?;
+    private::replace(&library, b"").map_err(file(&library, "writing it"))?;
     let manifest_path = folder.join("Cargo.toml");
-    fs::write(&manifest_path, manifest(release)).map_err(file(&manifest_path, "writing it"))?;
+    private::replace(&manifest_path, manifest(release).as_bytes()).map_err(file(&manifest_path, "writing it"))?;
     let path = configuration.join("config.toml");
-    fs::write(&path, config(release, vendored)).map_err(file(&path, "writing it"))
+    private::replace(&path, config(release, vendored).as_bytes()).map(drop).map_err(file(&path, "writing it"))
 }
 
 fn manifest(release: &Release) -> String {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::paste::quoted;
+use allocanary_kernel::shell::quoted;
 use serde::{Deserialize, Serialize};
 
 /// The name of the note with the number of cores that a program saw, if it could not be made to see those that its cell
@@ -81,7 +81,7 @@ impl Program {
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
         // In one line, like all names.
-        let word = |word: &String| quoted(&word.split_whitespace().collect::<Vec<_>>().join(" "));
+        let word = |word: &String| quoted(word.split_whitespace().collect::<Vec<_>>().join(" "));
         self.name.clone().unwrap_or_else(|| self.command.iter().map(word).collect::<Vec<_>>().join(" "))
     }
 }

@@ -3,6 +3,8 @@
 //! This is a separate crate because cells and preloads need the package `allocanary` compiled as one unit, which takes
 //! a minute.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod commands;
 mod renamed;
 mod verbs;
@@ -16,7 +18,9 @@ pub fn main(features: &'static str) -> ExitCode {
     if let Some(code) = commands::serve_if_asked() {
         return code;
     }
-    match verbs::carry_out() {
+    let done = verbs::carry_out();
+    allocanary_session::place::refused().into_iter().for_each(commands::tell);
+    match done {
         Ok(code) => code,
         Err(error) => {
             commands::tell(format_args!("allocanary: {error}"));

@@ -17,6 +17,7 @@
 
 // This crate returns values. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod account;
 #[cfg(target_arch = "x86_64")]

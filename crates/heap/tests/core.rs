@@ -1,6 +1,8 @@
 //! Compares a core file with the process that it was written from: whole, truncated, and without the mapped files. The
 //! test writes the core itself, with the notes that the kernel writes.
 
+#![allow(clippy::disallowed_methods)]
+
 mod running;
 
 use std::fs;

@@ -5,6 +5,7 @@
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
@@ -24,6 +25,7 @@ pub mod maps;
 pub mod nearest;
 pub mod private;
 pub mod rng;
+pub mod shell;
 pub mod sys;
 pub mod terminal;
 mod thread_word;

@@ -1,10 +1,12 @@
-//! Files and folders that only this user can read. In: paths. Out: new files of mode 0600, new folders of mode 0700, and
-//! whether an existing file or folder belongs to this user.
+//! All files that the command writes, and folders that only this user can read. In: paths. Out: new files of mode 0600, or 0644 if they
+//! are for all users, new folders of mode 0700, and whether an existing file or folder belongs to this user.
+
+#![expect(clippy::disallowed_methods, reason = "this is the one writer")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The user as whom this process makes and opens files.
@@ -13,46 +15,89 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a new file, for reading and writing. It is an error if the name exists; a link is not followed.
-pub fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
-}
-
 /// Makes a file in a folder, under a random name that nobody can predict and no earlier file has.
 pub fn new_file_in(folder: &Path) -> io::Result<(File, PathBuf)> {
+    new_file_with(folder, 0o600)
+}
+
+fn new_file_with(folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     loop {
         // The keys of the hash are random.
         let path = folder.join(format!(".allocanary-{:016x}.part", RandomState::new().build_hasher().finish()));
-        match new_file(&path) {
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made.map(|file| (file, path)),
         }
     }
 }
 
-/// Opens a file for writing, and empties it. An existing file keeps its mode.
-pub fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// Writes a whole file. An existing file keeps its mode.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    create(path)?.write_all(bytes)
-}
-
-/// Writes a file that only this user can read. A file or a link at `path` is replaced by a new file. A device or a pipe at `path` is
-/// written to, and not replaced. Returns the written file, open at its end.
+/// Writes a file that only this user can read. A file or a link at `path` is replaced by a new file. A device, a pipe or a descriptor
+/// (`/dev/stdout`) is written to, and not replaced. Returns the written file, open at its end.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
-        let mut file = OpenOptions::new().write(true).open(path)?;
-        file.write_all(bytes)?;
-        return Ok(file);
+    replace_with(path, bytes, 0o600)
+}
+
+/// As [`replace`], but all users can read the file if the umask allows it: for reports of studies, manual pages, and files that are
+/// copied to another place.
+pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    replace_with(path, bytes, 0o644)
+}
+
+fn replace_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
+    if is_stream(path)? {
+        let mut stream = OpenOptions::new().append(true).custom_flags(libc::O_NOCTTY).open(path)?;
+        stream.write_all(bytes)?;
+        return Ok(stream);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (mut file, fresh) = new_file_in(folder)?;
+    let (mut file, fresh) = new_file_with(folder_of(path), mode)?;
     let placed = file.write_all(bytes).and_then(|()| fs::rename(&fresh, path));
     placed.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
     Ok(file)
+}
+
+/// Adds to the end of a file, a device, a pipe or a descriptor. Only this user can read a new file.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    open_to_append(path, false, 0o600)?.write_all(bytes)
+}
+
+/// Opens a file, a device, a pipe or a descriptor, to add to its end, and `read` says whether to read it too. A new file has this mode. A
+/// link or a pipe of another user is an error.
+pub fn open_to_append(path: &Path, read: bool, mode: u32) -> io::Result<File> {
+    // Another user may put a link there at any time.
+    let follow = if path.is_symlink() { 0 } else { libc::O_NOFOLLOW };
+    check_link(path)?;
+    is_stream(path)?;
+    let mut options = OpenOptions::new();
+    options.read(read).append(true).create(true).mode(mode).custom_flags(follow | libc::O_NOCTTY).open(path)
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a path is written to and not replaced: a device, a pipe, or a link to a device, a pipe or a descriptor. A link of another
+/// user does not count. A pipe of another user is an error.
+fn is_stream(path: &Path) -> io::Result<bool> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(false) };
+    let is_theirs = there.uid() != user() && there.uid() != 0;
+    if is_theirs && there.file_type().is_fifo() {
+        return Err(io::Error::other(format!(
+            "it is a pipe of user {}, who could read what is written to it",
+            there.uid()
+        )));
+    }
+    Ok(!there.is_file() && (!there.is_symlink() || !is_theirs && leads_to_stream(path)))
+}
+
+/// Whether a link leads to a device or a pipe, or to a descriptor of a process. The descriptor may be a regular file:
+/// `allocanary report --to /dev/stdout >file`.
+fn leads_to_stream(link: &Path) -> bool {
+    let is_in_proc = |path: &Path| folder_of(path).canonicalize().is_ok_and(|folder| folder.starts_with("/proc"));
+    let target = fs::read_link(link).map(|target| folder_of(link).join(target));
+    fs::metadata(link).is_ok_and(|meta| !meta.is_file())
+        || is_in_proc(link)
+        || target.is_ok_and(|path| is_in_proc(&path))
 }
 
 /// Makes a folder and all missing folders above it. An existing folder keeps its mode.
@@ -79,12 +124,18 @@ pub fn passage_mode() -> u32 {
 /// Fails if a user other than this one and root can replace the file at a path: the file or a folder above it belongs to another user, or
 /// others can write to it. A folder such as `/tmp`, in which each user can only remove their own files, is accepted.
 pub fn check_path(path: &Path) -> io::Result<()> {
+    check_path_of(path, user(), None)
+}
+
+/// As [`check_path`], for the files of user `own`. The group `also` may write to them as well.
+pub fn check_path_of(path: &Path, own: u32, also: Option<u32>) -> io::Result<()> {
     let path = path.canonicalize()?;
     for part in path.ancestors() {
         let meta = fs::symlink_metadata(part)?;
-        let is_shared = meta.mode() & 0o022 != 0 && !(meta.is_dir() && meta.mode() & 0o1000 != 0 && part != path);
+        let others = if also == Some(meta.gid()) { 0o002 } else { 0o022 };
+        let is_shared = meta.mode() & others != 0 && !(meta.is_dir() && meta.mode() & 0o1000 != 0 && part != path);
         let wrong = match meta.uid() {
-            owner if owner != user() && owner != 0 => format!("belongs to user {owner}, wanted {} or root", user()),
+            owner if owner != own && owner != 0 => format!("belongs to user {owner}, wanted {own} or root"),
             _ if is_shared => format!("can be written to by others: its mode is {:o}", meta.mode() & 0o7777),
             _ => continue,
         };
@@ -97,7 +148,7 @@ pub fn check_path(path: &Path) -> io::Result<()> {
 pub fn check_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() && meta.uid() != user() && meta.uid() != 0 => {
-            Err(io::Error::other(format!("it is a symbolic link of user {}: name the folder itself", meta.uid())))
+            Err(io::Error::other(format!("it is a symbolic link of user {}: name what it leads to", meta.uid())))
         }
         _ => Ok(()),
     }
@@ -156,6 +207,7 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{chown, symlink};
 
     use super::*;
@@ -207,33 +259,61 @@ mod tests {
     fn what_is_made_is_open_to_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        new_file(&at("new")).unwrap();
-        create(&at("created")).unwrap();
         let parts = [(); 2].map(|()| new_file_in(folder.path()).unwrap().1);
         assert!(parts[0] != parts[1] && parts.iter().all(|part| mode(part) == 0o600));
-        write(&at("written"), b"text").unwrap();
+        replace(&at("written"), b"text").unwrap();
+        append(&at("added"), b"text").unwrap();
         make_folder(&at("a/b")).unwrap();
-        assert_eq!(["new", "created", "written"].map(|name| mode(&at(name))), [0o600; 3]);
+        assert_eq!(["written", "added"].map(|name| mode(&at(name))), [0o600; 2]);
         new_folder(&at("a/c")).unwrap();
         assert_eq!(["a", "a/b", "a/c"].map(|name| mode(&at(name))), [0o700; 3]);
         assert_eq!(new_folder(&at("a/c")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         make_passage(&at("d/e")).unwrap();
         assert_eq!(mode(&at("d/e")), passage_mode());
-        // An existing file keeps its mode, and is not replaced by a new file.
-        set_mode(&at("written"), 0o644);
-        write(&at("written"), b"other").unwrap();
-        assert_eq!((mode(&at("written")), fs::read(at("written")).unwrap()), (0o644, b"other".to_vec()));
-        assert_eq!(new_file(&at("written")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        symlink(at("nowhere"), at("link")).unwrap();
-        assert_eq!(new_file(&at("link")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert!(!at("nowhere").exists());
+    }
+
+    /// Others can read it, but not write to it, however wide the umask is.
+    #[test]
+    fn what_is_published_can_be_read_by_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        publish(&path, b"text").unwrap();
+        // The umask belongs to the whole process, so a test cannot change it.
+        let umask = fs::read_to_string("/proc/self/status").unwrap();
+        let umask = umask.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap().trim();
+        assert_eq!(mode(&path), 0o644 & !u32::from_str_radix(umask, 8).unwrap());
+    }
+
+    #[test]
+    fn lines_are_added_to_a_file_and_not_through_a_link_of_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link, nowhere) = (folder.path().join("log"), folder.path().join("link"), folder.path().join("none"));
+        symlink(&path, &link).unwrap();
+        append(&path, b"one\n").unwrap();
+        append(&link, b"two\n").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
+        append(Path::new("/dev/null"), b"x").unwrap();
+        assert!(append(folder.path(), b"x").is_err());
+        symlink(&nowhere, folder.path().join("theirs")).unwrap();
+        if std::os::unix::fs::lchown(&link, Some(65534), None).is_err() {
+            return skipped("only root can give files to others");
+        }
+        assert!(append(&link, b"x").unwrap_err().to_string().contains("link of user 65534"));
+        let pipe = folder.path().join("pipe");
+        let name = std::ffi::CString::new(pipe.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: a path that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        chown(&pipe, Some(65534), None).unwrap();
+        assert!(append(&pipe, b"x").unwrap_err().to_string().contains("pipe of user 65534"));
+        assert!(replace(&pipe, b"x").unwrap_err().to_string().contains("pipe of user 65534"));
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
     }
 
     #[test]
     fn a_file_is_opened_where_it_is_this_users_own() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("file"), folder.path().join("link"));
-        write(&path, b"text").unwrap();
+        replace(&path, b"text").unwrap();
         symlink(&path, &link).unwrap();
         assert!(open_own(&path).is_ok() && open_own(&link).is_err() && open_own(folder.path()).is_err());
         set_mode(&path, 0o644);
@@ -254,7 +334,7 @@ mod tests {
     fn a_file_that_is_replaced_is_this_users_alone() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("file"), folder.path().join("link"));
-        write(&path, b"old").unwrap();
+        replace(&path, b"old").unwrap();
         set_mode(&path, 0o644);
         symlink(&path, &link).unwrap();
         replace(&link, b"new").unwrap();
@@ -266,7 +346,28 @@ mod tests {
             assert_eq!(fs::symlink_metadata(path).unwrap().mode() & 0o7777, 0o600);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
-        assert!(replace(Path::new("/dev/null"), b"x").is_ok(), "a device is written to");
+    }
+
+    /// As `/dev/stdout` and the `/dev/fd/63` of a shell's `>(...)`: links to descriptors.
+    #[test]
+    fn devices_and_descriptors_are_written_to_and_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(replace(Path::new("/dev/null"), b"x").is_ok());
+        symlink("/dev/null", at("null")).unwrap();
+        replace(&at("null"), b"x").unwrap();
+        let file = File::options().append(true).create_new(true).open(at("file")).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+        symlink(&descriptor, at("stdout")).unwrap();
+        replace(Path::new(&descriptor), b"a").unwrap();
+        replace(&at("stdout"), b"b").unwrap();
+        append(&at("stdout"), b"c").unwrap();
+        assert_eq!(fs::read(at("file")).unwrap(), b"abc");
+        let (mut reader, writer) = io::pipe().unwrap();
+        replace(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"abc").unwrap();
+        drop(writer);
+        assert_eq!(io::read_to_string(&mut reader).unwrap(), "abc");
+        assert!(at("null").is_symlink() && at("stdout").is_symlink());
     }
 
     #[test]
@@ -275,7 +376,7 @@ mod tests {
         let (path, link) = (folder.path().join("folder"), folder.path().join("link"));
         make_folder(&path).unwrap();
         symlink(&path, &link).unwrap();
-        write(&folder.path().join("file"), b"").unwrap();
+        replace(&folder.path().join("file"), b"").unwrap();
         assert!(check_folder(&path).is_ok() && check_folder(&folder.path().join("file")).is_err());
         assert!(check_folder(&link).unwrap_err().to_string().contains("link"));
         for open in [0o777, 0o750, 0o701] {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use allocanary_fleet::{Report, Row};
+use allocanary_kernel::terminal::harmless;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -108,9 +109,9 @@ fn with(row: &Row, more: &[(&'static str, &str)]) -> Labels {
     all
 }
 
-/// A text from outside, without control characters and not too long. The encoder takes care of quotes.
+/// A text from outside that is harmless and not too long. The encoder takes care of quotes.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|one| if one.is_control() { ' ' } else { one }).take(LONGEST).collect()
+    harmless(text).chars().take(LONGEST).collect()
 }
 
 fn gauge(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> Metric {
@@ -238,6 +239,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::Write;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_label_is_short_and_steers_nothing() {
+        assert_eq!(plain("a\n\u{1b}[2J\u{202e}b"), "a\u{fffd}\u{fffd}[2J\u{fffd}b");
+        assert_eq!(plain(&"é".repeat(300)).chars().count(), LONGEST);
+    }
 
     /// A container that has everything.
     fn full() -> Row {

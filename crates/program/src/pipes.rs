@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use allocanary_cell::program::Output;
 use allocanary_kernel::fnv::Fnv;
 use allocanary_kernel::private;
+use allocanary_kernel::terminal::harmless;
 
 /// The length of a kept file. What is written beyond it is read and counted only.
 pub const MOST_KEPT: u64 = 16 << 20;
@@ -43,7 +44,7 @@ impl Pipe {
     pub fn read(pipe: impl Read + Send + 'static, file: &Path, wanted: Option<&str>) -> std::io::Result<Pipe> {
         let wanted = wanted.map(|text| (text.as_bytes().to_vec(), false));
         let state = Arc::new(Mutex::new(State { wanted, ..State::default() }));
-        let (shared, mut out) = (state.clone(), private::create(file)?);
+        let (shared, mut out) = (state.clone(), private::replace(file, b"")?);
         let thread = thread::Builder::new().spawn(move || drain(pipe, &mut out, &shared))?;
         Ok(Pipe { state, thread, file: file.to_path_buf() })
     }
@@ -127,7 +128,7 @@ pub fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let kept = lines[lines.len().saturating_sub(3)..].join(" | ");
-    kept.chars().filter(|c| !c.is_control()).take(400).collect()
+    harmless(&kept).chars().take(400).collect()
 }
 
 #[cfg(test)]
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!(one.output(), read(b"a\nb\nc\nd\n", None).0.output());
         assert_ne!(one.output(), read(b"a\nb\nc\nD\n", None).0.output());
         assert_eq!((one.last_lines().as_str(), one.has_wanted()), ("b | c | d", true));
+        assert_eq!(last_lines("\u{1b}[31mred\u{202e}\n".as_bytes()), "\u{fffd}[31mred\u{fffd}");
         assert_eq!(std::fs::read(&one.file).unwrap(), b"a\nb\nc\nd\n");
         assert!(!read(b"a\nb\n", Some("c")).0.has_wanted());
     }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_kernel::private;
 
 /// The setting that makes the allocator give back before a memory limit is reached.
 pub const BUDGET: &str = "budget";
@@ -92,8 +92,7 @@ pub fn read(path: &Path) -> Vec<ProofLine> {
 /// Fails if a line could not be appended to the file: the disk is full, or files may not get that long. A preload that could not
 /// write its line says nothing.
 pub fn check_room(path: &Path) -> Result<(), Failure> {
-    let appended = fs::File::options().append(true).create(true).open(path).and_then(|mut file| file.write_all(b"\n"));
-    appended.map_err(|error| Failure {
+    private::append(path, b"\n").map_err(|error| Failure {
         kind: FailureKind::Around,
         text: format!(
             "{}: the preload's proof has no room there: {error}: free the disk, or raise `ulimit -f`",

@@ -3,7 +3,7 @@
 //!
 //! The wrapper is perl, which Debian's base system contains. It makes the system call and then becomes the program.
 
-use allocanary_allocators::paste;
+use allocanary_kernel::shell::quoted;
 use allocanary_kernel::sys::HugePages;
 use allocanary_spec::{PROCESS_THP, Spec};
 
@@ -30,7 +30,7 @@ impl Wrapper {
 
     /// The words of a shell before the program.
     pub fn shell(&self) -> String {
-        format!("perl -e {}", paste::quoted(&self.script))
+        format!("perl -e {}", quoted(&self.script))
     }
 
     /// The program and its arguments as a list in JSON, for a Dockerfile and for Kubernetes.

@@ -13,7 +13,8 @@ use allocanary_kernel::private;
 pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     match place(target) {
         // An unchanged file is not rewritten: on a full disk this would lose it.
-        Some(path) if !says(&path, group) => private::write(&path, group.to_toml().as_bytes())
+        Some(path) if !says(&path, group) => private::replace(&path, group.to_toml().as_bytes())
+            .map(drop)
             .map_err(|error| Error::file(path, "writing the study", error)),
         _ => Ok(()),
     }

@@ -1,9 +1,9 @@
 //! Writes rows. In: samples. Out: lines of a file, each flushed before the next cell starts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use allocanary_cell::sample::Sample;
@@ -133,13 +133,13 @@ impl Store {
         let opening = |error| Error::file(&name, "opening for rows", error);
         // A row has the program's command line, its variables and the last lines of one that failed. A file that the user
         // names is made as any other.
-        let mode = if matches!(target, Target::Folder(_)) { 0o600 } else { 0o666 };
-        let open = |name: &Path| OpenOptions::new().read(true).append(true).create(true).mode(mode).open(name);
+        let mode = if matches!(target, Target::Folder(_)) { 0o600 } else { 0o644 };
+        let open = |read| private::open_to_append(&name, read, mode);
         let mut out = match target {
             // A copy of the descriptor instead of a path: standard output may be a socket, or another user's pipe.
             Target::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),
             // A device may allow only writing.
-            _ => open(&name).or_else(|_| OpenOptions::new().append(true).create(true).open(&name)).map_err(opening)?,
+            _ => open(true).or_else(|_| open(false)).map_err(opening)?,
         };
         let file = out.metadata().ok().filter(|meta| meta.is_file() && *target != Target::Stdout);
         // On a file system without locks the study runs without a lock.

@@ -125,8 +125,7 @@ enum Failed {
 /// Makes a prepared form at a path. It is written under another name, and renamed when it is complete.
 fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<Prepared, Failed> {
     let place = |error| Failed::Place(path.into(), error);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (file, part) = private::new_file_in(folder).map_err(place)?;
+    let (file, part) = private::new_file_in(private::folder_of(path)).map_err(place)?;
     // On some network file systems the files that we make belong to another user. A form there would never be used.
     let made = private::check_own(&file).map_err(place).and_then(|()| {
         write_to(source, origin, &file, path, asked, &Elsewhere::default()).map_err(Failed::Trace)?;
@@ -140,7 +139,7 @@ fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::resu
 
 /// Writes the prepared form of a trace to a file, for tests and benches. The marks `asked` replace those of the trace.
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
-    let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
+    let file = private::replace(path, b"").map_err(|error| Error::file(path, "writing the prepared trace", error))?;
     write_elsewhere(trace, &file, path, asked, &Elsewhere::default())
 }
 

@@ -2,7 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,6 +67,26 @@ impl RecordOptions<'_> {
 
 pub use others::gather;
 
+/// The traces that a recording made.
+pub struct Made {
+    /// They are sorted by their start.
+    pub traces: Vec<(PathBuf, Header)>,
+    /// New files that look like traces, and belong to a user as whom no recorded process ran. Another user may have put them there.
+    pub of_others: Vec<PathBuf>,
+}
+
+/// Moves the traces of other users to the folder of the traces. Returns all traces that were not there `before`. `was_recorded` says
+/// whether a recorded process may have run as this user.
+pub fn made(folder: &Path, before: &[PathBuf], was_recorded: impl Fn(u32) -> bool) -> Result<Made> {
+    let gathered = gather(folder);
+    let new = traces(folder)?.into_iter().filter(|(path, _)| !before.contains(path));
+    let (traces, others) = new.partition::<Vec<_>, _>(|(path, _)| {
+        let owner = fs::symlink_metadata(path).map(|meta| meta.uid());
+        owner.is_ok_and(|owner| owner == private::user() || gathered.contains(path) && was_recorded(owner))
+    });
+    Ok(Made { traces, of_others: others.into_iter().map(|(path, _)| path).collect() })
+}
+
 /// The traces of a folder, sorted by their start.
 pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
     let failed = |error| Error::file(folder, "reading the folder of the traces", error);
@@ -74,7 +95,7 @@ pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
         let path = entry.map_err(failed)?.path();
         let mut bytes = vec![0; HEADER];
         if path.extension().is_some_and(|ending| ending == "trace")
-            && File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, 0)).is_ok()
+            && open(&path, false).and_then(|file| file.read_exact_at(&mut bytes, 0)).is_ok()
             && let Ok(header) = Header::read(&bytes)
         {
             found.push((path, header));
@@ -82,6 +103,16 @@ pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
     }
     found.sort_by_key(|(_, header)| header.start_wall);
     Ok(found)
+}
+
+/// Opens a trace in the folder of the traces. Another user may have put a link or a pipe there.
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(!write).write(write).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
 }
 
 /// Whether the process may still write to its trace.
@@ -94,7 +125,7 @@ pub(crate) fn may_write(header: &Header) -> bool {
 pub fn trim(path: &Path, header: &Header) -> Result<()> {
     let runs = may_write(header);
     let used = header.used.next_multiple_of(HEADER as u64);
-    let file = OpenOptions::new().write(true).open(path);
+    let file = open(path, true);
     let trimmed = file.and_then(|file| {
         if !runs && file.metadata()?.len() > used {
             file.set_len(used)?;
@@ -112,7 +143,7 @@ pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -
     }
     let bytes: Vec<u8> = residents.iter().flat_map(|resident| tables(resident, header.used)).collect();
     let used = header.used + bytes.len() as u64;
-    let file = OpenOptions::new().write(true).open(path);
+    let file = open(path, true);
     let written = file.and_then(|file| {
         file.write_all_at(&bytes, header.used)?;
         file.write_all_at(&used.to_le_bytes(), at::USED as u64)
@@ -143,7 +174,7 @@ fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
 pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
     let mut bytes = [0; 24];
     bytes.chunks_exact_mut(8).zip(marks).for_each(|(place, nanos)| place.copy_from_slice(&nanos.to_le_bytes()));
-    let file = OpenOptions::new().write(true).open(path);
+    let file = open(path, true);
     let written = file.and_then(|file| file.write_all_at(&bytes, at::MARKS as u64));
     written.map_err(|error| Error::file(path, "writing the marks of the run", error))
 }
@@ -151,7 +182,7 @@ pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
 /// Writes the time at which the recording was ended from outside to the header of a trace, in nanoseconds of the
 /// monotonic clock.
 pub fn put_end(path: &Path, nanos: u64) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path);
+    let file = open(path, true);
     let written = file.and_then(|file| file.write_all_at(&nanos.to_le_bytes(), at::END as u64));
     written.map_err(|error| Error::file(path, "writing the end of the recording", error))
 }
@@ -194,5 +225,41 @@ mod tests {
         header.pid = std::process::id();
         put_residents(&path, &mut header, &[Resident { mark: 2, ranges: vec![0..4096] }]).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+
+    /// The folder may be one in which every user can make files: `--out /tmp`.
+    #[test]
+    fn a_trace_that_another_user_planted_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let plant = |name: &str| fs::write(at(name), TraceBuilder::with_stacks(4096, 1).finish()).unwrap();
+        ["before.trace", "own.trace"].into_iter().for_each(plant);
+        std::os::unix::fs::symlink(at("own.trace"), at("link.trace")).unwrap();
+        let names = |paths: Vec<PathBuf>| -> Vec<String> {
+            paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        };
+        let made = |was_recorded: fn(u32) -> bool| {
+            let made = made(folder.path(), &[at("before.trace")], was_recorded).unwrap();
+            [names(made.traces.into_iter().map(|(path, _)| path).collect()), names(made.of_others)]
+        };
+        assert_eq!(made(|_| true), [vec!["own.trace"], vec![]]);
+        plant("planted.trace");
+        if std::os::unix::fs::chown(at("planted.trace"), Some(65534), None).is_err() {
+            return allocanary_testing::skipped::skipped("only root can give a file to another user");
+        }
+        assert_eq!(made(|_| true), [["own.trace"], ["planted.trace"]]);
+        // The recorder made it as another user, in the folder for other users.
+        let gathered = |user| {
+            let others = others::make(folder.path()).unwrap().unwrap();
+            fs::rename(at("planted.trace"), others.join("a-7-0.trace")).unwrap();
+            std::os::unix::fs::chown(others.join("a-7-0.trace"), Some(user), None).unwrap();
+            let made = made(|user| user == 65534);
+            fs::rename(at("a-7-0.trace"), at("planted.trace")).unwrap();
+            made
+        };
+        let [mut traces, of_others] = gathered(65534);
+        traces.sort();
+        assert_eq!((traces, of_others), (vec!["a-7-0.trace".to_string(), "own.trace".into()], vec![]));
+        assert_eq!(gathered(65533), [["own.trace"], ["a-7-0.trace"]]);
     }
 }

@@ -1,6 +1,8 @@
 //! Every version of the format stays readable for ever: the files in `golden` are never renewed. They were written by
 //! [`TraceBuilder`], and today's writer still writes them byte for byte.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

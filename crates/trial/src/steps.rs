@@ -5,6 +5,7 @@
 //! No step restarts a replica other than the changed one. The cluster itself keeps what the undo needs: an annotation of the changed
 //! template names the revision before it. The undo stops if the newest revision is not the one after that.
 
+use allocanary_kernel::shell::{Words, quoted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -39,8 +40,8 @@ pub fn steps(
     target: &Target,
     known: &Known,
     lines: &[Variable],
-    read: String,
-    judge: String,
+    read: Words,
+    judge: Words,
 ) -> Result<Vec<Step>, String> {
     let names = [Some(known.namespace), Some(known.container), known.pod, target.container.as_deref()];
     if let Some(bad) = names.into_iter().flatten().find(|name| !is_name(name)) {
@@ -66,9 +67,9 @@ pub fn steps(
     );
     let step = |why: &str, command: String| Step { why: why.into(), command };
     Ok(vec![
-        step(&before, read),
+        step(&before, read.to_string()),
         step(&why, change),
-        step("Wait and judge, with the readings from before.", judge),
+        step("Wait and judge, with the readings from before.", judge.to_string()),
         step("Afterwards, whatever comes out: the way back.", undo),
     ])
 }
@@ -165,7 +166,7 @@ fn of_deployment(kubectl: &str, what: &str, name: &str, spec: &Value) -> Change 
     });
     let command = format!(
         "{kubectl} get {what} -o json |\n  kubectl patch --local -f - --type strategic -o json -p {} |\n  {kubectl} create -f -",
-        quoted(&change.to_string())
+        quoted(change.to_string())
     );
     (why, command, format!("{kubectl} delete deployment {canary}"))
 }
@@ -212,14 +213,12 @@ const REVISION: &str = "@revision@";
 fn patched(spec: &Value) -> String {
     // A person's value may contain the same text as a placeholder. So each placeholder is replaced once, together with text around it
     // that no value can contain.
-    let text = quoted(&json!({ "spec": spec }).to_string());
-    let text = text.replacen(&format!("\"{LABEL}\":\"{REVISION}\""), &format!("\"{LABEL}\":\"'\"$was\"'\""), 1);
-    text.replacen(&format!("\"partition\":\"{NUMBER}\""), "\"partition\":'\"$last\"'", 1)
-}
-
-/// The text in single quotes, as a shell reads it.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+    // JSON contains no control character as such.
+    let text = json!({ "spec": spec }).to_string();
+    let text = text.replacen(&format!("\"{LABEL}\":\"{REVISION}\""), &format!("\"{LABEL}\":\"\u{1}was\u{1}\""), 1);
+    let text = text.replacen(&format!("\"partition\":\"{NUMBER}\""), "\"partition\":\u{1}last\u{1}", 1);
+    let part = |(at, part): (usize, &str)| if at % 2 == 0 { quoted(part) } else { format!("\"${part}\"") };
+    text.split('\u{1}').enumerate().map(part).collect()
 }
 
 #[cfg(test)]
@@ -230,7 +229,7 @@ mod tests {
         let lines =
             Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
         let known = Known { namespace: "shop", container, pod };
-        steps(&Target::parse(target).unwrap(), &known, &lines, "read".into(), "judge".into())
+        steps(&Target::parse(target).unwrap(), &known, &lines, Words::new("read"), Words::new("judge"))
     }
 
     /// The change, and its undo.

@@ -11,6 +11,8 @@
 //!
 //! These parts share only the mesh. Everything runs on one thread, independent of the number of cores.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod args;
 pub mod book;
 pub mod canary;

@@ -1,5 +1,7 @@
 //! The web server as clients see it. In: a mesh that the test fills. Out: the bytes from the socket.
 
+#![allow(clippy::disallowed_methods)]
+
 #[path = "web/client.rs"]
 mod client;
 #[path = "web/fixture.rs"]

@@ -11,6 +11,7 @@ use allocanary_builds::releases::find;
 use allocanary_builds::releases::releases;
 use allocanary_error::Error;
 use allocanary_error::Result;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::Unit;
 
 use super::terminal;
@@ -111,8 +112,8 @@ fn done(all: &[Built]) -> String {
         };
         out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
     }
-    let candidates: Vec<String> = all.iter().map(Built::name).collect();
-    out + &format!("next: allocanary run --candidates system {} -- PROGRAM\n", candidates.join(" "))
+    let next = Words::new("allocanary run --candidates system").words(all.iter().map(Built::name));
+    out + &format!("next: {next} -- PROGRAM\n")
 }
 
 #[cfg(test)]

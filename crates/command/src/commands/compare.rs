@@ -1,8 +1,6 @@
 //! `allocanary compare`: are the new results better, worse or equal? In: two files of rows, gates. Out: a verdict for
 //! each candidate, workload and column, an answer for each gate, and an exit code for CI.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,6 +8,7 @@ use super::terminal;
 use allocanary_args::CompareFlags;
 use allocanary_draw::{Answer, short};
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
 use allocanary_measure::metrics::{Metric, Metrics};
@@ -74,8 +73,9 @@ fn for_github(judgement: &Judgement, answers: &[Answer], passes: bool) -> Result
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
         return Ok(format!("{summary}\n{annotations}"));
     };
-    let append = || OpenOptions::new().append(true).create(true).open(&path)?.write_all(summary.as_bytes());
-    append().map_err(|error| Error::file(Path::new(&path), "adding the summary of the job", error))?;
+    let path = Path::new(&path);
+    private::append(path, summary.as_bytes())
+        .map_err(|error| Error::file(path, "adding the summary of the job", error))?;
     Ok(annotations)
 }
 

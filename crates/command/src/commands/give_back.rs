@@ -3,10 +3,7 @@
 
 mod settings;
 
-use std::fs::OpenOptions;
-use std::io::{BufRead, IsTerminal, Write, stdin};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io::{BufRead, IsTerminal, stdin};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -123,7 +120,9 @@ fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
 /// Writes the line of the log, and prints the result.
 fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
     if let Some(log) = &flags.log {
-        append(log, &account.audit())?;
+        // A new log can be read only by this user.
+        let added = private::append(log, account.audit().as_bytes());
+        added.map_err(|error| Error::file(log, "adding to the log", error))?;
     }
     print(flags, account, Account::result)?;
     Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
@@ -182,13 +181,6 @@ fn confirmed() -> Result<bool> {
     let mut line = String::new();
     stdin().lock().read_line(&mut line).map_err(|error| Error::file("standard input", "reading", error))?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-}
-
-/// Adds a line to a log. A new log can be read only by this user.
-fn append(file: &Path, line: &str) -> Result<()> {
-    let open = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
-    let written = open.and_then(|mut open| open.write_all(line.as_bytes()));
-    written.map_err(|error| Error::file(file, "adding to the log", error))
 }
 
 /// Gives back again and again, until the process ends. A refusal is printed, and the command tries again at the next

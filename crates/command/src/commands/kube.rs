@@ -6,10 +6,10 @@ mod cluster;
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_allocators::paste::quoted;
 use allocanary_args::{KubeFlags, What};
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::terminal::harmless;
 use allocanary_views::fleet;
 use cluster::{Agent, Cluster, Pod};
@@ -143,17 +143,17 @@ fn debug(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     let image = flags.image.clone().unwrap_or_else(|| format!("allocanary:{}", env!("CARGO_PKG_VERSION")));
     let rights =
         json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false, "capabilities": {"add": ["SYS_PTRACE"]}}});
-    let context = flags.context.as_ref().map_or_else(String::new, |context| format!(" --context {}", quoted(context)));
+    let context = flags.context.iter().flat_map(|context| ["--context", context]);
+    let line =
+        Words::new("kubectl").words(context).word("-n").word(&pod.namespace).words(["debug", "-it"]).word(&pod.name);
+    let line = line.word(format!("--target={container}")).word(format!("--image={image}"));
     let text = format!(
         "# Nothing was changed. These lines add a container to the pod for as long as the pod\n\
          # lives; it sees the processes of `{container}`, whose first one is 1 there. The image is\n\
          # yours (docs/install.md). The name space must allow SYS_PTRACE and user 0.\n\
          echo '{rights}' > allocanary-debug.json\n\
-         kubectl{context} -n {} debug -it {} --target={container} --image={} \\\n    \
+         {line} \\\n    \
          --profile=general --custom=allocanary-debug.json -- allocanary 1\n",
-        pod.namespace,
-        pod.name,
-        quoted(&image)
     );
     terminal::print_plain(&text)
 }

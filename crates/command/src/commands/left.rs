@@ -3,6 +3,7 @@
 
 use super::terminal;
 use allocanary_error::Error;
+use allocanary_kernel::shell::Words;
 use allocanary_session::{Left, Target};
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
@@ -26,5 +27,5 @@ pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> S
 
 /// Says how to continue a study.
 pub fn resume_study(begun: &str) -> String {
-    format!("`allocanary study --resume --out {begun}` continues it")
+    format!("`{}` continues it", Words::new("allocanary study --resume --out").path(begun))
 }

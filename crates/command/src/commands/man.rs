@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::terminal;
 use allocanary_args::ManFlags;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_spec::perhaps;
 use clap::Command;
 
@@ -24,7 +25,7 @@ pub fn run(flags: &ManFlags, command: Command) -> Result<ExitCode> {
     fs::create_dir_all(folder).map_err(|error| Error::file(folder, "making the folder of the manual pages", error))?;
     for (name, page) in &pages {
         let path = folder.join(name);
-        fs::write(&path, page).map_err(|error| Error::file(path, "writing a manual page", error))?;
+        private::publish(&path, page).map_err(|error| Error::file(path, "writing a manual page", error))?;
     }
     terminal::print_plain(&format!("{} pages in {}\n", pages.len(), folder.display()))
 }

@@ -10,11 +10,11 @@ use super::output::Output;
 use super::production;
 use super::progress::{Progress, Stretch};
 use super::terminal;
-use allocanary_allocators::paste::quoted;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::show_duration;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
@@ -99,7 +99,7 @@ impl Measurement<'_> {
             executor: self.executor,
             target: &self.target,
             resume: self.resume,
-            command: as_typed(std::env::args_os()),
+            command: as_typed(std::env::args_os()).to_string(),
             interrupted: watch_interrupts(),
         };
         let mut shown = Shown { cells: &cells, progress: None, seen };
@@ -118,7 +118,7 @@ impl Measurement<'_> {
         if let Target::Folder(folder) = &self.target {
             let page = folder.join("report.html");
             let html = reports::find("html").expect("html is in the list of reports");
-            private::write(&page, (html.render)(&findings, &terminal::look()).as_bytes())
+            private::replace(&page, (html.render)(&findings, &terminal::look()).as_bytes())
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
             if let Some(place) = self.lines {
@@ -200,10 +200,9 @@ impl Watch for Shown<'_> {
 }
 
 /// The command line as a shell would read it. The command's own path is left out: it means nothing on another host.
-fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
+fn as_typed(mut words: impl Iterator<Item = OsString>) -> Words {
     words.next();
-    let words = words.map(|word| quoted(&word.to_string_lossy()));
-    std::iter::once("allocanary".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+    Words::new("allocanary").words(words)
 }
 
 /// All rows of some files as findings. Rows may come from another host, or from a file without a study next to it. So
@@ -248,7 +247,7 @@ mod tests {
     fn a_command_line_is_kept_as_it_can_be_typed_again() {
         let words =
             ["/usr/bin/allocanary", "study", "--candidates", "jemalloc:narenas=1,tcache=false", "a b", "it's", ""];
-        let typed = as_typed(words.into_iter().map(OsString::from));
+        let typed = as_typed(words.into_iter().map(OsString::from)).to_string();
         assert_eq!(typed, "allocanary study --candidates jemalloc:narenas=1,tcache=false 'a b' 'it'\\''s' ''");
     }
 }

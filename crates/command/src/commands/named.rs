@@ -48,7 +48,7 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
             Err(Error::Input(format!("{begin}no process has the name `{text}`{near}: `ps -e` lists them")))
         }
         several => {
-            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
+            let line = |one: &&Subject| format!("  {} {} {}", one.pid, harmless(&one.name), harmless(&one.executable));
             let list: Vec<String> = several.iter().map(line).collect();
             // Only `heap` and `allocanary PROCESS` read a process with its children.
             let tree = if verb.is_empty() || verb == "heap" { ", or the first with --tree" } else { "" };
@@ -87,5 +87,15 @@ mod tests {
         let said = |verb: &str| among(verb, &all, "sh").unwrap_err().to_string();
         assert!(said("doctor").contains("2 processes") && said("doctor").contains("\n  8 sh /bin/dash"));
         assert!(said("heap").contains("--tree") && !said("doctor").contains("--tree"));
+    }
+
+    #[test]
+    fn a_line_of_a_processes_name_is_no_line_of_the_list() {
+        let all = [one(7, "sh", "/tmp/x\n  1 sh /bin/sh"), one(8, "sh", "/bin/dash")];
+        let said = among("doctor", &all, "sh").unwrap_err().to_string();
+        assert_eq!(
+            said.lines().skip(1).collect::<Vec<_>>(),
+            ["  7 sh /tmp/x\u{fffd}  1 sh /bin/sh", "  8 sh /bin/dash"]
+        );
     }
 }

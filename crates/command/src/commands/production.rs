@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_kernel::units::Unit;
 use allocanary_report::production::{Change, Place};
 use allocanary_session::Target;
@@ -55,7 +56,7 @@ pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> 
     }
     for (name, lines) in &bundle.files {
         let path = folder.join(name);
-        fs::write(&path, lines).map_err(|error| Error::file(&path, "writing the lines", error))?;
+        private::publish(&path, lines.as_bytes()).map_err(|error| Error::file(&path, "writing the lines", error))?;
         text.push_str(&format!("  {name}\n"));
     }
     for (at, step) in bundle.steps.iter().enumerate() {
@@ -69,15 +70,14 @@ pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> 
 
 /// Copies a library without the parts that only a debugger reads, if `strip` is installed. Returns a text that says so.
 fn strip(library: &Path, to: &Path) -> Result<&'static str> {
-    let stripped = Command::new("strip").arg("-o").args([to, library]).stderr(Stdio::null()).status();
-    let how = if stripped.is_ok_and(|status| status.success()) {
-        "stripped"
-    } else {
-        fs::copy(library, to).map_err(|error| Error::file(library, "copying the library", error))?;
-        "not stripped (`strip` of binutils makes it a tenth as large)"
-    };
+    let failed = |error| Error::file(to, "copying the library", error);
+    let whole = fs::read(library).map_err(|error| Error::file(library, "reading the library", error))?;
+    private::publish(to, &whole).map_err(failed)?;
+    let stripped = Command::new("strip").arg(to).stderr(Stdio::null()).status();
     // The file must be readable for all users, because a container may run as any user.
-    fs::set_permissions(to, Permissions::from_mode(0o755))
-        .map_err(|error| Error::file(to, "setting the mode of the library", error))?;
-    Ok(how)
+    fs::set_permissions(to, Permissions::from_mode(0o755)).map_err(failed)?;
+    Ok(match stripped.is_ok_and(|status| status.success()) {
+        true => "stripped",
+        false => "not stripped (`strip` of binutils makes it a tenth as large)",
+    })
 }

@@ -18,13 +18,14 @@ use allocanary_args::RecordFlags;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_program::Residents;
 use allocanary_session::{StudyFile, place};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::pack::pack;
 use allocanary_trace::reader::Trace;
-use allocanary_trace::record::{RecordOptions, gather, put_end, put_marks, put_residents, traces, trim};
+use allocanary_trace::record::{Made, RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
 use allocanary_trace::stacks::{NoRoom, Resident};
 use verify::Verification;
 
@@ -69,9 +70,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
         };
         // Even if the program failed, its traces are cut to their length, and named.
-        gather(&folder);
-        let made = traces(&folder).unwrap_or_default();
-        let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+        // A program that root starts may change its user, to any.
+        let mut made = made(&folder, &before, |_| true).map_or(Vec::new(), traces_of);
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
         // After an exec, a process has two traces. Its pages at the marks belong to the later one.
         let images: Vec<u32> = made.iter().map(|(_, header)| header.pid).collect();
@@ -101,10 +101,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
         }
         if !made.is_empty() && flags.recordings == 1 {
-            let largest = largest(&made).display();
+            let largest = largest(&made);
             // `replay` shows little of a window: only blocks that were allocated in it.
-            let second = if has_both { "who" } else { "replay" };
-            terminal::tell(format_args!("next: allocanary report {largest}\n      allocanary {second} {largest}"));
+            let second = if has_both { "allocanary who" } else { "allocanary replay" };
+            terminal::tell_next(&["allocanary report", second].map(|begin| Words::new(begin).path(largest)));
         }
         let recorded = recorded?;
         if made.is_empty() && recorded.code != INTERRUPTED {
@@ -193,6 +193,17 @@ fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
             found()
         ))),
     }
+}
+
+/// The traces, without those that another user may have put there. Says which these are.
+fn traces_of(made: Made) -> Vec<(PathBuf, Header)> {
+    for path in &made.of_others {
+        terminal::tell(format_args!(
+            "{}: it belongs to another user, who was not recorded: left as it is",
+            path.display()
+        ));
+    }
+    made.traces
 }
 
 /// Prints what was recorded.

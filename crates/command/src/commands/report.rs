@@ -1,6 +1,6 @@
 //! `allocanary report`: makes a report from saved results. In: files of rows. Out: a report.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use super::{measure, output, terminal, trace};
 use allocanary_args::ReportFlags;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
@@ -17,14 +18,15 @@ use allocanary_trace::reader;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
+    let format = format(flags.format.as_deref(), flags.to.as_deref())?;
     if let [file] = flags.rows.as_slice()
         && reader::is_one(file)
     {
-        return trace::report(flags, file);
+        return trace::report(format, flags.to.as_deref(), file);
     }
-    let report = reports::find(&flags.format).ok_or_else(|| {
+    let report = reports::find(format).ok_or_else(|| {
         let names = reports::ALL.iter().map(|report| report.name);
-        Error::Input(format!("--format: no format `{}`{}", flags.format, perhaps(&flags.format, names)))
+        Error::Input(format!("--format: no format `{format}`{}", perhaps(format, names)))
     })?;
     if let Some(to) = &flags.to {
         spare_rows(to, &flags.rows)?;
@@ -51,10 +53,32 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     };
     match &flags.to {
         None => terminal::print(text.as_bytes()),
-        Some(path) => match fs::write(path, text) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
+        Some(path) => match private::publish(path, text.as_bytes()) {
+            Ok(_) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Error::file(path, "writing the report", error)),
         },
+    }
+}
+
+/// The format that was asked for, else the one that the file's ending names, else a table. Any other text in a page or in Markdown is an
+/// error: there the name of a program could become a script.
+fn format<'a>(asked: Option<&'a str>, to: Option<&Path>) -> Result<&'a str> {
+    let ending = to.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
+    let of_file = match ending.as_deref() {
+        Some("html" | "htm" | "xhtml") => Some("html"),
+        Some("md" | "markdown") => Some("markdown"),
+        Some("csv") => Some("csv"),
+        Some("json") => Some("json"),
+        _ => None,
+    };
+    match (asked, of_file, to) {
+        (Some(asked), Some(of_file @ ("html" | "markdown")), Some(to)) if asked != of_file => {
+            Err(Error::Input(format!(
+                "--format {asked}: {} is named as a file of --format {of_file}: leave out --format, or name another file",
+                to.display()
+            )))
+        }
+        _ => Ok(asked.or(of_file).unwrap_or("table")),
     }
 }
 
@@ -73,5 +97,32 @@ fn spare_rows(to: &Path, inputs: &[PathBuf]) -> Result<()> {
         Ok(true) => refused("holds rows"),
         Ok(false) => Ok(()),
         Err(error) => Err(Error::file(to, "looking for rows", error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_the_format_that_its_file_names() {
+        let of = |asked, to: &str| format(asked, Some(Path::new(to)));
+        for (to, wanted) in [
+            ("x.html", "html"),
+            ("x.HTM", "html"),
+            ("x.md", "markdown"),
+            ("x.csv", "csv"),
+            ("x.json", "json"),
+            ("x.txt", "table"),
+            ("/dev/stdout", "table"),
+        ] {
+            assert_eq!(of(None, to).unwrap(), wanted);
+        }
+        assert_eq!((format(None, None).unwrap(), format(Some("csv"), None).unwrap()), ("table", "csv"));
+        assert_eq!((of(Some("html"), "x.html").unwrap(), of(Some("csv"), "x.txt").unwrap()), ("html", "csv"));
+        for (asked, to) in [("table", "x.html"), ("csv", "x.htm"), ("table", "x.md")] {
+            let said = of(Some(asked), to).unwrap_err().to_string();
+            assert!(said.contains("leave out --format, or name another file"), "{said}");
+        }
     }
 }

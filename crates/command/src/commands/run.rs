@@ -18,6 +18,7 @@ use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::Error;
 use allocanary_error::Result;
+use allocanary_kernel::shell::Words;
 use allocanary_measure::metrics::Metrics;
 use allocanary_program::huge_pages;
 use allocanary_program::runtimes;
@@ -51,9 +52,10 @@ fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
         Some(path) => {
             let study = only_study(&path)?;
             if study.program.is_none() && flags.program.program.is_empty() {
-                let path = path.display();
                 return Err(Error::Input(format!(
-                    "{path}: there is no [program] table: `allocanary study {path}` runs it"
+                    "{}: there is no [program] table: `{}` runs it",
+                    path.display(),
+                    Words::new("allocanary study").path(&path)
                 )));
             }
             let program = flags.over(study.program.clone().unwrap_or_default());

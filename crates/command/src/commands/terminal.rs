@@ -4,6 +4,7 @@ use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use allocanary_error::{Error, Result};
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::sys;
 use allocanary_kernel::terminal::{Look, harmless_but_colours, harmless_lines};
 
@@ -32,6 +33,12 @@ pub fn print_answer(text: &str) -> Result<ExitCode> {
 pub fn tell(line: impl std::fmt::Display) {
     let line = line.to_string();
     let _ = writeln!(std::io::stderr(), "{}", harmless_lines(&line));
+}
+
+/// Writes to standard error which commands are next.
+pub fn tell_next(lines: &[Words]) {
+    let lines: Vec<String> = lines.iter().map(Words::to_string).collect();
+    tell(format_args!("next: {}", lines.join("\n      ")));
 }
 
 /// Colours if standard output is a terminal and NO_COLOR is not set; and the width.

@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::terminal;
-use allocanary_args::{ReportFlags, TraceFlags};
+use allocanary_args::TraceFlags;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::private;
+use allocanary_kernel::terminal::harmless_lines;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
@@ -39,11 +41,11 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
 }
 
 /// `allocanary report TRACE`: a summary, a page, or all figures.
-pub fn report(flags: &ReportFlags, path: &Path) -> Result<ExitCode> {
+pub fn report(format: &str, to: Option<&Path>, path: &Path) -> Result<ExitCode> {
     let trace = Trace::open(path)?;
     let info = info(&trace)?;
-    let text = match flags.format.as_str() {
-        "table" => page(&info),
+    let text = match format {
+        "table" => harmless_lines(&page(&info)).into_owned(),
         "csv" => curve(&info),
         "json" => json(&info)?,
         "html" => {
@@ -59,11 +61,12 @@ pub fn report(flags: &ReportFlags, path: &Path) -> Result<ExitCode> {
             return Err(Error::Input(text));
         }
     };
-    let beside = || (flags.format == "html").then(|| path.with_extension("html"));
-    match flags.to.clone().or_else(beside) {
+    let beside = || (format == "html").then(|| path.with_extension("html"));
+    match to.map(Path::to_path_buf).or_else(beside) {
         None => terminal::print_plain(&text),
         Some(file) => {
-            std::fs::write(&file, text).map_err(|error| Error::file(&file, "writing the report", error))?;
+            private::replace(&file, text.as_bytes())
+                .map_err(|error| Error::file(&file, "writing the report", error))?;
             terminal::tell(format_args!("report: {}", file.display()));
             Ok(ExitCode::SUCCESS)
         }

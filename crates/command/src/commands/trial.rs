@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
-use allocanary_allocators::paste::quoted;
 use allocanary_args::TryFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
 use allocanary_kernel::private;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::{parse_duration, show_duration};
 use allocanary_trial::estimate::Word;
 use allocanary_trial::replicas::{Found, Replica, find};
@@ -75,16 +75,12 @@ fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&F
     let namespace = target.namespace.as_deref().or(known).unwrap_or("default");
     let known = Known { namespace, container, pod: newest(replicas) };
     let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
-    let list = |nodes: Vec<&String>| nodes.iter().map(|node| format!(" {}", quoted(node))).collect::<String>();
-    let urls = if urls.is_empty() { " http://NODE:9912".into() } else { list(urls) };
-    let folder = flags.save.as_deref().unwrap_or(Path::new("readings")).to_string_lossy();
-    let folder = quoted(&folder);
-    let read = format!(
-        "allocanary try {} --lines {} --for 1h --save {folder}{urls}",
-        quoted(&flags.workload),
-        quoted(&flags.lines)
-    );
-    let judge = format!("{read}{} {folder}", list(files.into_iter().filter(|file| quoted(file) != folder).collect()));
+    let folder = flags.save.as_deref().unwrap_or(Path::new("readings"));
+    let read = Words::new("allocanary try").word(&flags.workload).word("--lines").word(&flags.lines);
+    let read = read.words(["--for", "1h", "--save"]).path(folder);
+    let read = if urls.is_empty() { read.word("http://NODE:9912") } else { read.words(urls) };
+    let files = files.into_iter().filter(|file| Path::new(file) != folder);
+    let judge = files.fold(read.clone(), Words::path).path(folder);
     let steps = steps(target, &known, lines, read, judge).map_err(Error::Input)?;
     match flags.json {
         true => {

@@ -10,6 +10,7 @@ mod trace;
 mod workload;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,11 +18,11 @@ use std::time::Duration;
 use super::measure::watch_interrupts;
 use super::output::Output;
 use super::{left, production, terminal};
-use allocanary_allocators::paste::quoted;
 use allocanary_args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_kernel::private;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_duration;
 use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
@@ -165,23 +166,21 @@ fn target(flags: &TuneFlags) -> Result<Target> {
 }
 
 /// The command that continues a search whose rows are in a folder.
-fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> String {
-    let typed: Vec<String> = words.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> Words {
+    let typed: Vec<OsString> = words.skip(1).collect();
     let ours = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
     let (flags, program) = typed.split_at(ours);
-    let mut again = vec!["allocanary".to_string()];
+    let mut again = Words::new("allocanary");
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
-        match flag.as_str() {
-            "--out" => drop(flags.next()),
-            "--resume" => (),
-            other if other.starts_with("--out=") => (),
-            _ => again.push(quoted(flag)),
+        match flag.as_bytes() {
+            b"--out" => drop(flags.next()),
+            b"--resume" => (),
+            other if other.starts_with(b"--out=") => (),
+            _ => again = again.word(flag),
         }
     }
-    again.extend(["--resume".into(), "--out".into(), quoted(begun)]);
-    again.extend(program.iter().map(|word| quoted(word)));
-    again.join(" ")
+    again.words(["--resume", "--out"]).path(begun).words(program)
 }
 
 /// The budget. It is the user's, if that is enough for the first race and the shortest final. Otherwise it is five
@@ -273,7 +272,9 @@ fn gate(goal: &Goal) -> String {
 fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings: &Findings) -> Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        private::write(&path, text.as_bytes()).map_err(|error| Error::file(path, "writing the answer", error))
+        private::replace(&path, text.as_bytes())
+            .map(drop)
+            .map_err(|error| Error::file(path, "writing the answer", error))
     };
     let candidates = std::iter::once(&found.present)
         .chain(found.recommended().map(|best| &best.candidate))
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_search_is_resumed_by_its_whole_command() {
-        let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1");
+        let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1").to_string();
         let whole = "allocanary tune --budget 60s --resume --out allocanary-out/tune-1 -- python3 x.py --out y";
         assert_eq!(resumed("/bin/allocanary tune --budget 60s -- python3 x.py --out y"), whole);
         assert_eq!(resumed("allocanary tune --out a --budget 60s --resume -- python3 x.py --out y"), whole);

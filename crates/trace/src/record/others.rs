@@ -45,23 +45,26 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == user() && meta.mode() & 0o7777 == MODE)
 }
 
-/// Moves the traces of other users to the folder of the traces, and removes the inner folder if it is empty then.
-pub fn gather(folder: &Path) {
+/// Moves the traces of other users to the folder of the traces, and removes the inner folder if it is empty then. Returns the moved traces.
+pub fn gather(folder: &Path) -> Vec<PathBuf> {
+    let mut moved = Vec::new();
     for others in all(folder).filter(|path| is_ours(path)) {
         for entry in fs::read_dir(&others).into_iter().flatten().flatten() {
             let from = entry.path();
             let is_trace = from.extension().is_some_and(|ending| ending == "trace");
             let Some(to) = is_trace.then(|| free_name(folder, &from)).flatten() else { continue };
             // The file is checked after the move, when its owner can no longer replace it.
-            if fs::rename(&from, &to).is_ok()
-                && !fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
-            {
-                let _ = fs::remove_file(&to);
+            if fs::rename(&from, &to).is_ok() {
+                match fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1) {
+                    true => moved.push(to),
+                    false => drop(fs::remove_file(&to)),
+                }
             }
         }
         // A folder that is not empty stays.
         let _ = fs::remove_dir(&others);
     }
+    moved
 }
 
 /// A free name in the folder. A process may change its user and then execute another program: it then has traces of the
@@ -94,7 +97,7 @@ mod tests {
         fs::write(others.join("b-7-0.trace"), "second").unwrap();
         std::os::unix::fs::symlink(&secret, others.join("c-7-0.trace")).unwrap();
         fs::hard_link(&secret, others.join("d-7-0.trace")).unwrap();
-        gather(folder.path());
+        assert_eq!(gather(folder.path()).len(), 2);
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
         let found = ["a-7-0.trace", "b-7-0.trace", "b-7-1.trace"].map(read);
         assert_eq!(found, ["a", "first", "second"].map(|text| Some(text.to_string())));

@@ -1,5 +1,7 @@
 //! Integration tests of kube_canary, one binary with a module for each part.
 
+#![allow(clippy::disallowed_methods)]
+
 mod alerts;
 mod canary;
 mod chart;

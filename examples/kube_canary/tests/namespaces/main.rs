@@ -2,6 +2,8 @@
 //! is cut and mended. Other tests run real servers: Prometheus, dnsmasq, Kubernetes' API server. Needs root, `ip`, `nft` and
 //! what each server needs. A test that cannot run prints a message and is skipped.
 
+#![allow(clippy::disallowed_methods)]
+
 mod apiserver;
 mod canary;
 mod dns;

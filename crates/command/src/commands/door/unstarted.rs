@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 
 use super::super::terminal;
-use allocanary_allocators::paste::quoted;
 use allocanary_doctor::program::Program;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::shell::Words;
 
 /// Prints the lines.
 pub fn print(command: &[String]) -> Result<ExitCode> {
@@ -16,7 +16,6 @@ pub fn print(command: &[String]) -> Result<ExitCode> {
 }
 
 fn text(program: &Program, command: &[String]) -> String {
-    let line = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let own = program.own.name();
     let mut out = format!("{} has {own}. Nothing was started.\n\n", program.path.display());
     let preloads = match &program.cannot {
@@ -26,13 +25,19 @@ fn text(program: &Program, command: &[String]) -> String {
         }
         None => true,
     };
-    let mut item = |question: &str, verb: &str| out.push_str(&format!("{question}\n  allocanary {verb} -- {line}\n"));
+    let mut item = |question: &str, begin: Words| out.push_str(&format!("{question}\n  {}\n", begin.words(command)));
     if preloads {
-        item("Which allocator needs the least memory, at which price?", "run");
-        item("Which settings are best? (some minutes; it ends with the lines to paste)", "tune");
-        item("Who allocates what, and what would each allocator make of it?", "record --stacks all");
+        item("Which allocator needs the least memory, at which price?", Words::new("allocanary run --"));
+        item(
+            "Which settings are best? (some minutes; it ends with the lines to paste)",
+            Words::new("allocanary tune --"),
+        );
+        item(
+            "Who allocates what, and what would each allocator make of it?",
+            Words::new("allocanary record --stacks all --"),
+        );
     } else {
-        item("How much memory does it need?", "run");
+        item("How much memory does it need?", Words::new("allocanary run --"));
     }
     out.push_str("Does it run already? `allocanary PROCESS` says what its memory is, and what to do.\n");
     out

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{fresh_folder, mark, stacks, tell};
+use super::{fresh_folder, mark, stacks, tell, traces_of};
 use crate::commands::{measure, reader, terminal};
 use allocanary_args::RecordFlags;
 use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};
@@ -14,9 +14,10 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
+use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::parse_duration;
 use allocanary_trace::pack::pack;
-use allocanary_trace::record::{RecordOptions, gather, put_end, put_residents, traces, trim};
+use allocanary_trace::record::{RecordOptions, gather, made, put_end, put_residents, traces, trim};
 use allocanary_trace::stacks::Resident;
 
 /// The pause between two looks at the process.
@@ -39,11 +40,13 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let stacks = stacks(flags.stacks.as_deref(), false)?;
     let recording = RecordOptions { preload, folder: &folder, limit, rate: flags.rate, window: None, stacks };
-    let (rate, into) = (flags.rate, place(&recording, pid)?);
+    let users = users(pid);
+    let (rate, into) = (flags.rate, place(&recording, &users)?);
     let asked = Asked { folder: into, limit, rate, stacks };
     let stop = measure::watch_interrupts();
     let before: Vec<_> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    let (recorder, reply) = Recorder::attach(pid, preload, &asked).inspect_err(|_| gather(&folder)).map_err(refused)?;
+    let (recorder, reply) =
+        Recorder::attach(pid, preload, &asked).inspect_err(|_| drop(gather(&folder))).map_err(refused)?;
     terminal::tell(format_args!(
         "process {pid}: recording: {} words of {} modules changed{}",
         reply.words,
@@ -54,9 +57,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let ranges = allocanary_heap::resident(pid).unwrap_or_default();
     let at = monotonic_nanos();
     let ended = end(&recorder);
-    gather(&folder);
-    let made = traces(&folder)?;
-    let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+    let mut made = traces_of(made(&folder, &before, |owner| users.contains(&owner))?);
     for (path, header) in &mut made {
         let residents = [Resident { mark: mark(None), ranges: ranges.clone() }];
         if ended.is_ok() && put_residents(path, header, &residents)? {
@@ -74,12 +75,13 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
         Err(_) if is_gone => terminal::tell(format_args!("process {pid}: it has ended")),
         Err(refusal) => {
             return Err(Error::Input(format!(
-                "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: allocanary record --detach {pid}"
+                "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: {}",
+                Words::new("allocanary record --detach").word(pid.to_string())
             )));
         }
     }
     if let Some((path, _)) = made.first() {
-        terminal::tell(format_args!("next: allocanary who {}", path.display()));
+        terminal::tell_next(&[Words::new("allocanary who").path(path)]);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,14 +101,19 @@ fn refuse(pid: u32) -> Result<()> {
     )))
 }
 
+/// The users of a process: real, effective, saved, and that of its files.
+fn users(pid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    uids.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
+}
+
 /// The folder that the process writes to. If the process belongs to another user, it is the folder for other users.
-fn place(recording: &RecordOptions, pid: u32) -> Result<std::path::PathBuf> {
+fn place(recording: &RecordOptions, users: &[u32]) -> Result<std::path::PathBuf> {
     let variables = recording.environment(None)?;
     let of = |name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
     let own = of("ALLOCANARY_RECORD").unwrap_or_else(|| recording.folder.to_path_buf());
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    let is_ours = uids.and_then(|uids| uids.split_whitespace().nth(1)?.parse().ok()) == Some(user());
+    let is_ours = users.get(1) == Some(&user());
     Ok(if is_ours { own } else { of("ALLOCANARY_RECORD_OTHERS").unwrap_or(own) })
 }
 

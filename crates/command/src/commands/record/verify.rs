@@ -121,7 +121,7 @@ impl Verification {
         };
         let agreement = Agreement::of(&self.candidates, &real, &replay, is_service);
         let csv = folder.join("verify.csv");
-        private::write(&csv, agreement.csv().as_bytes())
+        private::replace(&csv, agreement.csv().as_bytes())
             .map_err(|error| Error::file(&csv, "writing the comparison", error))?;
         terminal::print_plain(&format!("{}{}", agreement.table(), beside(&real, &recordings[0])))?;
         if recordings.len() > 1 {

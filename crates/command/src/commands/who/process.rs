@@ -22,10 +22,10 @@ use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::Reading;
 use allocanary_who::{By, Folding, Names, Order, collapsed, profile};
 
-/// The process that the argument names. If a file has a number as its name, the argument is this file, a trace.
+/// The process that the argument names. A number is a process, even if a file has this name: anybody may have made the file. `./1` is a
+/// file.
 pub fn of(trace: &Path) -> Option<u32> {
-    let pid = trace.to_str()?.parse().ok().filter(|pid| *pid > 0)?;
-    (!trace.exists()).then_some(pid)
+    trace.to_str()?.parse().ok()
 }
 
 /// What is asked about a process.
