@@ -29,7 +29,7 @@ impl Files {
         if let Some(known) = self.known().get(&key) {
             return *known;
         }
-        let found = fact.look_for(&opened.file);
+        let found = fact.look_for(&opened.file, opened.stamp.bytes);
         let mut known = self.known();
         if known.len() >= MOST {
             known.clear();

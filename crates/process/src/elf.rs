@@ -245,7 +245,10 @@ mod tests {
         let mut symbols = elf.symbols(Table::Full).unwrap();
         let own = symbols.find(|symbol| symbol.name.contains("this_program_has_what_its_compiler_wrote")).unwrap();
         assert_eq!(own.kind, Kind::Function);
-        assert!(elf.symbols(Table::Dynamic).unwrap().all(|symbol| symbol.name != "malloc"), "it does not export it");
+        assert!(
+            elf.symbols(Table::Dynamic).unwrap().all(|symbol| symbol.name != "malloc" || !symbol.is_defined),
+            "it does not export it"
+        );
     }
 
     #[test]

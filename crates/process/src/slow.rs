@@ -70,16 +70,16 @@ const BY_NAME: (u32, u32) = (u32::MAX, 0);
 
 /// Opens a place for reading by a child that may be left behind.
 pub(crate) fn reopened(place: &OwnedFd, device: (u32, u32)) -> io::Result<File> {
-    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let path = format!("/proc/self/fd/{FOLDER}");
     let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let how = How { flags: flags as u64, mode: 0, resolve: 0 };
-    opened(libc::AT_FDCWD, &path, how, device).map(File::from)
+    opened(place, &path, how, device).map(File::from)
 }
 
 /// Looks up a path by a child that may be left behind.
 pub(crate) fn looked_up(root: &OwnedFd, path: &str, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
     let how = How { flags: flags.bits().into(), mode: 0, resolve: resolve.bits() };
-    opened(root.as_raw_fd(), path, how, BY_NAME)
+    opened(root, path, how, BY_NAME)
 }
 
 /// The structure `struct open_how`.
@@ -90,7 +90,7 @@ struct How {
     resolve: u64,
 }
 
-fn opened(folder: i32, path: &str, how: How, device: (u32, u32)) -> io::Result<OwnedFd> {
+fn opened(folder: &OwnedFd, path: &str, how: How, device: (u32, u32)) -> io::Result<OwnedFd> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer");
     {
         let mut known = known();
@@ -105,7 +105,7 @@ fn opened(folder: i32, path: &str, how: How, device: (u32, u32)) -> io::Result<O
     // SAFETY: the child calls only what is allowed after a fork of a process with threads, and ends.
     let child = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
-        0 => in_child(folder, &path, &how, theirs.as_raw_fd()),
+        0 => in_child(folder.as_raw_fd(), &path, &how, theirs.as_raw_fd()),
         child => child,
     };
     drop(theirs);
@@ -126,14 +126,28 @@ fn opened(folder: i32, path: &str, how: How, device: (u32, u32)) -> io::Result<O
     }
 }
 
-/// Opens the path, and sends the descriptor, or the number of the error.
+/// The descriptors of the child.
+const SOCKET: i32 = 0;
+const FOLDER: i32 = 1;
+
+/// Opens the path, and sends the descriptor, or the number of the error. It keeps no other descriptor open: a child that
+/// is left behind must not keep who reads the command's output waiting.
 fn in_child(folder: i32, path: &CStr, how: &How, socket: i32) -> ! {
     // SAFETY: all of these functions may be called between a fork and the end of the child; nothing allocates. The
     // message and its parts live until it is sent.
     unsafe {
-        let mut file = libc::syscall(libc::SYS_openat2, folder, path.as_ptr(), how, size_of::<How>()) as i32;
+        let (folder, socket) = (libc::fcntl(folder, libc::F_DUPFD, 64), libc::fcntl(socket, libc::F_DUPFD, 64));
+        libc::dup2(socket, SOCKET);
+        libc::dup2(folder, FOLDER);
+        if libc::syscall(libc::SYS_close_range, 2, u32::MAX, 0) != 0 {
+            // Linux before 5.9.
+            for other in 2..1024 {
+                libc::close(other);
+            }
+        }
+        let mut file = libc::syscall(libc::SYS_openat2, FOLDER, path.as_ptr(), how, size_of::<How>()) as i32;
         if file < 0 && *libc::__errno_location() == libc::ENOSYS && how.resolve == 0 {
-            file = libc::openat(folder, path.as_ptr(), how.flags as i32);
+            file = libc::openat(FOLDER, path.as_ptr(), how.flags as i32);
         }
         let mut number = if file < 0 { *libc::__errno_location() } else { 0 };
         let mut part = libc::iovec { iov_base: (&raw mut number).cast(), iov_len: size_of::<i32>() };
@@ -149,7 +163,7 @@ fn in_child(folder: i32, path: &CStr, how: &How, socket: i32) -> ! {
             (*head).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
             libc::CMSG_DATA(head).cast::<i32>().write_unaligned(file);
         }
-        libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL);
+        libc::sendmsg(SOCKET, &raw const message, libc::MSG_NOSIGNAL);
         libc::_exit(0)
     }
 }

@@ -107,8 +107,9 @@ fn answer(text: &str) -> String {
         }
         Ok(Asked::Sites { pid, wanted }) => process::written_by(pid, &wanted)
             .and_then(|written| serde_json::to_string(&written).map_err(|error| error.to_string())),
-        Ok(Asked::Hidden(pid)) => hidden_in_file(pid)
-            .and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string())),
+        Ok(Asked::Hidden(pid)) => {
+            hidden_in_file(pid).and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string()))
+        }
         Ok(Asked::Functions { pid, wanted }) => {
             serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
         }

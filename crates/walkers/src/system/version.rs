@@ -22,9 +22,8 @@ pub(super) fn minor(memory: &dyn Memory, data: u64) -> Option<u32> {
     { constants }.find_map(|one| find(one.bytes(), &mut left, |at, into| memory.read(one.from + at, into)))
 }
 
-/// Finds the minor number in the library's file.
-pub(crate) fn of_file(file: &File) -> Option<u64> {
-    let bytes = file.metadata().ok()?.len();
+/// Finds the minor number in the library's file, which has this many bytes.
+pub(crate) fn of_file(file: &File, bytes: u64) -> Option<u64> {
     find(bytes, &mut MOST.clone(), |at, into| file.read_exact_at(into, at).is_ok()).map(u64::from)
 }
 
