@@ -148,6 +148,7 @@ impl Slow {
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
         if line != "ready\n" {
+            let _ = server.wait();
             skipped("no file system in user space: wanted root and /dev/fuse");
             return None;
         }

@@ -2,6 +2,8 @@
 //! Out: one line with the counts. Each time, the words of all tables are read from outside before and after. They must
 //! be the same.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -3,6 +3,8 @@
 //! a random time. With `once STEPS` this process is such a caller, and kills itself after STEPS steps. Prints how many callers were killed, and
 //! how many made their call before.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};

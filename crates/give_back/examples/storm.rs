@@ -1,5 +1,7 @@
 //! Calls a process's allocator again and again, and prints a row of the table in docs/give-back.md. `storm ALLOCATOR PID CALLS NAME`.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::time::Duration;
 
 use allocanary_give_back::{Limits, Refusal, carry_out, remedy};

@@ -1,6 +1,8 @@
 //! Calls the allocator of a real program from outside. The tests check what it gives back, and that the program notices
 //! nothing.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;

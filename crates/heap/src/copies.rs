@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn ranges_on_neighbouring_pages_are_one_call_and_no_other_page_is_read() {
-        let mut bytes = vec![[0; 8]; 5];
+        let mut bytes = [[0; 8]; 5];
         let at = [PAGE, PAGE + 8, PAGE + 500, 2 * PAGE + 100, 4 * PAGE];
         let ranges: Vec<Range> = bytes.iter_mut().zip(at).map(|(into, at)| Range { at, into }).collect();
         assert_eq!((near(&ranges), near(&ranges[4..])), (4, 1));
-        let mut bytes = vec![[0; 8]; 2];
+        let mut bytes = [[0; 8]; 2];
         let back: Vec<Range> = bytes.iter_mut().zip([PAGE + 8, PAGE]).map(|(into, at)| Range { at, into }).collect();
         assert_eq!(near(&back), 1);
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn bytes_between_ranges_go_nowhere() {
         let there: Vec<u8> = (0..=255).collect();
-        let mut into = vec![[0; 3]; 40];
+        let mut into = [[0; 3]; 40];
         let mut ranges: Vec<Range> = into
             .iter_mut()
             .enumerate()

@@ -304,6 +304,8 @@ fn grown(before: &[Mapping], now: &[Mapping]) -> Vec<Mapping> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -378,49 +380,5 @@ mod tests {
     fn a_process_that_is_not_there() {
         let error = Live::open(0x3fff_ffff).unwrap_err();
         assert!(matches!(error, Trouble::Gone(_)), "{error}");
-    }
-
-    /// A mapping of the file that is now at a path.
-    fn mapping_of(root: &Path, name: &str) -> Mapping {
-        let inode = fs::metadata(root.join(&name[1..])).unwrap().ino();
-        Mapping { inode, name: name.to_string(), ..Mapping::default() }
-    }
-
-    #[test]
-    fn only_a_regular_file_with_the_number_of_the_mapping_is_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        fs::create_dir(root.join("lib")).unwrap();
-        fs::write(root.join("lib/file"), "text").unwrap();
-        let mapping = mapping_of(root, "/lib/file");
-        assert_eq!(io::read_to_string(by_name(root, &mapping).unwrap()).unwrap(), "text");
-        let other = Mapping { inode: mapping.inode + 1, ..mapping };
-        assert_eq!(by_name(root, &other).unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn a_fifo_and_a_directory_are_not_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        fs::create_dir(root.join("folder")).unwrap();
-        let path = std::ffi::CString::new(root.join("fifo").into_os_string().into_encoded_bytes()).unwrap();
-        // SAFETY: the path is a string that ends with a zero and lives until the call returns.
-        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-        for name in ["/fifo", "/folder"] {
-            let error = by_name(root, &mapping_of(root, name)).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
-        }
-    }
-
-    #[test]
-    fn no_link_leads_out_of_the_root() {
-        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let root = folder.path();
-        fs::write(outside.path().join("file"), "text").unwrap();
-        std::os::unix::fs::symlink(outside.path(), root.join("folder")).unwrap();
-        std::os::unix::fs::symlink(outside.path().join("file"), root.join("link")).unwrap();
-        for name in ["/folder/file", "/link"] {
-            assert!(by_name(root, &mapping_of(root, name)).is_err(), "{name}");
-        }
     }
 }

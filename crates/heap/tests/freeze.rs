@@ -1,5 +1,7 @@
 //! A process that is stopped and continues notices nothing: no wait ends, and no signal is lost.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 mod running;
 
 use std::fs;

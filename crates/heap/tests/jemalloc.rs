@@ -1,5 +1,7 @@
 //! A program with jemalloc linked in is read from outside. Not one byte may differ from its own count.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 mod known;
 
 use known::Counted;

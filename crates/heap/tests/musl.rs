@@ -1,5 +1,7 @@
 //! Programs with musl's malloc that know their live blocks, read from outside: not a byte differs. `musl-gcc` is in Debian's musl-tools.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

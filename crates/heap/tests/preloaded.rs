@@ -1,6 +1,8 @@
 //! Debian's libraries of other allocators are preloaded into a program that knows its live blocks. It is read from
 //! outside: not one byte may differ.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::path::Path;
 use std::process::Command;
 

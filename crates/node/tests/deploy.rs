@@ -1,6 +1,8 @@
 //! What is shipped with the agent, by the tools that read it: rules, dashboard, chart. In: `deploy/node`. Out: whether each is taken, and
 //! names only what the agent tells.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
+
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;

@@ -138,7 +138,7 @@ impl<'a> Elf<'a> {
             offset: header.sh_offset(self.endian),
             bytes: header.sh_size(self.endian),
             address: header.sh_addr(self.endian),
-            is_compressed: flags.0 & u64::from(elf::SHF_COMPRESSED.0) != 0,
+            is_compressed: flags.contains(elf::SHF_COMPRESSED),
         })
     }
 

@@ -13,12 +13,15 @@ use crate::what::What;
 /// The most files of one process that are kept open.
 const MOST: usize = 512;
 
+/// The addresses of a mapping, and the number of its file.
+type Key = (u64, u64, u64);
+
 /// The files of a process.
 #[derive(Debug)]
 pub struct Files {
     pid: u32,
-    /// By the addresses of a mapping, and the number of its file.
-    open: RefCell<BTreeMap<(u64, u64, u64), Option<Rc<Opened>>>>,
+    /// Those that were asked for; `None` if they could not be opened.
+    open: RefCell<BTreeMap<Key, Option<Rc<Opened>>>>,
     is_stopped: Cell<bool>,
 }
 

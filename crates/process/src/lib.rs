@@ -11,6 +11,7 @@
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod blocks;
 mod broker;

@@ -113,8 +113,7 @@ impl Held {
 }
 
 fn late() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Other,
+    io::Error::other(
         "it was let go after the announced pause and 1 s, before it was read: try again, or read it without a stop",
     )
 }

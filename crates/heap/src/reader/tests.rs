@@ -10,7 +10,7 @@ fn child(script: &str) -> Child {
 }
 
 fn ask(child: &mut Child, line: &str, time: Duration) -> Result<String, Cost> {
-    child.ask(line, Instant::now() + time, time, 7 << 20)
+    child.ask(line, &About::default(), Instant::now() + time, time, 7 << 20)
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -45,13 +45,15 @@ fn the_end_of_a_child_is_told() {
 
 /// The answers of a child to these requests.
 fn served(requests: &[Request]) -> Vec<Answer> {
-    let lines: Vec<String> = requests.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
-    let mut output = Vec::new();
-    serve(lines.concat().as_bytes(), &mut output, |text| format!("{text}?")).unwrap();
-    let text = String::from_utf8(output).unwrap();
-    let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("ready"));
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    let mut requests = requests.iter().map(|one| serde_json::to_string(one).unwrap());
+    let mut lines: Vec<String> = Vec::new();
+    let tell = |line: &str| {
+        lines.push(line.into());
+        Ok(())
+    };
+    serve_here(|| Ok(requests.next()), tell, |text| format!("{text}?")).unwrap();
+    assert_eq!(lines[0], "ready");
+    lines[1..].iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn requests_and_answers_survive_their_lines() {
         map,
     };
     let core = Request { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
-    let other = Request { of: Of::Other("a\nb".into()), ..process(0, true) };
+    let other = Request { of: Of::Other("a\nb".into(), About::default()), ..process(0, true) };
     // Reads a process that waits. The heap of this test process changes during the walk, because other tests run, and
     // would then have no map.
     let waits = child("read line");
@@ -115,7 +117,8 @@ fn what_costs_too_much_is_named() {
 
 #[test]
 fn a_child_gets_a_moment_more_than_its_time() {
-    let grace = |time| Request { of: Of::Other(String::new()), time, map: false }.time_with_grace() - time;
+    let grace =
+        |time| Request { of: Of::Other(String::new(), About::default()), time, map: false }.time_with_grace() - time;
     let seconds = [0, 3, 10, 60].map(|seconds| grace(Duration::from_secs(seconds)).as_secs_f64());
     assert_eq!(seconds, [0.5, 0.5, 1.0, 2.0]);
 }
