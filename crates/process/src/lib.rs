@@ -3,7 +3,7 @@
 //! Another process, and what it names, may be hostile. So rights and reading are apart:
 //!
 //! 1. The command has the rights. It opens what belongs to the process ([`What`]), and parses nothing of it but the
-//!    kernel's own texts. There is one opener for files that a process names: [`file`].
+//!    kernel's own texts. There is one opener for files that a process names: [`mod@file`].
 //! 2. A child parses. It has no rights, and a filter of system calls without `open`, `execve`, `socket` or `kill`
 //!    ([`confine`]). It asks the command for each descriptor, by number and never by a path.
 //!
