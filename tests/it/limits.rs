@@ -141,11 +141,12 @@ fn a_limit_of_open_files_is_named() {
 
 #[test]
 fn a_limit_of_processes_is_named() {
-    let folder = tempdir().unwrap();
-    // Root has no such limit, and another user must reach the command.
+    // Root has no such limit. Another user must reach the command, but not be able to write next to it, and have a folder to write to.
+    let (programs, folder) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::set_permissions(&programs, Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
     for file in [Path::new(env!("CARGO_BIN_EXE_allocanary")), &program("system")] {
-        copy_program(file, folder.path());
+        copy_program(file, programs.path());
     }
     // The limit counts all processes of a user, including those of the last run that the kernel is still ending. So each run has
     // its own user, even if this test runs twice at the same time.
@@ -156,7 +157,7 @@ fn a_limit_of_processes_is_named() {
         // Without cargo's variables: the command would build the cells.
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.args([&format!("--nproc={limit}"), "setpriv", &user, &group, "--clear-groups"]);
-        command.arg("./allocanary").args(words(arguments)).current_dir(&folder);
+        command.arg(programs.path().join("allocanary")).args(words(arguments)).current_dir(&folder);
         let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };
         command.finish().map_or_else(failed, Ran::from)
     };

@@ -194,7 +194,7 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
 fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
     let folder = tempdir().unwrap();
     // In KiB: less than what is printed.
-    let memory = "ulimit -v 400000";
+    let memory = "ulimit -v 700000";
     let line = "run --repeats 1 --candidates own --timeout 10m --out out -- head -c 1000000000 /dev/zero";
     let ran = limited(folder.path(), memory, line);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -209,7 +209,7 @@ mod tests {
             lines,
             "Processes that have a profile, by their last readings (2 were not read yet):\n\
              /debug/pprof/heap?pid=5  shop web-1 web\n/debug/pprof/heap?pid=6  shop web-2 web\n\
-             /debug/pprof/heap?pid=7  shop web-2 web\n/debug/pprof/heap?pid=9  my app .service\n"
+             /debug/pprof/heap?pid=7  shop web-2 web\n/debug/pprof/heap?pid=9  my app\u{fffd}.service\n"
         );
     }
 }

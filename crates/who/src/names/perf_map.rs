@@ -40,14 +40,15 @@ impl PerfMap {
     pub(super) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
         let path = beside(trace);
         let failed = |error: String| format!("{}: {error}; its names are not used", path.display());
+        let wanted = |found: &str| failed(format!("wanted a regular file of at most {LONGEST} bytes, found {found}"));
         let opened = match file::of_host(&path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(wanted("none")),
             Err(error) => return Err(failed(error.to_string())),
         };
-        let found = opened.stamp.bytes;
-        if found > LONGEST {
-            return Err(failed(format!("wanted at most {LONGEST} bytes, found {found}")));
+        if opened.stamp.bytes > LONGEST {
+            return Err(wanted(&format!("one of {} bytes", opened.stamp.bytes)));
         }
         let bytes = opened.head(LONGEST as usize).map_err(|error| failed(error.to_string()))?;
         Ok(Some(PerfMap::read(&bytes)))

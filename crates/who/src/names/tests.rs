@@ -136,7 +136,7 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
     stacks.modules[0].path = "/dev/zero".into();
     let mut names = Names::with(&stacks, Path::new("/nowhere"));
     names.stack(1);
-    assert!(names.notes()[0].contains("no regular file"), "{:?}", names.notes());
+    assert!(names.notes()[0].contains("not a regular file"), "{:?}", names.notes());
 }
 
 #[test]
