@@ -39,7 +39,10 @@ fn a_file_that_is_none_of_rows_ends_with_one_line() {
         &limited(folder.path(), MEMORY, "report /dev/zero"),
         &["/dev/zero: not a file of rows: line 1 is longer than 4194304 bytes"],
     );
-    refused(&limited(folder.path(), MEMORY, "study /dev/zero"), &["/dev/zero: not a study: longer than "]);
+    refused(
+        &limited(folder.path(), MEMORY, "study /dev/zero"),
+        &["reading the study: wanted at most 100 MiB of text, found more"],
+    );
     fs::write(folder.path().join("bad.jsonl"), "what\n".repeat(200_000)).unwrap();
     refused(
         &limited(folder.path(), MEMORY, "report bad.jsonl"),

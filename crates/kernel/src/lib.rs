@@ -20,6 +20,7 @@ pub mod fnv;
 pub mod fork_lock;
 pub mod free_list;
 pub mod host;
+pub mod input;
 pub mod mappings;
 pub mod maps;
 pub mod nearest;

@@ -8,7 +8,7 @@ use super::terminal;
 use allocanary_args::FleetFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
-use allocanary_kernel::private;
+use allocanary_kernel::{input, private};
 use allocanary_node::client::{Trust, fetch_all};
 use allocanary_views::fleet;
 
@@ -52,7 +52,7 @@ fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<Rep
     let (agents, files): (Vec<&String>, Vec<&String>) = nodes.iter().partition(is_url);
     let parsed = |node: &str, text: &str| Report::parse(text).map_err(|error| format!("{node}: {error}"));
     let file = |node: &String| {
-        let text = std::fs::read_to_string(Path::new(node));
+        let text = input::text(Path::new(node));
         text.map_err(|error| format!("{node}: {error}: wanted a URL or a file")).and_then(|text| parsed(node, &text))
     };
     let url = |node: &&String| format!("{}/report.json", node.trim_end_matches('/').trim_end_matches("/report.json"));

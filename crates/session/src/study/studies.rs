@@ -1,14 +1,13 @@
 //! Several studies that run together and share one report. In: a file with one study, or with a list of `[[study]]`
 //! tables. Out: the studies. Each is the same as if it ran alone; their rows are in one file.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::file::{StudyFile, unreadable};
 use allocanary_error::{Error, Result};
+use allocanary_kernel::input;
 use allocanary_kernel::terminal::harmless;
 
 /// One or more studies, in the order in which they run and appear in the report.
@@ -31,14 +30,7 @@ struct StudiesFile {
 impl Studies {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        /// The maximum length of a study file: reading a device would never end.
-        const MOST_TEXT: u64 = 16 << 20;
-        let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(MOST_TEXT + 1).read_to_string(&mut text));
-        if read.map_err(|error| Error::file(path, "reading the study", error))? as u64 > MOST_TEXT {
-            let problem = format!("not a study: longer than {MOST_TEXT} bytes");
-            return Err(Error::StudyFile { path: path.display().to_string(), problem });
-        }
+        let text = input::text(path).map_err(|error| Error::file(path, "reading the study", error))?;
         Studies::parse(&path.display().to_string(), &text)
     }
 

@@ -9,10 +9,10 @@ use allocanary_contents::{Contents, SCHEMA};
 use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
+use allocanary_kernel::{input, private};
 use allocanary_views::contents as reports;
 
 use super::{memory, sites, time};
@@ -103,7 +103,7 @@ pub fn load(path: &Path) -> Result<Option<Contents>> {
     if file.read_exact(&mut begin).is_err() || begin != BEGIN {
         return Ok(None);
     }
-    let text = fs::read_to_string(path).map_err(wrong)?;
+    let text = input::text(path).map_err(wrong)?;
     let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
     let found: Contents = serde_json::from_str(&text)
         .map_err(|error| refused(format!("wanted what `allocanary heap PID --contents --save` writes: {error}")))?;

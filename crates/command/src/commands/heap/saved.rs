@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, SCHEMA};
-use allocanary_kernel::private;
+use allocanary_kernel::{input, private};
 
 /// A file that is being written.
 pub struct Saved {
@@ -31,7 +31,7 @@ impl Saved {
 
 /// The readings of a file.
 pub fn load(path: &Path) -> Result<Vec<Reading>> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "reading", error))?;
+    let text = input::text(path).map_err(|error| Error::file(path, "reading", error))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let readings: Result<Vec<Reading>> = lines.map(|(at, line)| parse(path, at + 1, line)).collect();
     match readings {

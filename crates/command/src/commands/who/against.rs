@@ -10,6 +10,7 @@ use super::{groups, program};
 use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
+use allocanary_kernel::input;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_measure::summary::Gate;
 use allocanary_trace::reader::Trace;
@@ -32,7 +33,7 @@ pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<Wanted>, by: By) -> Resu
     let wrong = |error| Error::Input(format!("--against {}: {error}", old.display()));
     let (earlier, notes) = match is_json(old)? {
         true => {
-            let text = std::fs::read_to_string(old).map_err(|error| Error::file(old, "reading", error))?;
+            let text = input::text(old).map_err(|error| Error::file(old, "reading", error))?;
             (before(&text).map_err(wrong)?, Vec::new())
         }
         false => {

@@ -14,8 +14,8 @@ use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::Live;
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_kernel::private;
 use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
+use allocanary_kernel::{input, private};
 use allocanary_profile::reader as profile_reader;
 use allocanary_views::who::sampled as reports;
 use allocanary_who::fold::{BYS, Skip};
@@ -67,7 +67,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
         _ => Form::Text { color, width },
     };
     let against: Option<Result<_>> = flags.against.as_ref().map(|old| {
-        let text = std::fs::read_to_string(old).map_err(|error| Error::file(old, "reading", error))?;
+        let text = input::text(old).map_err(|error| Error::file(old, "reading", error))?;
         Ok((old.display().to_string(), text))
     });
     let mut wanted = Wanted {
