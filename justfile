@@ -35,7 +35,7 @@ golden:
 
 # Random cases for every property, so many seconds each.
 fuzz seconds="60":
-    ALLOCANARY_FUZZ_SECONDS={{seconds}} cargo test --release --workspace --locked --features {{features}} --lib -- ::fuzz_
+    ALLOCANARY_FUZZ_SECONDS={{seconds}} cargo test --release --workspace --locked --features {{features}} --lib --test it -- ::fuzz_
 
 # Everything that must hold before a change lands: some twenty minutes.
 gate:

@@ -8,6 +8,7 @@ mod binaries;
 mod bounded;
 mod build;
 mod bursts;
+mod damaged;
 mod fake;
 mod figures;
 mod files;

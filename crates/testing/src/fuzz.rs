@@ -8,6 +8,7 @@
 //!   `ALLOCANARY_FUZZ_SEED`, or a random one. The command that repeats the run is printed first, because a test that hangs or aborts
 //!   prints nothing later. It goes to standard error directly, because `cargo test` captures what a test prints.
 
+use std::env;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
@@ -35,7 +36,8 @@ pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S:
     assert!(test.contains("::fuzz_"), "wanted a test named `fuzz_...`, found `{test}`");
     let again = |seed, seconds| {
         let seconds = if seconds > 0 { format!("ALLOCANARY_FUZZ_SECONDS={seconds} ") } else { String::new() };
-        format!("{seconds}ALLOCANARY_FUZZ_SEED={seed} {CARGO_TEST} --lib -- --exact {test}")
+        let target = if env::args().next().is_some_and(|path| path.contains("/it-")) { "--test it" } else { "--lib" };
+        format!("{seconds}ALLOCANARY_FUZZ_SEED={seed} {CARGO_TEST} {target} -- --exact {test}")
     };
     if seconds > 0 {
         let _ = writeln!(stderr(), "{}", again(seed, seconds));
@@ -68,7 +70,7 @@ fn with_seed<S: Strategy>(seed: u64, cases: u32, values: &S, property: &impl Fn(
 
 /// The number that a variable holds. Panics where it holds something else: a seed that is not used shows nothing.
 fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
+    let text = env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}: wanted a number, found `{text}`")))
 }
 
