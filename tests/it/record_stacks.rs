@@ -26,7 +26,7 @@ fn stacks_are_those_that_the_c_library_sees_and_outlive_a_kill() {
     assert_eq!(ran.code, Some(137), "{}", ran.err);
     let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
     let trace = Trace::open(path).unwrap();
-    assert_eq!((trace.header.version, trace.header.stacks, trace.header.broken), (3, 1, 0));
+    assert_eq!((trace.has_window(), trace.header.stacks, trace.header.broken), (false, 1, 0));
     let stacks = trace.stacks().unwrap();
     let mut found: BTreeMap<u64, Vec<Vec<String>>> = BTreeMap::new();
     for (thread, _) in trace.threads() {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
+use allocanary_trace::builder::TraceBuilder;
+use allocanary_trace::coder::{Event, How};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
@@ -95,9 +96,16 @@ fn short(workload: &str) -> Short {
 fn every_cell_checks_its_data() {
     let folder = tempdir().unwrap();
     // A replay writes a file next to its trace.
-    let trace = folder.path().join("v1.trace");
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/trace/tests/golden/v1.trace");
-    fs::copy(golden, &trace).unwrap();
+    let trace = folder.path().join("sample.trace");
+    let mut sample = TraceBuilder::new(4096);
+    for at in 0..100 {
+        let address = 0x10000 + at * 1024;
+        sample.event(0, at * 10, Event::New { how: How::Malloc, address, size: 1000 });
+        if at % 2 == 0 {
+            sample.event(0, at * 10 + 5, Event::Free { address });
+        }
+    }
+    fs::write(&trace, sample.finish()).unwrap();
     for workload in allocanary_cell::workloads::ALL {
         let short = short(workload.name);
         let parameters = short.parameters.replace("TRACE", trace.to_str().unwrap());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::coder::{Coder, Event, How, is_short};
 use crate::format::{
     CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
-    STAMP_EVERY, Table, at, put_module, version_of,
+    STAMP_EVERY, STAMP_TICKS, Table, VERSION, at, parts_of, put_module,
 };
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::{Resident, StackId, Stacks};
@@ -151,7 +151,8 @@ impl TraceBuilder {
         }
         let is_foreign = matches!(event, Event::New { address, .. } if is_multi && coder.recent(address).is_none());
         let is_small = matches!(event, Event::New { how: How::Malloc, size, .. } if is_short(size));
-        if is_foreign && !is_small {
+        let is_late = passed > STAMP_TICKS && event != Event::Stamp;
+        if (is_foreign || is_late) && !is_small {
             // SAFETY: as above.
             start = unsafe { coder.put_other(start, Event::Stamp, passed) };
             (this.stamp, this.since, passed) = (ticks, 0, 0);
@@ -159,7 +160,7 @@ impl TraceBuilder {
         // SAFETY: as above.
         let (end, stamped) = unsafe {
             match event {
-                Event::New { how: How::Malloc, address, size } if is_foreign && is_small => {
+                Event::New { how: How::Malloc, address, size } if (is_foreign || is_late) && is_small => {
                     (coder.put_malloc_stamped(start, address, size, passed), true)
                 }
                 Event::New { how: How::Malloc, address, size } => (coder.put_malloc(start, address, size), false),
@@ -194,8 +195,9 @@ impl TraceBuilder {
         let threads = self.threads.len() as u32;
         let mut put = |offset: usize, bytes: &[u8]| self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
-        let version = version_of(self.window.is_some(), self.stacks > 0);
-        put(8, &version.to_le_bytes());
+        put(at::VERSION, &VERSION.to_le_bytes());
+        put(at::PARTS, &parts_of(self.window.is_some(), self.stacks > 0).to_le_bytes());
+        put(at::STAMP_TICKS, &STAMP_TICKS.to_le_bytes());
         put(at::STACKS, &self.stacks.to_le_bytes());
         if let Some((window, lost)) = self.window {
             put(at::WINDOW, &(window * 10).to_le_bytes());

@@ -24,7 +24,7 @@ pub enum Event {
         how: How,
         /// Its address.
         address: u64,
-        /// Its size. Earlier writers rounded the sizes of malloc up to a multiple of 8, if they were at most 504 bytes.
+        /// Its size.
         size: u64,
     },
     /// A block is freed.

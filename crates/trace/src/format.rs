@@ -1,4 +1,4 @@
-//! The bytes of a trace, versions 1 to 8. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace. In: a file. Out: its header and the headers of its chunks.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
@@ -7,7 +7,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 8 | magic `ALCTRACE` |
-//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks, 4 with both; 4 more if it is packed |
+//! | 8 | 4 | version: 1 |
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
@@ -38,7 +38,9 @@
 //! | 184 | 8 | stacks that end at a function without tables for exceptions, or with tables that are not read: frames above it are missing |
 //! | 192 | 8 | stacks for which the tables had no room; their allocations have no stack |
 //! | 200 | 8 | monotonic clock when the recording was ended from outside and the resident pages were read, nanoseconds, 0 for none: `record` writes it after the run |
-//! | 208 | 8 | an event without a stamp happened at most this many ticks after the stamp before it; 0: no such promise |
+//! | 208 | 8 | an event without a stamp happened at most this many ticks after the stamp before it |
+//! | 216 | 4 | 1 if the recorder was put into a running process, 2 if it was also taken out again, else 0 |
+//! | 220 | 4 | parts of this trace, a bit each: 1 a window, 2 stacks, 4 packed; a reader refuses a trace with other bits |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -56,7 +58,7 @@
 //! | 24 | 8 | window, first chunk of a place: clock ticks when the place was closed, 0 while a thread writes there; else 0 |
 //! | 32 | | events, to the first zero byte or the end |
 //!
-//! **Version 2**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
+//! **Window**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
 //! chunk, followed by chunks of threads that began after the thread of the chunk before had ended. The thread of the last
 //! chunk closes the place. A place that was closed longer ago than the window is used again: the magic of its first chunk
 //! is erased, then its bytes, then it gets a new header. The place that was closed first is used again first; at the
@@ -68,7 +70,7 @@
 //! after them). So if a block's allocation is in the window, its free is there too. A free of an address that does not
 //! occur earlier in the window is of a block from before the window: it is dropped, and counted separately from strays.
 //!
-//! **Version 3**: with stacks (`--stacks`). Between the chunks of events are chunks of tables, with the same alignment
+//! **Stacks** (`--stacks`). Between the chunks of events are chunks of tables, with the same alignment
 //! and a header of the same length: a magic, which is written last, the length at 4, and:
 //!
 //! | magic | 8 | 12 | then, from 32 on |
@@ -79,8 +81,8 @@
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
 //! of a stack is that of its innermost node. The module of a node is a number from 1 on, in the order of all modules; 0 means that there is
-//! none, or that it had no room. Earlier writers wrote 0 there and in the chunks of modules: then the module is the last one with the
-//! address. A module is a file with the code of a frame, and is written at its first frame:
+//! none, or that it had no room: then it is the last module with the address. A module is a file with the code of a frame, and is written
+//! at its first frame:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
@@ -101,14 +103,14 @@
 //! / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and `class` the size class below. After each chosen
 //! allocation `next[h]` and `last` are its stack.
 //!
-//! **Version 4**: with a window and with stacks. A place with tables has no events. It may have several tables, one
+//! **Window and stacks**. A place with tables has no events. It may have several tables, one
 //! after the other. Such a place is never used again. So each node that an event names is in the file, even if it was
 //! written long before the window. The tables have at most half of the places. When they have used this half, new nodes
 //! are not written, and stacks that need a new node are counted at 192. Each chunk of
 //! events is read by itself here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its
 //! allocation. The tables that `record` adds after the run are after the last place.
 //!
-//! **Versions 5 to 8**: packed traces. `record` packs a trace when its process has ended. The header is that of version 1 to 4, with the
+//! **Packed**. `record` packs a trace when its process has ended. The header is that of the trace before, with one bit more, and with the
 //! offsets of the unpacked file. After it come the chunks of that file that were begun, in order, without gaps, each with a header of 48
 //! bytes:
 //!
@@ -128,7 +130,7 @@
 //! the same size class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address in the
 //! same slot. `dt` is the varint of clock ticks since the thread's last stamp. An event without `dt` happened between two stamps of its
 //! thread; at least every 16th event has one. It happened within the ticks at 208 after the first of these two stamps: if more ticks have
-//! passed, the event has a stamp. Earlier writers, without this field, stamped only every 16th event, however long that took.
+//! passed, the event has a stamp.
 //!
 //! | kind | x | then | meaning |
 //! |--:|--:|---|---|
@@ -147,11 +149,8 @@
 //! | 2 | 25 | | the realloc to size 0 freed its block |
 //! | 2 | 26 | one byte, dt | mark: 0 ready, 1 peak, 2 idle |
 //! | 2 | 27 | dt | stamp |
-//! | 2 | 28 | varint | versions 3 and 4: the stack of the thread's next allocation |
+//! | 2 | 28 | varint | with stacks: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
-//!
-//! Earlier writers rounded the sizes of malloc up to a multiple of 8, if they were at most 504 bytes, and had no event
-//! of kind 2, x 16 for them.
 //!
 //! A free or the begin of a realloc is written before the real call, and an allocation after it. So frees and
 //! allocations of one address alternate. From this a reader finds the order of the threads' events: no order is
@@ -160,7 +159,7 @@
 //! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
 //! event or in one right before it: the block may have been another thread's. One case remains inexact: an address is
 //! in the thread's table, but another thread has had it since. The event may then be placed too early, by at most the
-//! ticks at 208; in a trace without this field, by up to 16 events.
+//! ticks at 208.
 //!
 //! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
 //! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer update the table in the same way.
@@ -169,15 +168,13 @@ use crate::error::{Error, Result};
 
 /// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"ALCTRACE";
-/// The version that this crate writes.
+/// The version that this crate writes and reads.
 pub const VERSION: u32 = 1;
-/// The version that it writes with a window.
-pub const WINDOW_VERSION: u32 = 2;
-/// The version that it writes with stacks.
-pub const STACKS_VERSION: u32 = 3;
-/// The version that it writes with a window and with stacks.
-pub const WINDOW_STACKS_VERSION: u32 = 4;
-/// The number that is added to the version of a packed trace.
+/// The part of a trace that has only the last seconds, as a bit of the number at [`at::PARTS`].
+pub const WINDOW: u32 = 1;
+/// The part of a trace that has stacks, as such a bit.
+pub const STACKS: u32 = 2;
+/// The part of a trace that is packed, as such a bit.
 pub const PACKED: u32 = 4;
 /// The first bytes of a chunk's header in a packed trace.
 pub const PACK_MAGIC: [u8; 4] = *b"PACK";
@@ -277,6 +274,8 @@ pub mod at {
     pub const STAMP_TICKS: usize = 208;
     /// Whether the recorder was put into a running process: 0 no, 1 yes, 2 yes, and it was taken out again.
     pub const ATTACHED: usize = 216;
+    /// The parts of the trace, a bit each.
+    pub const PARTS: usize = 220;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
     /// The program's path.
@@ -335,8 +334,6 @@ pub struct Marks {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
-    /// The version of the format.
-    pub version: u32,
     /// Whether its chunks are packed. Then `used` is the size of the unpacked file.
     pub is_packed: bool,
     /// Bytes handed out to chunks.
@@ -387,8 +384,8 @@ pub struct Header {
     pub broken: u64,
     /// Stacks for which the tables had no room.
     pub no_room: u64,
-    /// An event without a stamp happened at most this many ticks after the stamp before it. `None`: the writer gave no such limit.
-    pub stamp_ticks: Option<u64>,
+    /// An event without a stamp happened at most this many ticks after the stamp before it.
+    pub stamp_ticks: u64,
     /// When the recording was ended from outside and the resident pages were read, in nanoseconds from the start.
     pub end: Option<u64>,
     /// The moments at which the run was read.
@@ -412,13 +409,15 @@ impl Header {
             ));
         }
         let version = u32_at(bytes, at::VERSION);
-        let last = WINDOW_STACKS_VERSION + PACKED;
-        if !(VERSION..=last).contains(&version) {
-            return Err(Error::new(format!("wanted a trace of version {VERSION} to {last}, found version {version}")));
+        let parts = u32_at(bytes, at::PARTS);
+        if version != VERSION || parts & !(WINDOW | STACKS | PACKED) != 0 {
+            return Err(Error::new(format!(
+                "wanted a trace of version {VERSION} with no other parts than a window, stacks and packing (bits 1, 2, 4), found version \
+                 {version} with the bits {parts:#x}: read it with the allocanary that recorded it, or record again"
+            )));
         }
-        let is_packed = version > PACKED;
-        let version = if is_packed { version - PACKED } else { version };
-        let (has_window, has_stacks) = kind(version);
+        let has = |part: u32| parts & part != 0;
+        let (has_window, has_stacks) = (has(WINDOW), has(STACKS));
         let windowed = |number: u64| if has_window { number } else { 0 };
         let stacked = |number: u64| if has_stacks { number } else { 0 };
         let ring = windowed(u64::from(u32_at(bytes, at::RING))) as u32;
@@ -446,8 +445,7 @@ impl Header {
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
         Ok(Header {
-            version,
-            is_packed,
+            is_packed: has(PACKED),
             used: u64_at(bytes, at::USED),
             state,
             rate: u32_at(bytes, at::RATE).max(1),
@@ -472,7 +470,7 @@ impl Header {
             cut: stacked(u64_at(bytes, at::CUT)),
             broken: stacked(u64_at(bytes, at::BROKEN)),
             no_room: stacked(u64_at(bytes, at::NO_ROOM)),
-            stamp_ticks: Some(u64_at(bytes, at::STAMP_TICKS)).filter(|ticks| *ticks > 0),
+            stamp_ticks: u64_at(bytes, at::STAMP_TICKS),
             end: u64_at(bytes, at::END).checked_sub(start).filter(|nanos| *nanos > 0),
             marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
@@ -595,20 +593,9 @@ pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], b
     Some(length)
 }
 
-/// Whether a version has a window, and whether it has stacks.
-fn kind(version: u32) -> (bool, bool) {
-    let is = |versions: [u32; 2]| versions.contains(&version);
-    (is([WINDOW_VERSION, WINDOW_STACKS_VERSION]), is([STACKS_VERSION, WINDOW_STACKS_VERSION]))
-}
-
-/// The version of a trace with or without a window, and with or without stacks.
-pub(crate) fn version_of(has_window: bool, has_stacks: bool) -> u32 {
-    match (has_window, has_stacks) {
-        (false, false) => VERSION,
-        (true, false) => WINDOW_VERSION,
-        (false, true) => STACKS_VERSION,
-        (true, true) => WINDOW_STACKS_VERSION,
-    }
+/// The parts of a trace with or without a window, and with or without stacks.
+pub(crate) fn parts_of(has_window: bool, has_stacks: bool) -> u32 {
+    (u32::from(has_window) * WINDOW) | (u32::from(has_stacks) * STACKS)
 }
 
 fn is_chunk_length(length: u32) -> bool {
@@ -627,3 +614,6 @@ fn text_at(bytes: &[u8], from: usize, to: usize) -> String {
     let text = bytes[from..to].split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

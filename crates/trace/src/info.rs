@@ -408,6 +408,41 @@ mod tests {
     use crate::coder::Event;
     use std::io::Write;
 
+    /// A window of 4000 ticks at the end of 16,000 ticks. The other thread frees each block 100 steps after it was made.
+    fn windowed(lost: u64) -> Vec<u8> {
+        let mut sample = TraceBuilder::windowed(1024, 4000, lost);
+        for at in 0..400_u64 {
+            let ticks = 1000 + at * 40;
+            let address = |at: u64| 0x7000_0000 + at % 150 * 640;
+            sample.event(0, ticks, Event::New { how: How::Malloc, address: address(at), size: 600 });
+            if at >= 100 {
+                sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
+            }
+            if at % 50 == 0 {
+                // This block passes from one chunk to the next in the middle of a realloc.
+                sample.event(0, ticks + 25, Event::Resize { address: address(at) });
+                sample.event(0, ticks + 30, Event::New { how: How::Resized, address: address(at), size: 5000 });
+            }
+        }
+        sample.finish()
+    }
+
+    /// The maximum size of the file makes this window shorter than requested.
+    #[test]
+    fn a_window_begins_where_the_last_lost_chunk_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        for (lost, nanos) in [(0, 40_000), (6_000, 40_000), (12_000, 40_000), (15_000, 19_800), (16_000, 9_800)] {
+            std::fs::write(&path, windowed(lost)).unwrap();
+            let info = info(&Trace::open(&path).unwrap()).unwrap();
+            assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0), "{lost}");
+            assert!(info.merged.nanos.abs_diff(nanos) < 1000, "{lost}: {}", info.merged.nanos);
+            let steps = nanos / 400;
+            assert!(info.allocations.abs_diff(steps) <= 6, "{lost}: {}", info.allocations);
+            assert!(info.merged.before.abs_diff(steps.min(100)) <= 20, "{lost}: {}", info.merged.before);
+        }
+    }
+
     /// Where nothing happened the curve is flat, and the number of points stays small.
     #[test]
     fn a_second_in_which_nothing_happened_has_points_that_are_equal() {

@@ -1,5 +1,5 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate. The format of a trace is
-//! versioned, and old versions stay readable.
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate. A trace names the version of its format, and
+//! a reader refuses any other version.
 //!
 //! A trace is a program's calls of the malloc family, recorded once and replayed under every allocator.
 //!

@@ -75,31 +75,11 @@ pub struct Merged {
     pub alive: u64,
     /// Bytes of the events that give the stack of an allocation.
     pub stack_bytes: u64,
-    /// An event may have happened up to this many nanoseconds after the time that the merge gives it. For today's
-    /// writer this is a millisecond or less. For an older writer it is the longest time that a thread took for 16
-    /// events.
-    pub early_nanos: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
     /// The damage of the file, in words.
     pub damage: Vec<String>,
 }
-
-impl Merged {
-    /// A note on the precision of times, for a trace whose writer stamped too rarely.
-    pub fn early(&self) -> Option<String> {
-        let seconds = self.early_nanos as f64 / 1e9;
-        (self.early_nanos > MOST_EARLY_NS).then(|| {
-            format!(
-                "An older recorder wrote this trace. A block may have been made or freed up to {seconds:.1} s later than is said here. \
-                 Record again for exact times."
-            )
-        })
-    }
-}
-
-/// Writers that give a limit stay below this on any processor: today's writer has a limit of some 0.1 ms.
-const MOST_EARLY_NS: u64 = 10_000_000;
 
 /// An event may have happened this many nanoseconds later than its stamps say. The reasons: the counters of two cores
 /// differ, and a processor may read its counter a little early.
@@ -177,8 +157,6 @@ struct Merger<'a, S: Sink> {
     /// The time of the latest event, in nanoseconds and in ticks.
     nanos: u64,
     low: u64,
-    /// The most ticks by which an event may have happened later than its given time.
-    most_early: u64,
     has_stacks: bool,
     /// The addresses that a window has seen.
     seen: Option<AddressSet>,
@@ -218,7 +196,6 @@ impl<'a, S: Sink> Merger<'a, S> {
             put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
             low: 0,
-            most_early: 0,
             has_stacks: trace.header.stacks > 0,
             seen: trace.lacks_begin().then(AddressSet::default),
             merged,
@@ -253,7 +230,6 @@ impl<'a, S: Sink> Merger<'a, S> {
             }
         }
         self.merged.nanos = self.nanos;
-        self.merged.early_nanos = (self.most_early as f64 * trace.header.tick_ns) as u64;
     }
 
     /// Executes events of one lane, until another lane has an earlier event.
@@ -293,11 +269,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.nanos = self.nanos.max(trace.header.nanos(item.low));
             }
             match self.execute(lane, item, forced, sink) {
-                Step::Done => {
-                    let latest = item.high.min(trace.header.last_ticks);
-                    self.most_early = self.most_early.max(latest.saturating_sub(item.low));
-                    self.lanes[lane].head = None;
-                }
+                Step::Done => self.lanes[lane].head = None,
                 Step::Waits(until) => {
                     self.lanes[lane].until = until;
                     self.patience.insert((until, lane));

@@ -56,7 +56,7 @@ fn write(
     mut out: BufWriter<File>,
 ) -> Result<Option<u64>> {
     let failed = |error| Error::file(path, "packing the trace", error);
-    head[at::VERSION..at::VERSION + 4].copy_from_slice(&(header.version + PACKED).to_le_bytes());
+    head[at::PARTS] |= PACKED as u8;
     out.write_all(head).map_err(failed)?;
     let mut headers = Headers::new(path);
     let mut deflater = Compress::new(Compression::new(LEVEL), false);

@@ -7,8 +7,7 @@
 //! that is later in the trace: there is no deadlock.
 //!
 //! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
-//! Only the version of this program that made a form reads it; another version makes the form again. The format that
-//! stays readable is that of the trace.
+//! Only the version of this program that made a form reads it; another version makes the form again.
 //!
 //! The file is next to the trace or, if that is not possible, in a private folder of the user. Others may be able to
 //! write to the folder of a trace. So a form is used only if this user owns it, and if its header says that it was made

@@ -365,15 +365,16 @@ impl Stream<'_> {
                             self.stack_bytes += length as u64;
                         }
                         Event::Stack(_) => {
-                            let version = self.trace.header.version;
-                            self.damage =
-                                Some(format!("byte {}: a stack in version {version}", self.origin + self.at as u64));
+                            self.damage = Some(format!(
+                                "byte {}: a stack in a trace without stacks",
+                                self.origin + self.at as u64
+                            ));
                             self.over = true;
                         }
                         _ => {
                             let stack = self.stack_of(event);
-                            let promised = self.trace.header.stamp_ticks.unwrap_or(u64::MAX);
-                            self.ready.push_back(Item { event, low, high: low.saturating_add(promised), stack });
+                            let high = low.saturating_add(self.trace.header.stamp_ticks);
+                            self.ready.push_back(Item { event, low, high, stack });
                         }
                     }
                     if passed.is_some() {

@@ -86,7 +86,7 @@ impl Stacks {
         })
     }
 
-    /// The index of the code's module. If the trace names no module, this is the last module that had the address.
+    /// The index of the code's module. If the node names none, this is the last module that had the address.
     pub fn module_of(&self, code: Code) -> Option<usize> {
         // The call is before the return address, which may already be in the next file.
         let call = code.pc.saturating_sub(1);
@@ -135,7 +135,7 @@ mod tests {
         let stacks = Stacks { nodes: Vec::new(), modules: vec![module("old"), module("new")] };
         let of = |pc, module| stacks.module_of(Code { pc, module });
         assert_eq!([of(150, 1), of(150, 2)], [Some(0), Some(1)]);
-        assert_eq!(of(150, 0), Some(1), "an older trace does not say: the later one");
+        assert_eq!(of(150, 0), Some(1), "the node names none: the later one");
         assert_eq!([of(200, 1), of(100, 1), of(201, 1), of(150, 9)], [Some(0), None, None, Some(1)]);
     }
 }

@@ -116,7 +116,6 @@ fn troubles(info: &Info) -> Markup {
         (info.header.lost, "calls that were not recorded"),
     ];
     lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
-    lines.extend(info.merged.early());
     html! {
         @if !lines.is_empty() {
             section.troubles { h2 { "What is missing" } ul { @for line in &lines { li { (line) } } } }

@@ -361,7 +361,6 @@ pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) ->
             merged.strays, merged.lost_frees
         ));
     }
-    notes.extend(merged.early());
     notes.extend(merged.damage.iter().map(|damage| format!("The trace is damaged: {damage}; it is read up to there.")));
     notes
 }

@@ -113,7 +113,6 @@ fn problems(info: &Info) -> Vec<String> {
         ),
     ];
     lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n")));
-    lines.extend(merged.early().map(|early| early + "\n"));
     lines
 }
 

@@ -24,8 +24,7 @@ impl Trace {
         for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
             self.nodes(table, &mut stacks.nodes)?;
         }
-        // The places of a window are in no order, so the tables are sorted by their numbers. In a trace whose modules
-        // have no numbers, the chunks are in order already.
+        // The places of a window are in no order, so the tables are sorted by their numbers.
         let mut of_modules: Vec<&Table> = self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
         of_modules.sort_by_key(|table| table.first);
         for table in of_modules {

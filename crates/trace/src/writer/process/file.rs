@@ -8,7 +8,7 @@ use allocanary_kernel::sys::{longest_file, map_zeroed, unmap, without_write_sign
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS};
-use crate::format::{HEADER, MAGIC, STAMP_TICKS, TICK_SHIFT, at, version_of};
+use crate::format::{HEADER, MAGIC, STAMP_TICKS, TICK_SHIFT, VERSION, at, parts_of};
 use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
 use crate::writer::memory::{errno, populate};
@@ -187,10 +187,10 @@ fn write_header(
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
     let stacks = stacks(config);
-    let version = version_of(config.window > 0, stacks > 0);
     put(at::STAMP_TICKS, &STAMP_TICKS.to_le_bytes());
     put(at::STACKS, &(if config.stacks > 0 { stacks.max(1) } else { 0 }).to_le_bytes());
-    put(8, &version.to_le_bytes());
+    put(at::VERSION, &VERSION.to_le_bytes());
+    put(at::PARTS, &parts_of(config.window > 0, stacks > 0).to_le_bytes());
     put(12, &(HEADER as u32).to_le_bytes());
     put(at::USED, &(HEADER as u64).to_le_bytes());
     put(at::LIMIT, &limit.to_le_bytes());

@@ -1,0 +1,40 @@
+use super::*;
+use crate::builder::TraceBuilder;
+
+/// What the header of a trace without events says if these bytes are changed.
+fn refused(at: usize, byte: u8) -> String {
+    let mut bytes = TraceBuilder::new(512).finish();
+    assert!(Header::read(&bytes).is_ok());
+    bytes[at] = byte;
+    Header::read(&bytes).err().map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn another_file_and_another_version_are_refused() {
+    assert!(refused(0, b'B').contains("(it begins with ALCTRACE), found another file"));
+    let of_version = refused(at::VERSION, 2);
+    assert!(
+        of_version.contains("wanted a trace of version 1") && of_version.contains("found version 2"),
+        "{of_version}"
+    );
+    let of_parts = refused(at::PARTS, 8);
+    assert!(of_parts.contains("found version 1 with the bits 0x8: read it with"), "{of_parts}");
+    assert_eq!(refused(at::PARTS, STACKS as u8), "");
+}
+
+#[test]
+fn each_part_is_a_bit_of_its_own() {
+    let read = |has_window: bool, has_stacks: bool| {
+        let built = match (has_window, has_stacks) {
+            (false, false) => TraceBuilder::new(512),
+            (true, false) => TraceBuilder::windowed(512, 100, 0),
+            (false, true) => TraceBuilder::with_stacks(512, 3),
+            (true, true) => TraceBuilder::windowed_with_stacks(512, 100, 0, 3),
+        };
+        let header = Header::read(&built.finish()).unwrap();
+        (header.window > 0, header.stacks > 0, header.is_packed)
+    };
+    for (has_window, has_stacks) in [(false, false), (true, false), (false, true), (true, true)] {
+        assert_eq!(read(has_window, has_stacks), (has_window, has_stacks, false));
+    }
+}
