@@ -142,7 +142,7 @@ impl Cell {
     }
 
     fn doctor(&self) -> String {
-        text(&["--pid", &self.0.id().to_string()], &[])
+        text(&[&self.0.id().to_string()], &[])
     }
 }
 
@@ -330,7 +330,7 @@ impl Own {
     }
 
     fn doctor(&self) -> String {
-        flat(&text(&["--pid", &self.child.id().to_string()], &[]))
+        flat(&text(&[&self.child.id().to_string()], &[]))
     }
 }
 
@@ -469,11 +469,11 @@ fn a_jemalloc_that_would_abort_on_a_mistake_is_explained() {
 
 #[test]
 fn a_process_that_is_not_there_is_one_line_and_exit_code_2() {
-    let output = doctor(&["--pid", "4194305"], &[]);
+    let output = doctor(&["4194305"], &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said, "allocanary: process 4194305: /proc/4194305/status: there is no such process\n");
-    assert_eq!(doctor(&["--pid", "soon"], &[]).status.code(), Some(2));
+    assert_eq!(doctor(&["soon"], &[]).status.code(), Some(2));
 }
 
 #[test]

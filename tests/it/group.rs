@@ -82,11 +82,11 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
 #[test]
 fn flags_hold_for_every_study_and_workloads_are_refused() {
     let folder = folder();
-    let plan = run(folder.path(), "plan two.toml --repeats 1 --threads 4 --candidates jemalloc").out;
+    let plan = run(folder.path(), "study --plan two.toml --repeats 1 --threads 4 --candidates jemalloc").out;
     assert_eq!(plan.matches("jemalloc, small:").count(), 3, "{plan}");
     assert_eq!(plan.matches("4 threads").count(), 3, "{plan}");
     assert!(plan.contains("one: Which is least?") && plan.ends_with('\n'), "{plan}");
-    let ran = run(folder.path(), "plan two.toml --workloads server");
+    let ran = run(folder.path(), "study --plan two.toml --workloads server");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--workloads: each study of two has its own workloads"), "{}", ran.err);
     assert!(ran.err.contains("`allocanary study one`"), "{}", ran.err);
@@ -95,13 +95,13 @@ fn flags_hold_for_every_study_and_workloads_are_refused() {
 #[test]
 fn full_sizes_that_do_not_fit_are_named_and_not_run() {
     let folder = folder();
-    let ran = run(folder.path(), "plan two.toml --full");
+    let ran = run(folder.path(), "study --plan two.toml --full");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--full: one has no `[[full]]` table"), "{}", ran.err);
     let two = fs::read_to_string(folder.path().join("two.toml")).unwrap();
     let huge = "[[study.full]]\nmemory = '4000GiB'\n[[study]]\nname = 'small'";
     fs::write(folder.path().join("full.toml"), two.replacen("[[study]]\nname = 'small'", huge, 1)).unwrap();
-    let ran = run(folder.path(), "plan full.toml --full");
+    let ran = run(folder.path(), "study --plan full.toml --full");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("one: not run: ") && ran.err.contains(" needs 3.91 TiB of memory, and "), "{}", ran.err);
     assert_eq!(ran.out.matches(", repeat ").count(), 4, "the other is planned as its full table says: {}", ran.out);
@@ -138,10 +138,10 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
 
     // If two sizes had a common cell, the size of its row would not be known.
     fs::write(folder.path().join("same.toml"), SIZES.replace("live=128", "live=64")).unwrap();
-    let ran = run(folder.path(), "plan same.toml --full");
+    let ran = run(folder.path(), "study --plan same.toml --full");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("small: two of its sizes have the cell system, small:live=64,"), "{}", ran.err);
-    let ran = run(folder.path(), "plan sizes.toml --full --workloads server");
+    let ran = run(folder.path(), "study --plan sizes.toml --full --workloads server");
     assert!(ran.code == Some(2) && ran.err.contains("without --full"), "{ran:?}");
 }
 
@@ -165,7 +165,7 @@ fn the_shipped_cases_can_be_planned_at_either_size() {
         let alone = run(folder.path(), &format!("study --plan {case} --repeats 1"));
         assert_eq!(alone.code, Some(0), "{alone:?}");
     }
-    let full = run(folder.path(), "plan cases --full");
+    let full = run(folder.path(), "study --plan cases --full");
     assert_eq!(full.code, Some(0), "{full:?}");
     for size in ["blobs=20,size=10000000", "records=20000000"] {
         assert!(full.out.contains(size), "{size}: {}", full.out);

@@ -148,7 +148,7 @@ fn no_error_passes_on_what_a_terminal_obeys() {
         ["compare", &*name, &*name, "--gate"],
         ["report", "wild.jsonl", "--format", &*name],
         ["report", "wild.jsonl", "--to", &*format!("none/{name}")],
-        ["plan", "--workloads", &*name, "--threads"],
+        ["study", "--workloads", &*name, "--plan"],
     ] {
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "--out" && *word != "--gate").collect();
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "--threads").collect();
@@ -166,7 +166,9 @@ fn a_study_with_a_wild_question_and_a_wild_folder_is_run_and_shown() {
     );
     fs::write(folder.path().join("wild.toml"), toml).unwrap();
     let out = "o\u{1b}[2J\u{202e}";
-    for arguments in [vec!["plan", "wild.toml"], vec!["study", "wild.toml", "--out", out], vec!["report", out]] {
+    for arguments in
+        [vec!["study", "--plan", "wild.toml"], vec!["study", "wild.toml", "--out", out], vec!["report", out]]
+    {
         let ran = allocanary(folder.path(), &arguments);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_harmless(arguments[0], &ran.out);

@@ -367,7 +367,7 @@ fn the_doctor_knows_a_preload_in_a_running_process() {
         while proof(&proof_file).is_empty() && since.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let ran = allocanary(folder.path(), ["doctor", "--pid", &child.id().to_string()]);
+        let ran = allocanary(folder.path(), ["doctor", &child.id().to_string()]);
         child.kill().unwrap();
         end_of(&mut child);
         let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");

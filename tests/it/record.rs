@@ -223,7 +223,7 @@ fn a_window_keeps_the_end_of_a_long_run() {
     assert!(window.bytes < whole[0].bytes / 3, "{} of {}", window.bytes, whole[0].bytes);
     assert_eq!((window.header.stacks, window.header.state), (0, State::Exited));
     let trace = traces(&folder.path().join("traces")).remove(0);
-    let page = allocanary(folder.path(), ["trace", "info", trace.to_str().unwrap()]);
+    let page = allocanary(folder.path(), ["report", trace.to_str().unwrap()]);
     assert!(page.out.contains("window      the last 400 ms"), "{}", page.out);
     let answer = answer(&cell("system", &format!("replay:trace={}", trace.display()), 1));
     assert!(answer.operations > window.allocations, "{}", answer.operations);
@@ -284,11 +284,6 @@ fn the_verbs_work_together() {
         allocanary(folder.path(), line)
     };
     let page = run(&["report", "TRACE"]);
-    let old = run(&["trace", "info", "TRACE"]);
-    assert!(
-        old.out == page.out && old.err.contains("`allocanary trace info` is called"),
-        "an old name goes on working: {old:?}"
-    );
     assert!(page.code == Some(0) && page.out.contains("allocations"), "{page:?}");
     assert_eq!(run(&["trace", "check", "TRACE"]).out, "the trace is sound\n");
     assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));

@@ -49,7 +49,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     };
     near(live(&trace, ""), (9.0, 6.0));
     near(live(&trace, &format!(",peak_at={},idle_at={}", ready / 1_000_000 + 1, ready / 1_000_000 + 2)), (1.0, 1.0));
-    let page = allocanary(folder.path(), ["trace", "info", trace.to_str().unwrap()]);
+    let page = allocanary(folder.path(), ["report", trace.to_str().unwrap()]);
     assert!(page.out.contains("marks       ready ") && page.out.contains("end of the load "), "{}", page.out);
     // The outputs of the run are kept, and the command after it has run.
     let files = std::fs::read_dir(folder.path().join("traces/program")).unwrap().next().unwrap().unwrap().path();

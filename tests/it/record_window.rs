@@ -117,7 +117,7 @@ fn stacks_that_have_no_room_are_counted_and_said_and_the_others_are_whole() {
     let lengths: BTreeSet<usize> = stacks.iter().map(Vec::len).collect();
     let lengths: Vec<usize> = lengths.into_iter().collect();
     assert!(lengths.len() == 2 && lengths[0] == 0 && lengths[1] > 28, "all of a stack or nothing: {lengths:?}");
-    let page = allocanary(folder.path(), ["trace", "info", path.to_str().unwrap()]);
+    let page = allocanary(folder.path(), ["report", path.to_str().unwrap()]);
     assert!(page.out.contains("are missing: there was no room for them"), "{}", page.out);
     let said = allocanary(folder.path(), ["who", path.to_str().unwrap(), "--at", "peak"]);
     assert!(said.out.contains("stacks had no room in the trace"), "{}", said.out);

@@ -273,7 +273,7 @@ fn a_program_is_killed_before_the_command_where_memory_runs_out() {
 fn the_shipped_studies_of_a_program_can_be_planned() {
     let folder = tempdir().unwrap();
     for (study, cells) in [("pressure", 8 * 12), ("room", 2 * 30)] {
-        let ran = allocanary(folder.path(), ["plan", study]);
+        let ran = allocanary(folder.path(), ["study", "--plan", study]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(
             ran.out.contains(&format!("\n{cells} processes")) && ran.out.contains("jemalloc:budget=container"),

@@ -100,7 +100,7 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     assert!(fs::read(out.join("samples.jsonl")).unwrap().starts_with(&before), "rows are only ever added");
     let all = samples(&out);
     assert_eq!((all.len(), identities(&all).len()), (8, 8), "the plan, and no cell twice");
-    let planned = allocanary(folder.path(), words(&EIGHT.replacen("study", "plan", 1)));
+    let planned = allocanary(folder.path(), words(&EIGHT.replacen("study", "study --plan", 1)));
     for row in &all {
         assert!(planned.out.contains(&row.cell.title()), "{} was never planned", row.cell.title());
     }

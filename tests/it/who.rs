@@ -217,7 +217,7 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     }
     // The page shows an open flamegraph, although hardly anything is pinned.
     let page = folder.path().join("page.html");
-    let ran = allocanary(folder.path(), ["trace", "report", path.to_str().unwrap(), "--to", page.to_str().unwrap()]);
+    let ran = allocanary(folder.path(), ["report", path.to_str().unwrap(), "--to", page.to_str().unwrap()]);
     let html = fs::read_to_string(page).unwrap();
     assert!(ran.code == Some(0) && html.contains("<details open><summary><b>Live bytes by stack</b>"), "{ran:?}");
     assert!(html.contains("Live bytes of the largest sites over time") && html.contains("Who calls them"), "{html}");

@@ -6,7 +6,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod commands;
-mod renamed;
 mod verbs;
 
 use std::process::ExitCode;

@@ -13,7 +13,6 @@ use crate::commands::{
     build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
     record, replay, report, run, study, terminal, trace, trial, tune, upgrade, who,
 };
-use crate::renamed::renamed;
 use allocanary_args::examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, FLEET_EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, KUBE_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES,
@@ -369,19 +368,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Reads the command line and executes it. The exit code is 0 for success, 1 if a cell or a gate failed, 2 for an
 /// error, and 130 if the user interrupted. If the command line is wrong, clap prints the error and ends the process.
 pub fn carry_out() -> Result<ExitCode> {
-    let words = std::env::args_os().map(|word| word.into_string());
-    let found = match words.collect::<std::result::Result<Vec<String>, _>>() {
-        Ok(words) => {
-            let mut words = words.into_iter();
-            let own = words.next();
-            let (words, notices) = renamed(words.collect());
-            notices.iter().for_each(terminal::tell);
-            command().try_get_matches_from(own.into_iter().chain(words))
-        }
-        // A word that is not valid text cannot be a flag of an earlier version.
-        Err(_) => command().try_get_matches(),
-    };
-    let found = match found {
+    let found = match command().try_get_matches() {
         Ok(found) => found,
         // Help is printed here and not by clap, which would ignore a failure to write it.
         Err(text) if matches!(text.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

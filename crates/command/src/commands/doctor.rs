@@ -35,7 +35,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
         OutputFlags { short: true, .. } => Form::Short { color, width },
         _ => Form::Text { color, width },
     };
-    let text = match flags.pid.or(named) {
+    let text = match named {
         Some(pid) => within_limits(pid, form)?,
         None => of_host(form),
     };

@@ -1,4 +1,4 @@
-//! `allocanary plan`: what a study, or each study of a group, would do. In: the study's flags. Out: a summary of at most
+//! `allocanary study --plan`: what a study, or each study of a group, would do. In: the study's flags. Out: a summary of at most
 //! ten lines, then every cell.
 
 use std::process::ExitCode;

@@ -79,30 +79,6 @@ fn compare_takes_one_format() {
     assert!(refused("allocanary compare a b --json --short") && !refused("allocanary compare a b --format github"));
 }
 
-/// The help and the documentation show one way to name a process.
-#[test]
-fn doctor_teaches_the_process_and_takes_the_flag_too() {
-    let taken = |line: &str| {
-        let found = command().try_get_matches_from(line.split(' ')).unwrap();
-        let (_, flags) = found.subcommand().unwrap();
-        let flags = DoctorFlags::from_arg_matches(flags).unwrap();
-        (flags.process, flags.pid)
-    };
-    assert_eq!(taken("allocanary doctor 4242"), (Some("4242".into()), None));
-    assert_eq!(taken("allocanary doctor redis-server"), (Some("redis-server".into()), None));
-    assert_eq!(taken("allocanary doctor --pid 4242"), (None, Some(4242)));
-    let pages = [
-        ("README.md", include_str!("../../../../README.md")),
-        ("docs/preloads.md", include_str!("../../../../docs/preloads.md")),
-        ("docs/shipping.md", include_str!("../../../../docs/shipping.md")),
-        ("docs/tuning.md", include_str!("../../../../docs/tuning.md")),
-        ("crates/args/src/examples.rs", include_str!("../../../args/src/examples.rs")),
-    ];
-    for (name, text) in pages {
-        assert!(!text.contains("doctor --pid"), "{name}: `doctor PROCESS` is the way that is taught");
-    }
-}
-
 #[test]
 fn a_default_that_tune_has_of_its_own_is_in_its_help() {
     let command = command();
