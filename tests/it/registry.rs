@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
-use super::support::{Ran, allocanary, assert_golden, command, golden_path, samples, words};
+use super::support::{Ran, TINY, allocanary, assert_golden, command, golden_path, samples, words};
 
 fn out(line: &str) -> String {
     let ran = allocanary(Path::new("/"), words(line));
@@ -120,31 +120,26 @@ fn a_row_of_the_first_schema_is_still_read() {
     assert_eq!(serde_json::to_value(&row).unwrap(), kept);
 }
 
-/// This file is never renewed either: a study of the first form, with estimates and one larger size, can still be run
-/// and shown.
+/// A report needs the study's question and figures, and shows the rows without them if the study file is not valid.
 #[test]
-fn a_study_of_the_first_form_is_still_read() {
+fn a_report_takes_the_study_beside_the_rows_and_says_if_it_cannot() {
     let folder = tempdir().unwrap();
-    let old = fs::read_to_string(golden_path("study-v1.toml")).unwrap();
-    fs::write(folder.path().join("old.toml"), &old).unwrap();
+    let study = format!(
+        "name = 'beside'\nquestion = 'Which is least?'\ncandidates = ['system']\nworkloads = ['{TINY}']\nthreads = [1]\nrepeats = 1\n\n\
+         [[published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n"
+    );
+    fs::write(folder.path().join("own.toml"), &study).unwrap();
     let run = |line: &str| allocanary(folder.path(), words(line));
-    let full = run("study --plan old.toml --full");
-    assert_eq!((full.code, full.err.as_str()), (Some(0), ""), "{full:?}");
-    assert_eq!(full.out.matches("jemalloc, small:idle=1,live=128").count(), 2, "{}", full.out);
-    let ran = run("study old.toml --out out");
+    let ran = run("study own.toml --out out");
     assert_eq!(ran.code, Some(0), "{ran:?}");
-
-    let beside = folder.path().join("out/study.toml");
-    fs::write(&beside, &old).unwrap();
     let report = run("report out");
     assert_eq!((report.code, report.err.as_str(), &report.out), (Some(0), "", &ran.out));
     assert!(report.out.contains("Which is least?") && report.out.contains("Somebody, 1999"), "{}", report.out);
 
-    // With an invalid study file the rows are still shown, and a note says so.
-    fs::write(&beside, old.replace("[full]", "[[ful]]")).unwrap();
+    fs::write(folder.path().join("out/study.toml"), study.replace("[[published]]", "[[publisht]]")).unwrap();
     let report = run("report out");
-    assert!(report.code == Some(0) && report.out.starts_with("older\n\n"), "{report:?}");
-    assert!(report.err.contains("study.toml: line 22: `[[ful]]`: unknown field `ful`"), "{}", report.err);
+    assert!(report.code == Some(0) && report.out.starts_with("beside\n\n"), "{report:?}");
+    assert!(report.err.contains("study.toml: line 8: `[[publisht]]`: unknown field `publisht`"), "{}", report.err);
     assert!(report.err.contains("shown without the study's question"), "{}", report.err);
 }
 

@@ -4,10 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::older;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::Published;
@@ -50,11 +48,8 @@ pub struct StudyFile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
     /// Large sizes, such as the published one of a study that is itself smaller.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "older::one_or_many")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub full: Vec<Full>,
-    /// A time estimate in older files. It is ignored: workloads estimate their time now.
-    #[serde(default, skip_serializing)]
-    pub seconds: IgnoredAny,
 }
 
 /// The values that `--full` changes in a study.
@@ -75,9 +70,6 @@ pub struct Full {
     pub budget: Option<String>,
     /// Time limit of one cell.
     pub deadline: Option<String>,
-    /// As in [`StudyFile`].
-    #[serde(default, skip_serializing)]
-    pub seconds: IgnoredAny,
 }
 
 impl StudyFile {
@@ -106,7 +98,6 @@ impl StudyFile {
             program: flags.program.or(self.program),
             published: if flags.published.is_empty() { self.published } else { flags.published },
             full: if flags.full.is_empty() { self.full } else { flags.full },
-            seconds: IgnoredAny,
         }
     }
 

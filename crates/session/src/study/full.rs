@@ -44,7 +44,7 @@ impl StudyFile {
     }
 
     fn at_size(&self, full: &Full) -> StudyFile {
-        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline, seconds: _ } = full.clone();
+        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline } = full.clone();
         let small = self.clone();
         StudyFile {
             workloads: workloads.or(small.workloads),

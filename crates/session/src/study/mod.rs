@@ -5,7 +5,6 @@ mod count;
 mod file;
 mod full;
 mod limits;
-mod older;
 mod plan;
 mod resumed;
 mod shipped;
