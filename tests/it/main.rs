@@ -68,6 +68,5 @@ mod truth;
 mod tune;
 mod tune_programs;
 mod tune_sweep;
-mod upgrade;
 mod who;
 mod who_perf_map;

@@ -117,22 +117,6 @@ Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
 comes, or bad input; 130 interrupted: every process of the program is gone, and
 every finished row is saved.";
 
-/// Defaults and examples of `upgrade`.
-pub const UPGRADE_EXAMPLES: &str = "\
-Defaults: 10 repeats of each program under both, in shuffled order; timeout 60s
-per process. It is `run` with two candidates. `allocanary build` builds the
-versions before.
-
-Examples:
-  allocanary build mimalloc@2.2 mimalloc@3.3
-  allocanary upgrade --from mimalloc@2.2 --to mimalloc@3.3 -- python3 job.py
-  allocanary upgrade --from jemalloc@5.3.0 --to jemalloc@5.3.1 \\
-    --program redis.toml --program jq.toml
-  allocanary upgrade --from system --to tcmalloc --stdin input.json -- jq .
-
-Exit codes: 0 success; 1 a process failed; 2 a program could not run, or bad
-input; 130 interrupted: every finished row is saved.";
-
 /// Defaults and examples of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:

@@ -28,7 +28,6 @@ mod study;
 mod traces;
 mod trial;
 mod tune;
-mod upgrade;
 pub mod values;
 mod who;
 
@@ -52,5 +51,4 @@ pub use study::{StudyFlags, StudyRunFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 pub use trial::TryFlags;
 pub use tune::TuneFlags;
-pub use upgrade::UpgradeFlags;
 pub use who::WhoFlags;

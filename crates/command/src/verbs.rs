@@ -11,19 +11,19 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches,
 
 use crate::commands::{
     build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
-    record, replay, report, run, study, terminal, trace, trial, tune, upgrade, who,
+    record, replay, report, run, study, terminal, trace, trial, tune, who,
 };
 use allocanary_args::examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, FLEET_EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, KUBE_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES,
     RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TRY_EXAMPLES,
-    TUNE_EXAMPLES, UPGRADE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
+    TUNE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
 };
 use allocanary_args::values::Offered;
 use allocanary_args::{
     BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, DoorFlags, FleetFlags, GiveBackFlags, GlossaryFlags,
     HeapFlags, HereFlags, KubeFlags, ListFlags, ManFlags, NodeFlags, PreloadFlags, ProgramStudyFlags, RecordFlags,
-    ReplayFlags, ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, UpgradeFlags, WhoFlags,
+    ReplayFlags, ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, WhoFlags,
 };
 use allocanary_error::{Error, Result};
 use help::{first_examples, help_flag, overview};
@@ -36,8 +36,6 @@ enum Group {
     Ship,
     /// Only `--help` lists it.
     More,
-    /// A verb of an earlier version. It still works.
-    Old,
 }
 
 impl Group {
@@ -49,7 +47,6 @@ impl Group {
             Group::Measure => "Measure before you deploy",
             Group::Ship => "Ship",
             Group::More => "More",
-            Group::Old => "",
         }
     }
 }
@@ -296,15 +293,6 @@ static ALL: &[Verb] = &[
             |flags| man::run(flags, command())
         )
     },
-    verb!(
-        "upgrade",
-        Old,
-        "Run your own programs under two versions of an allocator: `run --candidates A B` does it, too",
-        ["from", "to", "program"],
-        UPGRADE_EXAMPLES,
-        UpgradeFlags,
-        upgrade::run
-    ),
 ];
 
 /// What a process's memory is, what its allocator keeps, and what to do about it.
@@ -351,7 +339,7 @@ fn command() -> Command {
         let examples = (verb.examples)();
         let command = command.disable_help_flag(true).arg(help_flag());
         let short = command.about(verb.about).long_about(None).after_help(first_examples(&examples));
-        short.after_long_help(examples).hide(verb.group == Group::Old)
+        short.after_long_help(examples)
     }))
 }
 
@@ -417,7 +405,7 @@ fn built_with_an_allocator() -> bool {
 
 /// Adds a hint to clap's error if a program was given without `--`, as in `run python3 x.py`.
 fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
-    let Some(verb) = verb.filter(|verb| ["run", "upgrade", "record"].contains(verb)) else { return mistake };
+    let Some(verb) = verb.filter(|verb| ["run", "record"].contains(verb)) else { return mistake };
     let found = match mistake.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(found)) if mistake.kind() == ErrorKind::UnknownArgument => found.clone(),
         _ => return mistake,

@@ -23,7 +23,6 @@ pub mod paste;
 mod pictures;
 pub mod production;
 pub mod table;
-pub mod upgrade;
 pub mod words;
 pub mod wrapper;
 

@@ -34,7 +34,6 @@ pub mod terminal;
 pub mod trace;
 pub mod trial;
 pub mod tune;
-pub mod upgrade;
 pub mod who;
 
 pub use cells::{built_with, features};

@@ -104,7 +104,7 @@ pub fn run_study(
 
 /// Examines a program, runs it for the first time, and returns its study in a form that can be run. `None` if the user
 /// interrupted it.
-pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started)>> {
+fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started)>> {
     let folders = &flags.cells;
     // Invalid values are reported before the program is examined.
     file.clone().check()?;
