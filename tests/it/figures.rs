@@ -16,7 +16,7 @@ use super::support::{Ran, command, golden_path, samples, words};
 
 /// A row of a program that ended: 64 MiB at its most, in one second.
 fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
-    let mut sample = samples(&golden_path("sample-v1.jsonl")).remove(0);
+    let mut sample = samples(&golden_path("sample.jsonl")).remove(0);
     let cell = &mut sample.cell;
     (cell.candidate, cell.allocator) = (candidate.into(), candidate.into());
     (cell.cores, cell.place, cell.repeat) = (None, place, repeat);

@@ -14,7 +14,7 @@ use super::support::{Ran, TINY, allocanary, command, golden_path, samples, words
 
 /// Two files of rows: eight repeats of two candidates, and the same after `change`.
 fn pair(folder: &Path, change: impl Fn(&mut Sample) -> bool) {
-    let template = samples(&golden_path("sample-v1.jsonl")).into_iter().find(|sample| sample.error.is_none()).unwrap();
+    let template = samples(&golden_path("sample.jsonl")).into_iter().find(|sample| sample.error.is_none()).unwrap();
     let (mut old, mut new) = (String::new(), String::new());
     for (place, candidate) in ["one", "two"].into_iter().enumerate() {
         for repeat in 0..8 {

@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn threads_and_processes_of_a_service_are_those_at_its_most() {
-        let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let row = include_str!("../../../tests/golden/sample.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.cell.job = Job::of_program(Default::default());
         row.error = None;
@@ -327,7 +327,7 @@ mod tests {
     /// A row of an earlier version keeps its figure.
     #[test]
     fn the_peak_of_a_replay_is_its_heap() {
-        let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let row = include_str!("../../../tests/golden/sample.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.error = None;
         let readings = [("peak_rss_bytes".to_string(), vec![Some(900)])].into_iter().collect();

@@ -248,7 +248,7 @@ mod tests {
     use allocanary_cell::sample::Sample;
 
     fn sample() -> Sample {
-        let rows = include_str!("../../../../tests/golden/sample-v1.jsonl");
+        let rows = include_str!("../../../../tests/golden/sample.jsonl");
         serde_json::from_str(rows.lines().next().unwrap()).unwrap()
     }
 

@@ -376,7 +376,7 @@ mod tests {
     use allocanary_cell::sample::Answer;
 
     fn sample() -> Sample {
-        let row = include_str!("../../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let row = include_str!("../../../../tests/golden/sample.jsonl").lines().next().unwrap();
         serde_json::from_str(row).unwrap()
     }
 

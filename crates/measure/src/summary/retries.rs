@@ -56,7 +56,7 @@ mod tests {
     use allocanary_cell::sample::{Failure, FailureKind};
 
     fn failure(host: &str, started_ms: u64) -> Sample {
-        let rows = include_str!("../../../../tests/golden/sample-v1.jsonl");
+        let rows = include_str!("../../../../tests/golden/sample.jsonl");
         let mut row: Sample = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
         row.answer = None;
         row.error = Some(Failure { kind: FailureKind::Late, text: "late".into() });

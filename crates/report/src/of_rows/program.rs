@@ -15,7 +15,7 @@ use super::*;
 
 /// A row of a program that ended: its peak was 64 MiB, and it took one second.
 fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
-    let mut sample = read(&[golden("sample-v1.jsonl")]).unwrap().0.remove(0);
+    let mut sample = read(&[golden("sample.jsonl")]).unwrap().0.remove(0);
     let cell = &mut sample.cell;
     (cell.candidate, cell.allocator) = (candidate.into(), candidate.into());
     (cell.cores, cell.place, cell.repeat) = (None, place, repeat);

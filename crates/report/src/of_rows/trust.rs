@@ -389,7 +389,7 @@ fn candidates_that_did_not_alternate_are_named_beside_their_verdicts() {
 /// One comparison that more repeats would decide, and two so close to the margin that no number of repeats would.
 #[test]
 fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
-    let template = read(&[golden("sample-v1.jsonl")]).unwrap().0.into_iter().find(|row| row.error.is_none()).unwrap();
+    let template = read(&[golden("sample.jsonl")]).unwrap().0.into_iter().find(|row| row.error.is_none()).unwrap();
     let of = |place: u32, repeat: u32, times: f64| {
         let mut row = template.clone();
         row.cell.candidate = format!("c{place}").as_str().into();
@@ -431,7 +431,7 @@ fn a_study_does_not_propose_what_crashes() {
 /// Repeats 0, 1 and 2 have 40, 41 and 42 MiB for 20 MiB that are live.
 #[test]
 fn the_figures_are_those_of_the_rows() {
-    let template = read(&[golden("sample-v1.jsonl")]).unwrap().0.into_iter().find(|row| row.error.is_none()).unwrap();
+    let template = read(&[golden("sample.jsonl")]).unwrap().0.into_iter().find(|row| row.error.is_none()).unwrap();
     let one = |repeat: u32| {
         let mut row = template.clone();
         row.cell = Cell { repeat, ..Cell::new("fake", "fake", Job::workload("work", 1)) };
