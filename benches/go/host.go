@@ -43,7 +43,7 @@ func thisBuild() object {
 	}
 	return object{
 		"package": "cell-go", "version": runtime.Version(), "revision": revision, "id": id,
-		"rustc": "go " + runtime.Version(), "profile": "go build -trimpath", "features": "",
+		"rustc": "go " + runtime.Version(), "profile": "go build -trimpath",
 		"target": runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }

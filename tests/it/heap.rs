@@ -42,7 +42,7 @@ impl Drop for Waiting {
     }
 }
 
-/// These files are never renewed: readings of the first schema stay readable, and mean what they meant.
+/// Two readings of one process, an hour apart.
 #[test]
 fn saved_readings_are_shown_compared_and_written_again() {
     let [before, after] = ["heap-before.json", "heap-after.json"].map(golden_path);
@@ -102,7 +102,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);
 }
 
-/// What a process contains, saved by the first schema: it stays readable.
+/// What a process contains, saved twice.
 #[test]
 fn saved_contents_are_shown_and_compared() {
     let [before, after] = ["contents-before.json", "contents-after.json"].map(golden_path);

@@ -204,18 +204,6 @@ fn two_builds_of_a_program_are_two_and_only_one_is_resumed() {
     }
     let compared = allocanary(folder.path(), words("compare old out --metrics wall"));
     assert!(compared.code == Some(0) && compared.out.contains(&format!("build {old} in the old, ")), "{compared:?}");
-
-    // Rows of earlier commands, which did not record the program's build.
-    let path = folder.path().join("out/samples.jsonl");
-    let mut rows = samples(&path);
-    rows.iter_mut().for_each(|row| row.builds.clear());
-    let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
-    assert!(lines.iter().all(|line| !line.contains("\"builds\":")));
-    fs::write(&path, lines.concat()).unwrap();
-    let csv = allocanary(folder.path(), words("report out --format csv")).out;
-    assert!(csv.contains(",own,glibc's malloc,program,"), "{csv}");
-    let ran = allocanary(folder.path(), words(again));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 /// The user's settings for our libraries apply only to the candidate `own`.

@@ -83,7 +83,6 @@ struct Message {
     cores: Option<u32>,
     repeat: u32,
     seed: u64,
-    #[serde(default)]
     place: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<Box<Program>>,

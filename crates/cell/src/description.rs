@@ -133,7 +133,6 @@ impl WorkloadDescription {
         let defaults = self.parameters.iter().map(|known| (known.setting.name.to_string(), known.default.clone()));
         let mut values: BTreeMap<String, String> = defaults.collect();
         for (name, value) in &spec.settings {
-            let name = RENAMED.iter().find(|(old, _)| old == name).map_or(name.as_str(), |(_, new)| new);
             let setting = self.parameters.iter().map(|known| &known.setting).find(|setting| setting.name == *name);
             let setting = setting.ok_or_else(|| {
                 let names = self.parameters.iter().map(|known| known.setting.name.as_ref());
@@ -146,9 +145,6 @@ impl WorkloadDescription {
         Ok(values)
     }
 }
-
-/// Parameters of earlier versions: plans and rows that have them stay readable.
-const RENAMED: &[(&str, &str)] = &[("idle_threads", "thread_idle"), ("idle_every", "thread_idle_every")];
 
 #[cfg(test)]
 mod tests {

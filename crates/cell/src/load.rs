@@ -19,10 +19,8 @@ pub struct Load {
     /// CPUs available to this process. A quota counts.
     pub cpus: u32,
     /// Steal time: CPU time that the hypervisor gave to others while the cell ran, over all CPUs, in milliseconds.
-    #[serde(default)]
     pub stolen_ms: u64,
     /// Time for which the control group, or one above it, was throttled by its quota while the cell ran, in microseconds.
-    #[serde(default)]
     pub throttled_us: u64,
 }
 

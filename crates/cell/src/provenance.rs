@@ -51,10 +51,6 @@ pub struct Build {
     pub rustc: String,
     /// The cargo profile.
     pub profile: String,
-    /// The features of the package, separated by commas, if known. Builds of allocanary had them until it was split
-    /// into crates.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub features: String,
     /// The target triple.
     pub target: String,
 }
@@ -69,7 +65,6 @@ impl Build {
             id: BUILD.into(),
             rustc: env!("ALLOCANARY_RUSTC").into(),
             profile: env!("ALLOCANARY_PROFILE").into(),
-            features: String::new(),
             target: env!("ALLOCANARY_TARGET").into(),
         }
     }

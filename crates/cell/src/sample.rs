@@ -27,10 +27,10 @@ pub struct Sample {
     /// Why there is no answer, or why the answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// Time from the child's start to its end, measured by the parent, in microseconds.
+    /// Time from the child's start to its end, measured by the parent, in microseconds. A cell's own answer lacks it.
     #[serde(default)]
     pub wall_us: u64,
-    /// When the child started, in milliseconds since 1970.
+    /// When the child started, in milliseconds since 1970. A cell's own answer lacks it.
     #[serde(default)]
     pub started_ms: u64,
     /// `started_ms` of an earlier row in which this cell failed. This row replaces that one.
@@ -41,18 +41,18 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_on: Option<String>,
     /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
-    /// short identity by the name that the user gave. Rows of earlier versions do not have them.
+    /// short identity by the name that the user gave.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub builds: BTreeMap<String, String>,
     /// The build and the host.
     pub provenance: Provenance,
-    /// Other work of the machine during the cell; `None` in rows of commands that did not record it.
+    /// Other work of the machine during the cell; `None` in a cell's own answer: the command adds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// Number of cells in its study. A report uses it to say how many are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u32>,
-    /// The command that measured, as it was typed; `None` in rows of commands that did not record it.
+    /// The command that measured, as it was typed; `None` in a cell's own answer, as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }

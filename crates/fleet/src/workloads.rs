@@ -29,7 +29,6 @@ pub struct Workload {
     /// The number of these replicas that have a process whose heap was not read.
     pub unread: u64,
     /// The number of these replicas without a reading. `bound` does not include what remedies would give there.
-    #[serde(default)]
     pub unbounded: u64,
     /// Replicas whose arenas follow the host and not the quota.
     pub by_host: u64,

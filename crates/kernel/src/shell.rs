@@ -49,7 +49,7 @@ impl fmt::Display for Words {
 /// terminal obeys are written as `$'\n'`, which bash, zsh, ksh and BusyBox read; other shells read a word that is wrong, but one word.
 ///
 /// The crate shell-words quotes each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read. A job is also
-/// found again by its command line, and old rows contain this quoting.
+/// found again by its command line, and rows contain this quoting.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let Some(word) = std::str::from_utf8(bytes).ok().filter(|word| !word.contains(steers)) else {

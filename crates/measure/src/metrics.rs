@@ -105,7 +105,7 @@ fn most(answer: &Answer, name: &str) -> Option<f64> {
 }
 
 /// The most resident memory until idle. A replay's process also has the operations and the tables of the replay: there it is
-/// the highest resident heap. Rows of earlier versions do not have it.
+/// the highest resident heap.
 pub fn peak(answer: &Answer) -> Option<f64> {
     let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
     heap.or_else(|| most(answer, "peak_rss_bytes"))
@@ -324,7 +324,6 @@ mod tests {
         assert_eq!(of(&[(Start, 1), (Idle, 4)]), [Some(4.0); 2], "without a mark of its most");
     }
 
-    /// A row of an earlier version keeps its figure.
     #[test]
     fn the_peak_of_a_replay_is_its_heap() {
         let row = include_str!("../../../tests/golden/sample.jsonl").lines().next().unwrap();

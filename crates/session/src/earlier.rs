@@ -109,8 +109,8 @@ fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
     }
     let at_hand = cells.iter().map(|cell| &cell.build).find(|build| build.package == found.package);
     let show = |build: &Build| {
-        let Build { package, version, revision, id, profile, features, .. } = build;
-        format!("{package} {version} {revision} {id} ({profile}, {features})")
+        let Build { package, version, revision, id, profile, .. } = build;
+        format!("{package} {version} {revision} {id} ({profile})")
     };
     let wanted = show(at_hand.unwrap_or(&this));
     Some(format!(
@@ -119,8 +119,7 @@ fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
     ))
 }
 
-/// The error for a row of another build of the user's program, or of a library that its candidate names. Rows of earlier
-/// versions do not tell.
+/// The error for a row of another build of the user's program, or of a library that its candidate names.
 pub fn other_file(sample: &Sample, builds: &BTreeMap<String, String>) -> Option<String> {
     let differs = |(name, found): (&String, &String)| {
         let wanted = builds.get(name).filter(|wanted| *wanted != found)?;

@@ -122,7 +122,7 @@ pub struct Anatomy {
 }
 
 impl Anatomy {
-    /// The anatomy of a row; `None` if the row lacks the readings, as rows of earlier versions do.
+    /// The anatomy of a row; `None` if the row lacks the readings.
     pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
         let has = |phase: &Phase| answer.reading("program_bytes", *phase).is_some();
         let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
@@ -331,7 +331,7 @@ mod tests {
         let found =
             Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), Some(1));
         assert_eq!(found.map(|found| mebibytes(&found, Part::Live)), Some(9.0));
-        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), Some(1)), None, "a row of an earlier version");
+        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), Some(1)), None, "no reading of its parts");
     }
 
     #[test]

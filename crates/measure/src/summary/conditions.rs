@@ -59,7 +59,7 @@ fn about(bytes: u64) -> u64 {
 /// A property that distinguishes hosts or builds: its name, and a function that returns its value.
 type Fact = (&'static str, fn(&Provenance) -> String);
 
-const FACTS: [Fact; 15] = [
+const FACTS: [Fact; 14] = [
     ("host", |of| of.host.name.clone()),
     ("cores", |of| of.host.cores.to_string()),
     ("cores allowed", |of| of.host.affinity.to_string()),
@@ -73,7 +73,6 @@ const FACTS: [Fact; 15] = [
     ("revision", |of| of.build.revision.clone()),
     ("profile", |of| of.build.profile.clone()),
     ("compiler", |of| of.build.rustc.clone()),
-    ("features", |of| of.build.features.clone()),
     ("target", |of| of.build.target.clone()),
 ];
 

@@ -270,7 +270,7 @@ fn the_head_names_date_host_and_command() {
     findings.commands = (0..5).map(|at| format!("allocanary study {at}")).collect();
     let page = render(&findings, &LOOK);
     assert!(page.contains("<dd>2000-02-28 23:55 to 23:59 UTC</dd>") && page.contains("<dd>and 2 more</dd>"), "{page}");
-    // Rows of older commands contain neither of the two.
+    // A cell's own answer contains neither of the two.
     findings.started_ms = None;
     findings.commands.clear();
     let page = render(&findings, &LOOK);
