@@ -21,8 +21,6 @@ pub use uncached::Uncached;
 
 /// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
 pub const SETTING: &str = "thread_idle";
-/// Its name in earlier versions, which still works.
-pub const OLD_SETTING: &str = "idle";
 
 /// The longest wait that [`wait_in_steps`] requests. Every clock can express it.
 const LONG: Duration = Duration::from_secs(3600);

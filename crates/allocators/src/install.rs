@@ -49,8 +49,7 @@ pub use check::{TUNED, checked, count, setting_of};
 ///   CPUs (jemalloc's `narenas`: 4 per CPU, and 1 on one CPU; glibc's `arena_max`: 8 per CPU);
 /// - `thread_idle = give_back` (the default) or `thread_idle = keep`, and `thread_idle_every_ms = 100`, set what
 ///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
-///   `ALLOCANARY_THREAD_IDLE` and `ALLOCANARY_THREAD_IDLE_EVERY_MS` take precedence. `idle`, `idle_every_ms` and the variables without
-///   `THREAD_` are their names in earlier versions, and still work;
+///   `ALLOCANARY_THREAD_IDLE` and `ALLOCANARY_THREAD_IDLE_EVERY_MS` take precedence;
 /// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
 ///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
 ///   With jemalloc it adds nothing to an allocation. With the other allocators it adds some five instructions;
@@ -118,7 +117,7 @@ pub use check::{TUNED, checked, count, setting_of};
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```
-/// allocanary::install!(jemalloc, tuned, background_thread = false, idle = keep);
+/// allocanary::install!(jemalloc, tuned, background_thread = false, thread_idle = keep);
 /// # fn main() { assert_eq!(allocanary::tuning::settings().unwrap()["tcache_max"], "4096") }
 /// ```
 /// ```compile_fail
@@ -205,13 +204,6 @@ macro_rules! __install {
     };
     ($allocator:tt $done:tt ($($idle:tt)*) thread_idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
-    };
-    // Their names in earlier versions.
-    ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator $done ($($idle)*.with_old_word(::core::stringify!($word))) $($($rest)*)?);
-    };
-    ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator $done ($($idle)*.with_old_every_millis($millis)) $($($rest)*)?);
     };
     ($allocator:tt $done:tt $idle:tt budget = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install_budget!($allocator $done $idle (::core::stringify!($word)) $($($rest)*)?);

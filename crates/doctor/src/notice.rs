@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::idle;
 use allocanary_allocators::notice::{MARK, MOST, parse};
 use allocanary_heap::{Mapping, Memory};
 
@@ -40,8 +39,6 @@ impl Notice {
             match (line.strip_prefix("refused "), line.split_once('=')) {
                 (Some(refused), _) => notice.refused = Some(refused.into()),
                 (None, Some((name, value))) => {
-                    // A preload of an earlier version uses the old name.
-                    let name = if name == idle::OLD_SETTING { idle::SETTING } else { name };
                     notice.settings.insert(name.into(), value.into());
                 }
                 (None, None) => notice.cut = true,
@@ -127,7 +124,7 @@ mod tests {
 
     #[test]
     fn settings_are_found_by_the_mark() {
-        let found = notices(&Data::with("preload jemalloc\nnarenas=2\nidle=100ms\n"));
+        let found = notices(&Data::with("preload jemalloc\nnarenas=2\nthread_idle=100ms\n"));
         assert_eq!(found.len(), 1);
         assert!(found[0].preload && found[0].allocator == "jemalloc" && found[0].file == "/a", "{found:?}");
         assert_eq!(found[0].line(), "narenas=2,thread_idle=100ms");

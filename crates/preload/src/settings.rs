@@ -137,7 +137,7 @@ fn parse(
         }
         let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value, or tuned"))?;
         let (name, value) = (name.trim_ascii(), value.trim_ascii());
-        if name == thread_idle::SETTING || name == thread_idle::OLD_SETTING {
+        if name == thread_idle::SETTING {
             besides.idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
@@ -219,7 +219,6 @@ mod tests {
         assert_eq!(of("profile=1MiB,profile=off").unwrap(), Settings::default());
         assert_eq!(of("").unwrap(), Settings::default());
         assert_eq!(of("arena_max=auto,thread_idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
-        assert_eq!(of("idle=2s").unwrap().idle, of("thread_idle=2s").unwrap().idle, "its name of earlier versions");
         assert_eq!(of("arena_max=2").unwrap().allocator, [("arena_max", Value::Text("2"))]);
     }
 
@@ -249,7 +248,7 @@ mod tests {
             ("mxfast=per_cpu(1)", "mxfast=per_cpu(1)", "not a value"),
             ("thread_idle=0ms", "thread_idle=0ms", "wanted keep"),
             ("thread_idle=2h", "thread_idle=2h", "wanted keep"),
-            ("idle=100", "idle=100", "wanted keep"),
+            ("thread_idle=100", "thread_idle=100", "wanted keep"),
             ("budget=80%", "budget=80%", "wanted container, off, or a size"),
             ("profile=12", "profile=12", "wanted off, or a mean distance"),
             ("profile=on", "profile=on", "wanted off, or a mean distance"),

@@ -73,11 +73,6 @@ fn the_environment_has_the_last_word_on_idle_threads() {
     let is_said = |variables: &[(&str, &str)], wanted: &str| (0..5).any(|_| child("policy", variables) == wanted);
     assert!(is_said(&[], "true false none"));
     assert_eq!(child("policy", &[("ALLOCANARY_THREAD_IDLE", "keep")]), "false false none");
-    assert_eq!(child("policy", &[("ALLOCANARY_IDLE", "keep")]), "false false none", "its name of earlier versions");
-    assert_eq!(
-        child("policy", &[("ALLOCANARY_IDLE", "keep"), ("ALLOCANARY_THREAD_IDLE", "give_back")]),
-        "true false none"
-    );
     assert_eq!(child("policy", &[("ALLOCANARY_THREAD_IDLE_EVERY_MS", "0")]), "true true none");
     assert!(is_said(
         &[("ALLOCANARY_THREAD_IDLE", "never"), ("ALLOCANARY_THREAD_IDLE_EVERY_MS", "3600001")],

@@ -10,14 +10,9 @@ use allocanary_kernel::sys;
 /// The longest `thread_idle_every_ms`: an hour.
 const MOST_MILLIS: u32 = 3_600_000;
 
-/// A variable, and its name in earlier versions, which still works.
-struct Variable {
-    name: &'static CStr,
-    old: &'static CStr,
-}
-
-const WORD: Variable = Variable { name: c"ALLOCANARY_THREAD_IDLE", old: c"ALLOCANARY_IDLE" };
-const EVERY: Variable = Variable { name: c"ALLOCANARY_THREAD_IDLE_EVERY_MS", old: c"ALLOCANARY_IDLE_EVERY_MS" };
+/// The variables that take precedence over an `install!`.
+const WORD: &CStr = c"ALLOCANARY_THREAD_IDLE";
+const EVERY: &CStr = c"ALLOCANARY_THREAD_IDLE_EVERY_MS";
 
 /// The policy of an `install!` for threads that are about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +43,6 @@ impl Policy {
         Policy { every_millis: millis as u32, asked: true, ..self }
     }
 
-    /// [`with_word`](Policy::with_word) under its name in earlier versions.
-    #[deprecated(note = "in `install!`, `idle` is called `thread_idle` now; the old name goes on working")]
-    pub const fn with_old_word(self, word: &str) -> Policy {
-        self.with_word(word)
-    }
-
-    /// [`with_every_millis`](Policy::with_every_millis) under its name in earlier versions.
-    #[deprecated(
-        note = "in `install!`, `idle_every_ms` is called `thread_idle_every_ms` now; the old name goes on working"
-    )]
-    pub const fn with_old_every_millis(self, millis: i64) -> Policy {
-        self.with_every_millis(millis)
-    }
-
     /// The policy with the environment's values, if these are valid.
     #[inline]
     fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
@@ -86,8 +67,8 @@ const KEEP: u64 = u64::MAX;
 #[inline]
 pub(crate) fn boot(policy: Policy) {
     // SAFETY: `boot` runs before `main`.
-    let variable = |of: &Variable| unsafe { sys::variable(of.name).or_else(|| sys::variable(of.old)) };
-    let policy = policy.with_variables(variable(&WORD), variable(&EVERY));
+    let (word, every) = unsafe { (sys::variable(WORD), sys::variable(EVERY)) };
+    let policy = policy.with_variables(word, every);
     IN_FORCE.store(if policy.gives_back { u64::from(policy.every_millis) } else { KEEP }, Ordering::Relaxed);
 }
 
@@ -103,17 +84,16 @@ pub(crate) fn every() -> Option<Duration> {
 /// Invalid settings for idle threads in the environment, and settings that the allocator cannot serve.
 pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut read = |of: &Variable, wanted: &str, fits: fn(&[u8]) -> bool| {
-        let value = |name: &CStr| std::env::var_os(&*name.to_string_lossy()).map(|found| found.into_encoded_bytes());
-        let (found, name) = value(of.name).map_or_else(|| (value(of.old), of.old), |found| (Some(found), of.name));
+    let mut read = |name: &CStr, wanted: &str, fits: fn(&[u8]) -> bool| {
         let name = name.to_string_lossy();
+        let found = std::env::var_os(&*name).map(|found| found.into_encoded_bytes());
         if let Some(found) = found.as_deref().filter(|found| !fits(found)) {
             problems.push(format!("{name}: wanted {wanted}, found `{}`", String::from_utf8_lossy(found)));
         }
         found
     };
-    let word = read(&WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
-    let every = read(&EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
+    let word = read(WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
+    let every = read(EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
     let policy = policy.with_variables(word.as_deref(), every.as_deref());
     problems.extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("thread_idle: {why}")));
     problems
