@@ -240,7 +240,7 @@ fn a_table_of_another_version_or_without_sense_is_an_error() {
         ran.err
     };
     let said = after(1, 99);
-    assert!(said.contains("wanted a profile of version 2, found 99"), "{said}");
+    assert!(said.contains("wanted a profile of version 1, found 99"), "{said}");
     let said = after(4, u64::MAX);
     assert!(said.contains("sizes that no table has"), "{said}");
     let said = after(7, 1 << 60);

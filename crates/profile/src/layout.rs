@@ -23,7 +23,7 @@ pub fn table_of(bytes: &[u8]) -> Option<u64> {
 /// The first word of a header: `acnaprof`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"acnaprof");
 /// The version that this release writes and reads.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 1;
 
 /// Bits of an address in user space: 47 on x86-64, 48 on aarch64. Above them 16 are left for the number of a frame.
 pub const ADDRESS_BITS: u32 = 48;

@@ -2,7 +2,7 @@
 //! replay executes them directly from the mapped file.
 
 /// Begins a prepared file; the last byte is its version.
-pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x07";
+pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
 pub(crate) const HEADER: u64 = 4096;
 
 /// What an operation does.

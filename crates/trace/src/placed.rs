@@ -16,7 +16,7 @@ use crate::stacks::Resident;
 /// The size of a page.
 pub const PAGE: u64 = 4096;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ALCPLAC\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"ALCPLAC\x01");
 const USED: u64 = 1;
 const RESIDENT: u64 = 2;
 const BLOCK: u64 = 3;

@@ -6,9 +6,8 @@
 //! by `malloc`, block by block. We return the pages of each block while it is ours, and then free all blocks.
 //!
 //! Nothing is assumed about malloc's data structures: under valgrind, or with another malloc preloaded, this just
-//! allocates and frees a number of blocks. (An earlier version read the sizes that glibc writes before its blocks. It
-//! found the end of free memory sooner, but it crashed under valgrind, and would have crashed under a preloaded
-//! malloc.)
+//! allocates and frees a number of blocks. (The sizes that glibc writes before its blocks would tell the end of free
+//! memory sooner, but to read them crashes under valgrind and under a preloaded malloc.)
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
