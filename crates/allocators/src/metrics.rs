@@ -53,7 +53,7 @@ use crate::allocator::Counters;
 use crate::budget;
 use crate::install::installed;
 use crate::tuning;
-use allocanary_kernel::mappings::Mappings;
+use allocanary_kernel::proc::kinds::Mappings;
 use allocanary_kernel::sys::{line_number, read_into, usage};
 
 use cached::CachedCounters;

@@ -12,7 +12,7 @@ use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
 use allocanary_heap::{Reading, answer};
-use allocanary_kernel::mappings::Mappings;
+use allocanary_kernel::proc::kinds::Mappings;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
 

@@ -15,8 +15,8 @@ use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
-use allocanary_kernel::mappings::{Counts, Mappings};
-use allocanary_kernel::maps::Line;
+use allocanary_kernel::proc::kinds::{Counts, Mappings};
+use allocanary_kernel::proc::maps::Line;
 use allocanary_kernel::sys::line_number;
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 
-use allocanary_kernel::maps::Line;
+use allocanary_kernel::proc::maps::Line;
 use allocanary_kernel::sys::read_whole;
 
 use crate::file::{self, Opened};

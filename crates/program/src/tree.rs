@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use allocanary_kernel::mappings::Mappings;
+use allocanary_kernel::proc::kinds::Mappings;
 use allocanary_kernel::sys::{self, first_number, line_number, read_into};
 
 /// The sizes of one process or the sum over several.

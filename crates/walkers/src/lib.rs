@@ -26,7 +26,6 @@ pub mod fake;
 mod globals;
 mod jemalloc;
 mod layout;
-mod mapping;
 mod memory;
 mod mimalloc;
 mod musl;
@@ -41,9 +40,9 @@ mod tcmalloc;
 mod walk;
 mod window;
 
+pub use allocanary_kernel::proc::{Mapping, parse_line, parse_maps};
 pub use fact::Fact;
 pub use layout::{Block, Kind, Layout, Stretch};
-pub use mapping::{Mapping, parse_line, parse_maps};
 pub use memory::{Memory, Thread};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts, part_of};

@@ -6,7 +6,7 @@
 use crate::meter::{Column, Meter, column};
 use crate::workload::Phase;
 use allocanary_allocators::Allocator;
-use allocanary_kernel::mappings::Mappings;
+use allocanary_kernel::proc::kinds::Mappings;
 use allocanary_kernel::units::Unit;
 
 /// The meter.

@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-use crate::maps::Line;
+use super::maps::Line;
 use crate::sys::first_number;
 
 /// Resident bytes by kind of mapping.

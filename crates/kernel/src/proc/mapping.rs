@@ -1,6 +1,6 @@
 //! The mappings of a process. In: the text of `/proc/PID/maps`. Out: one value for each line that is well formed.
 
-use allocanary_kernel::maps::Line;
+use super::maps::Line;
 
 /// A mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
