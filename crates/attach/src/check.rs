@@ -8,6 +8,7 @@ use std::path::Path;
 
 use allocanary_give_back::Refusal;
 use allocanary_heap::{Mapping, parse_maps};
+use allocanary_kernel::proc::maps;
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 
@@ -52,9 +53,8 @@ pub fn modules(pid: u32) -> Result<BTreeSet<(u64, String)>, Refusal> {
 }
 
 fn mappings(pid: u32) -> Result<Vec<Mapping>, Refusal> {
-    let text =
-        fs::read(format!("/proc/{pid}/maps")).map_err(|error| Refusal::of(pid, "reading its mappings", error))?;
-    Ok(parse_maps(&String::from_utf8_lossy(&text)))
+    let text = maps::read(pid).map_err(|error| Refusal::of(pid, "reading its mappings", error))?;
+    Ok(parse_maps(text))
 }
 
 fn is_library(mapping: &Mapping, library: &Path) -> bool {

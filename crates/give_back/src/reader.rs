@@ -36,7 +36,7 @@ impl Reader {
     fn with(pid: u32, files: Rc<Files>) -> Result<Reader, Refusal> {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
         let text = text(pid, Name::Maps).map_err(trouble("reading its mappings"))?;
-        let mappings = parse_maps(&String::from_utf8_lossy(&text));
+        let mappings = parse_maps(text);
         let memory = fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(trouble("opening its memory"))?;
         Ok(Reader { pid, mappings, memory, files, none: Pages::default() })

@@ -84,7 +84,7 @@ impl Functions {
     /// if the files are not stripped. A function may have several names.
     pub fn here(pid: u32, wanted: &Wanted) -> Functions {
         let text = text(pid, Name::Maps).unwrap_or_default();
-        let mappings = parse_maps(&String::from_utf8_lossy(&text));
+        let mappings = parse_maps(text);
         let files = Files::of(pid);
         let mut functions = Functions::default();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {

@@ -2,8 +2,9 @@
 //! requested. Out: the counts of each mapping, in the order of the addresses.
 
 use crate::{Pages, State};
+use allocanary_kernel::proc::maps::Line;
+use allocanary_walkers::Mapping;
 use allocanary_walkers::part_of;
-use allocanary_walkers::{Mapping, parse_line};
 
 /// The counts of one mapping, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
 pub fn parse_smaps(text: &str) -> Vec<Counted> {
     let mut all: Vec<Counted> = Vec::new();
     for line in text.lines() {
-        if let Some(mapping) = parse_line(line) {
+        if let Some(mapping) = Line::of(line.as_bytes()).map(Mapping::from) {
             // A mapping that grew while the kernel wrote the text may be in it twice. The last one counts.
             while all.pop_if(|last| mapping.from < last.mapping.to).is_some() {}
             all.push(Counted { mapping, share: Some(0), lazy: Some(0), ..Counted::default() });

@@ -272,7 +272,7 @@ impl Memory for Live {
 fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
     let maps = || {
         let text = text(pid, Name::Maps).map_err(|error| ("reading its mappings", error))?;
-        Ok(parse_maps(&String::from_utf8_lossy(&text)))
+        Ok(parse_maps(text))
     };
     let states =
         |mappings: &[Mapping]| states(pid, mappings, until).map_err(|error| ("reading the state of its pages", error));

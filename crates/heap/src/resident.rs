@@ -12,7 +12,7 @@ use crate::states::states;
 /// page that may be the kernel's page of zeroes counts as not resident: kernels before 6.7 do not say whether it is.
 pub fn resident(pid: u32) -> io::Result<Vec<Range<u64>>> {
     let text = text(pid, Name::Maps)?;
-    let mut mappings = parse_maps(&String::from_utf8_lossy(&text));
+    let mut mappings = parse_maps(text);
     mappings.retain(|mapping| mapping.inode == 0 && mapping.writable && !mapping.shared);
     let pages = states(pid, &mappings, None)?;
     let mut ranges: Vec<Range<u64>> = Vec::new();

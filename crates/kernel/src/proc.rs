@@ -4,4 +4,4 @@ pub mod kinds;
 mod mapping;
 pub mod maps;
 
-pub use mapping::{Mapping, parse_line, parse_maps};
+pub use mapping::{Mapping, parse_maps};

@@ -12,8 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use allocanary_kernel::proc::maps::Line;
-use allocanary_kernel::sys::read_whole;
+use allocanary_kernel::proc::{Mapping, maps};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -110,15 +109,19 @@ fn by_range(pid: u32, from: u64, to: u64) -> io::Result<OwnedFd> {
 /// The same by its path below the process's root. Another file may have this name by now: it must have the number that
 /// the kernel shows for the mapping. The kernel writes paths without links.
 fn by_name(pid: u32, from: u64, to: u64) -> io::Result<OwnedFd> {
-    let maps = read_whole(format!("/proc/{pid}/maps"))?;
-    let is_it = |line: &Line<'_>| (line.from, line.to) == (from, to);
-    let line = maps.split(|byte| *byte == b'\n').filter_map(Line::of).find(is_it);
-    let line = line.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the mapping has ended"))?;
-    let place = place_below(&root(pid)?, &String::from_utf8_lossy(line.name))?;
-    if of(&place)?.stx_ino != line.inode {
+    let mapping = mapping(pid, from, to)?;
+    let place = place_below(&root(pid)?, &mapping.name)?;
+    if of(&place)?.stx_ino != mapping.inode {
         return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
     }
     Ok(place)
+}
+
+/// The mapping with these addresses.
+pub(crate) fn mapping(pid: u32, from: u64, to: u64) -> io::Result<Mapping> {
+    let text = maps::read(pid)?;
+    let line = maps::lines(&text).find(|line| (line.from, line.to) == (from, to));
+    line.map(Mapping::from).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the mapping has ended"))
 }
 
 /// A place below a root, on a path without links.
@@ -264,9 +267,8 @@ mod tests {
     fn the_file_of_a_mapping_is_that_file_even_if_another_one_has_its_name() {
         let program = std::env::current_exe().unwrap();
         let inode = std::fs::metadata(&program).unwrap().ino();
-        let maps = read_whole("/proc/self/maps").unwrap();
-        let mut lines = maps.split(|byte| *byte == b'\n').filter_map(Line::of);
-        let line = lines.find(|line| line.inode == inode).unwrap();
+        let text = maps::own().unwrap();
+        let line = maps::lines(&text).find(|line| line.inode == inode).unwrap();
         let pid = std::process::id();
         for opened in [
             mapped(pid, line.from, line.to),

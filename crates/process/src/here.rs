@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io;
 
-use allocanary_kernel::proc::maps::Line;
 use allocanary_kernel::sys::read_whole;
 
 use crate::file::{self, Opened};
@@ -94,10 +93,7 @@ fn calls(pid: u32) -> io::Result<Vec<Called>> {
 
 /// `HOME/lib/server/libjvm.so` is mapped: opens `HOME/release`.
 fn java_release(pid: u32, from: u64, to: u64) -> io::Result<Opened> {
-    let maps = read_whole(format!("/proc/{pid}/maps"))?;
-    let is_it = |line: &Line<'_>| (line.from, line.to) == (from, to);
-    let line = maps.split(|byte| *byte == b'\n').filter_map(Line::of).find(is_it).ok_or(io::ErrorKind::NotFound)?;
-    let path = String::from_utf8_lossy(line.name).into_owned();
-    let home = std::path::Path::new(&path).ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
+    let mapping = file::mapping(pid, from, to)?;
+    let home = std::path::Path::new(&mapping.name).ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
     file::below_root(pid, &home.join("release").to_string_lossy())
 }

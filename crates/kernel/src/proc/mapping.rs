@@ -1,6 +1,6 @@
-//! The mappings of a process. In: the text of `/proc/PID/maps`. Out: one value for each line that is well formed.
+//! The mappings of a process as values of their own. In: the text of `/proc/PID/maps`. Out: one value for each mapping.
 
-use super::maps::Line;
+use super::maps::{Line, lines};
 
 /// A mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,11 @@ impl Mapping {
         self.to - self.from
     }
 
+    /// The path of its file, as [`Line::file`].
+    pub fn file(&self) -> Option<&str> {
+        (self.inode != 0 && self.name.starts_with('/')).then_some(&self.name)
+    }
+
     /// Whether an allocator can have its blocks here: private memory that can be written and has no file behind it.
     pub fn is_heap_like(&self) -> bool {
         self.writable
@@ -43,9 +48,9 @@ impl Mapping {
 
 /// The mappings in the text of `/proc/PID/maps`, in its order, which is that of the addresses. One that grew while the kernel wrote the
 /// text can be there twice: lines that overlap are one mapping, as the last of them has it.
-pub fn parse_maps(text: &str) -> Vec<Mapping> {
+pub fn parse_maps(text: impl AsRef<[u8]>) -> Vec<Mapping> {
     let mut all: Vec<Mapping> = Vec::new();
-    for mut mapping in text.lines().filter_map(parse_line) {
+    for mut mapping in lines(text.as_ref()).map(Mapping::from) {
         while let Some(last) = all.pop_if(|last| mapping.from < last.to && last.from < mapping.to) {
             mapping.from = mapping.from.min(last.from);
             mapping.to = mapping.to.max(last.to);
@@ -55,11 +60,12 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
     all
 }
 
-/// The mapping of one line. `None` if it is none.
-pub fn parse_line(line: &str) -> Option<Mapping> {
-    let Line { from, to, readable, writable, executable, shared, offset, inode, name } = Line::of(line.as_bytes())?;
-    let name = String::from_utf8_lossy(name).into_owned();
-    Some(Mapping { from, to, readable, writable, executable, shared, offset, inode, name })
+impl From<Line<'_>> for Mapping {
+    fn from(line: Line<'_>) -> Mapping {
+        let Line { from, to, readable, writable, executable, shared, offset, inode, name } = line;
+        let name = String::from_utf8_lossy(name).into_owned();
+        Mapping { from, to, readable, writable, executable, shared, offset, inode, name }
+    }
 }
 
 #[cfg(test)]

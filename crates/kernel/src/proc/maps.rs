@@ -1,7 +1,25 @@
-//! A line of `/proc/PID/maps`, which is also the first line of each mapping in `smaps`. In: its bytes. Out: what it tells. Allocates
-//! nothing.
+//! The lines of `/proc/PID/maps`, which are also the first lines of the mappings in `smaps`. In: bytes. Out: what they tell. The parser
+//! allocates nothing.
 
-use crate::sys::first_number;
+use std::io::Result;
+
+use crate::sys::{first_number, read_whole};
+
+/// The text of a process's mappings.
+pub fn read(pid: u32) -> Result<Vec<u8>> {
+    read_whole(format!("/proc/{pid}/maps"))
+}
+
+/// The text of this process's mappings.
+pub fn own() -> Result<Vec<u8>> {
+    read_whole("/proc/self/maps")
+}
+
+/// The mappings of a text, as it tells them: one that grew while the kernel wrote the text can be there twice ([`super::parse_maps`] joins
+/// those).
+pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    text.split(|byte| *byte == b'\n').filter_map(Line::of)
+}
 
 /// A mapping, as the kernel writes it: `from-to rights offset device inode   name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +44,15 @@ pub struct Line<'a> {
     pub name: &'a [u8],
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// The path of its file, to which the kernel adds ` (deleted)` if no file has that path any more. `None` for memory without a file: a
+    /// program can give it a name such as `[anon:/lib/x]`.
+    pub fn file(&self) -> Option<&'a [u8]> {
+        (self.inode != 0 && self.name.starts_with(b"/")).then_some(self.name)
+    }
+
     /// The mapping of a line without its end; `None` if the line is none of a mapping.
-    pub fn of(line: &[u8]) -> Option<Line<'_>> {
+    pub fn of(line: &'a [u8]) -> Option<Line<'a>> {
         let mut rest = line;
         let mut word = || {
             rest = rest.trim_ascii_start();
@@ -80,5 +104,37 @@ mod tests {
         {
             assert_eq!(Line::of(other.as_bytes()), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_name_of_memory_is_no_file() {
+        let file = |line: &'static str| Line::of(line.as_bytes()).unwrap().file();
+        assert_eq!(file("1000-2000 r-xp 0 08:02 7   /a b"), Some(&b"/a b"[..]));
+        assert_eq!(file("1000-2000 r-xp 0 00:00 0   [anon:/lib/ld-x]"), None);
+        assert_eq!(file("1000-2000 rw-s 0 00:01 0   /SYSV00000000 (deleted)"), None);
+        assert_eq!(file("1000-2000 rw-p 0 00:00 0 "), None);
+    }
+
+    #[test]
+    fn this_process_runs_the_code_of_a_mapped_file() {
+        let here = this_process_runs_the_code_of_a_mapped_file as *const () as u64;
+        let text = own().unwrap();
+        let line = lines(&text).find(|line| (line.from..line.to).contains(&here)).unwrap();
+        assert!(line.executable && line.file().is_some(), "{line:?}");
+        assert!(!read(std::process::id()).unwrap().is_empty() && read(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn fuzz_no_text_makes_it_panic_and_each_mapping_has_bytes() {
+        allocanary_testing::fuzz::holds(
+            256,
+            3,
+            "([0-9a-f]{1,17}-[0-9a-f]{1,17} )?[0-9a-f \\-rwxps/\\[:\n]{0,100}",
+            |text| {
+                assert!(lines(text.as_bytes()).all(|line| line.from < line.to));
+                let joined = crate::proc::parse_maps(&text);
+                assert!(joined.iter().all(|one| one.bytes() > 0));
+            },
+        );
     }
 }
