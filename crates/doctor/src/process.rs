@@ -16,7 +16,7 @@ use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_kernel::proc::kinds::{Counts, Mappings};
-use allocanary_kernel::proc::maps::Line;
+use allocanary_kernel::proc::{Mapping, parse_maps};
 use allocanary_kernel::sys::line_number;
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 
@@ -244,26 +244,20 @@ impl Maps {
     /// Parses the text of `maps`.
     fn parse(text: &[u8]) -> Maps {
         let mut maps = Maps::default();
-        for line in text.split(|byte| *byte == b'\n').filter_map(Line::of) {
-            let size = line.to - line.from;
-            let path = String::from_utf8_lossy(line.name);
-            match &*path {
-                "[heap]" => maps.heap += size,
-                // A program can name memory without a file: `[anon:/path]`.
-                path if line.inode != 0 && path.starts_with('/') => {
-                    let seen = maps.files.iter().any(|file| file.path == path);
-                    let file = || MappedFile { path: path.to_string(), from: line.from, to: line.to };
-                    maps.files.extend((line.executable && !seen).then(file));
-                }
-                path if line.inode == 0 && (path.is_empty() || path.starts_with("[anon")) => {
-                    let kind = match line {
-                        Line { writable: true, .. } => &mut maps.anonymous,
-                        Line { readable: false, .. } => &mut maps.reserved,
-                        _ => continue,
-                    };
-                    *kind = (kind.0 + 1, kind.1 + size);
-                }
-                _ => {}
+        for one in parse_maps(text) {
+            if one.name == "[heap]" {
+                maps.heap += one.bytes();
+            } else if let Some(path) = one.file() {
+                let seen = maps.files.iter().any(|file| file.path == path);
+                let file = || MappedFile { path: path.to_string(), from: one.from, to: one.to };
+                maps.files.extend((one.executable && !seen).then(file));
+            } else if one.inode == 0 && (one.name.is_empty() || one.name.starts_with("[anon")) {
+                let kind = match one {
+                    Mapping { writable: true, .. } => &mut maps.anonymous,
+                    Mapping { readable: false, .. } => &mut maps.reserved,
+                    _ => continue,
+                };
+                *kind = (kind.0 + 1, kind.1 + one.bytes());
             }
         }
         maps
@@ -278,6 +272,7 @@ mod tests {
     fn mappings_are_told_apart() {
         let maps = Maps::parse(
             b"00400000-00401000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
+             55d0c1000000-55d0c1020000 rw-p 00000000 00:00 0                          [heap]\n\
              55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n\
              7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
              7f0000021000-7f0004000000 ---p 00000000 00:00 0 \n\
