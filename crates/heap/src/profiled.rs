@@ -10,17 +10,7 @@ impl Source for Live {
     }
 
     fn mappings(&self) -> Vec<Mapping> {
-        let mapping = |one: &crate::Mapping| Mapping {
-            from: one.from,
-            to: one.to,
-            is_writable: one.writable,
-            is_executable: one.executable,
-            is_private: !one.shared,
-            offset: one.offset,
-            inode: one.inode,
-            path: one.name.clone(),
-        };
-        Memory::mappings(self).iter().map(mapping).collect()
+        Memory::mappings(self).to_vec()
     }
 
     fn present(&self, from: u64, to: u64) -> Vec<(u64, u64)> {

@@ -37,12 +37,12 @@ impl File {
 
 /// The code of each file, the program's first.
 pub(super) fn of(mappings: &[Mapping]) -> Vec<File> {
-    let code = mappings.iter().filter(|one| one.is_executable && !one.path.is_empty());
+    let code = mappings.iter().filter(|one| one.executable && !one.name.is_empty());
     let ids = build_ids::all();
     let file = |one: &Mapping| {
         let id = ids.iter().find(|(range, _)| range.start < one.to && one.from < range.end);
         let build_id = id.map(|(_, id)| id.clone()).unwrap_or_default();
-        File { start: one.from, end: one.to, offset: one.offset, path: one.path.clone(), build_id }
+        File { start: one.from, end: one.to, offset: one.offset, path: one.name.clone(), build_id }
     };
     let mut files: Vec<File> = code.map(file).collect();
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn code_is_a_file_and_data_is_none() {
-        let mapping = |from: u64, is_executable, path: &str| Mapping {
+        let mapping = |from: u64, executable, path: &str| Mapping {
             from,
             to: from + 0x1000,
             offset: 0x2000,
-            is_executable,
-            path: path.into(),
+            executable,
+            name: path.into(),
             ..Mapping::default()
         };
         let program = std::fs::read_link("/proc/self/exe").unwrap();

@@ -9,17 +9,17 @@ use crate::names::sources::{OfProcess, Sources};
 /// The files with code, in the order of their addresses, and how they are opened.
 pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
     let mut all: Vec<(Module, &Mapping)> = Vec::new();
-    for mapping in mappings.iter().filter(|one| !one.path.is_empty()) {
+    for mapping in mappings.iter().filter(|one| !one.name.is_empty()) {
         match all.last_mut() {
             Some((module, first))
-                if first.path == mapping.path && first.inode == mapping.inode && mapping.offset != 0 =>
+                if first.name == mapping.name && first.inode == mapping.inode && mapping.offset != 0 =>
             {
                 module.end = mapping.to;
                 first_code(module, mapping);
             }
             _ => {
                 let mut module =
-                    Module { start: mapping.from, end: mapping.to, path: mapping.path.clone(), ..Module::default() };
+                    Module { start: mapping.from, end: mapping.to, path: mapping.name.clone(), ..Module::default() };
                 first_code(&mut module, mapping);
                 all.push((module, mapping));
             }
@@ -34,7 +34,7 @@ pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
 
 #[inline(never)]
 fn first_code(module: &mut Module, mapping: &Mapping) {
-    if mapping.is_executable {
+    if mapping.executable {
         module.bias = 1;
     }
 }
@@ -60,12 +60,12 @@ mod tests {
 
     #[test]
     fn the_mappings_of_a_file_are_one_module_and_data_is_none() {
-        let mapping = |from: u64, offset, is_executable, path: &str, inode| Mapping {
+        let mapping = |from: u64, offset, executable, path: &str, inode| Mapping {
             from,
             to: from + 0x1000,
             offset,
-            is_executable,
-            path: path.into(),
+            executable,
+            name: path.into(),
             inode,
             ..Mapping::default()
         };
