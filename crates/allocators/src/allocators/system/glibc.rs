@@ -18,6 +18,7 @@ use crate::allocator::{Counters, PerCore};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
 use crate::request::{Decimal, Request, Value};
+use allocanary_kernel::proc::maps;
 use allocanary_kernel::sys;
 
 pub use keeping::{keep, stop as stop_keeping};
@@ -154,11 +155,11 @@ fn tunables() -> Option<BTreeMap<String, String>> {
 /// The path of the dynamic loader that is mapped into this process.
 #[inline]
 fn loader() -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let paths = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let maps = maps::own().ok()?;
     let is_loader =
         |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld64."));
-    paths.filter(is_loader).map(str::to_string).next()
+    let mut paths = maps::lines(&maps).filter_map(|line| str::from_utf8(line.file()?).ok());
+    paths.find(is_loader).map(str::to_string)
 }
 
 /// `glibc.malloc.arena_max: 0x1 (min: 0x1, max: 0xffff)` as a setting and its canonical value.
