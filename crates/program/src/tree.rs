@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use allocanary_kernel::proc::kinds::Mappings;
+use allocanary_kernel::proc::maps;
 use allocanary_kernel::sys::{self, first_number, line_number, read_into};
 
 /// The sizes of one process or the sum over several.
@@ -264,9 +265,8 @@ pub fn program(pid: u32) -> Option<String> {
 
 /// Whether a process has mapped a file; `None` if it has ended, or may not be read.
 pub fn has_mapped(pid: u32, file: &Path) -> Option<bool> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
-    let ending = [b" ", file.as_os_str().as_bytes()].concat();
-    Some(maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(&ending)))
+    let text = maps::read(pid).ok().filter(|text| !text.is_empty())?;
+    Some(maps::lines(&text).any(|line| line.file() == Some(file.as_os_str().as_bytes())))
 }
 
 /// The path of a process's program or its name, for messages.
