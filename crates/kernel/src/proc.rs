@@ -1,7 +1,11 @@
 //! The files of `/proc` about a process: each is parsed in one place. In: a text of the kernel. Out: what it tells, in bytes.
+//!
+//! A parser takes a text. The functions that read open the file with the rights of this process. What reads another process in the child
+//! without rights gets the text from `allocanary_process`, and gives it to the parser.
 
 pub mod kinds;
 mod mapping;
 pub mod maps;
+pub mod pids;
 
 pub use mapping::{Mapping, parse_maps};

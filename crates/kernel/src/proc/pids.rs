@@ -1,0 +1,65 @@
+//! The numbers of processes and threads. In: the folders of `/proc`. Out: numbers.
+
+use std::fs;
+use std::io::Result;
+
+use crate::sys::read_whole;
+
+/// Every process that can be seen from here.
+pub fn pids() -> Vec<u32> {
+    numbers("/proc").unwrap_or_default()
+}
+
+/// The threads of a process.
+pub fn tids(pid: u32) -> Result<Vec<u32>> {
+    numbers(&format!("/proc/{pid}/task"))
+}
+
+/// Whether a process has this number.
+pub fn exists(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(false)
+}
+
+/// The processes that a process has started, and those that it has adopted. `None` if the kernel lists none (CONFIG_PROC_CHILDREN), or if the
+/// process has ended.
+pub fn children(pid: u32) -> Option<Vec<u32>> {
+    let tids = tids(pid).ok()?;
+    let texts = tids.into_iter().filter_map(|tid| read_whole(format!("/proc/{pid}/task/{tid}/children")).ok());
+    texts.map(|text| parse_children(&text)).reduce(|one, other| [one, other].concat())
+}
+
+/// The numbers in a text of `/proc/PID/task/TID/children`.
+pub fn parse_children(text: &[u8]) -> Vec<u32> {
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter_map(|word| str::from_utf8(word).ok()?.parse().ok()).collect()
+}
+
+/// The entries of a folder that are numbers.
+fn numbers(folder: &str) -> Result<Vec<u32>> {
+    let entries = fs::read_dir(folder)?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_its_threads_and_its_child_are_found() {
+        let pid = std::process::id();
+        assert!(pids().contains(&pid) && tids(pid).unwrap().contains(&pid) && exists(pid));
+        assert!(tids(u32::MAX).is_err() && !exists(u32::MAX) && children(u32::MAX).is_none());
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let found = children(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.is_none_or(|found| found.contains(&child.id())));
+    }
+
+    #[test]
+    fn a_text_of_children_is_numbers() {
+        assert_eq!(parse_children(b"12 345 \n"), [12, 345]);
+        assert_eq!(parse_children(b"\xff x -1 99999999999 7"), [7]);
+        assert_eq!(parse_children(b""), [0; 0]);
+    }
+}
