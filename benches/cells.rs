@@ -20,8 +20,8 @@ use allocanary_cell::job::Job;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys::line_number;
 use allocanary_kernel::units::{Bytes, Unit};
 use allocanary_measure::summary::stats::median;
 use allocanary_session::child::{Child, run_child};
@@ -182,11 +182,10 @@ fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
     times.sort_unstable();
 
     let mut watched = start();
-    let status = format!("/proc/{}/status", watched.id());
     let mut peak = 0;
     while watched.try_wait().expect("our own child").is_none() {
-        let text = fs::read(&status).unwrap_or_default();
-        peak = peak.max(line_number(&text, b"VmHWM:").unwrap_or(0) * 1024);
+        let most = Status::of(watched.id()).ok().and_then(|status| status.most_resident);
+        peak = peak.max(most.unwrap_or(0));
         std::thread::sleep(Duration::from_millis(1));
     }
     (times[1], peak)

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use allocanary::sort_buffer::{Options, SortBuffer};
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys::{line_number, read_into, usage};
+use allocanary_kernel::sys::usage;
 use allocanary_kernel::units::Bytes;
 use allocanary_measure::summary::stats::median;
 
@@ -75,7 +76,7 @@ fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
         let watch = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {
-                most = most.max(status(b"RssAnon:"));
+                most = most.max(status().anonymous.unwrap_or(0));
                 std::thread::sleep(Duration::from_millis(2));
             }
             most
@@ -84,7 +85,7 @@ fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
         let used = usage();
         done.store(true, Ordering::Relaxed);
         let anonymous = watch.join().expect("the watch reads a file") as f64;
-        let peak = status(b"VmHWM:") as f64;
+        let peak = status().most_resident.unwrap_or(0) as f64;
         let processor = (used.user_us + used.system_us) as f64 / 1e6;
         [append, sort, iterate, append + sort + iterate, processor, peak, anonymous]
     })
@@ -136,8 +137,6 @@ fn key(record: &[u8]) -> u64 {
     u64::from_be_bytes(record[..8].try_into().expect("a record has 16 bytes"))
 }
 
-fn status(line: &[u8]) -> u64 {
-    let mut buffer = [0; 4096];
-    let text = read_into("/proc/self/status", &mut buffer).unwrap_or_default();
-    line_number(text, line).unwrap_or(0) * 1024
+fn status() -> Status {
+    Status::own().unwrap_or_default()
 }

@@ -16,8 +16,7 @@ use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_kernel::proc::kinds::{Counts, Mappings};
-use allocanary_kernel::proc::{Mapping, parse_maps};
-use allocanary_kernel::sys::line_number;
+use allocanary_kernel::proc::{Mapping, Status, parse_maps};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 
 /// A process.
@@ -108,7 +107,7 @@ impl Process {
         // This fails without the right to read its memory. In that case reading the environment has failed before.
         let live = Live::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
-        let memory = Memory::parse(&status);
+        let memory = Memory::of(&Status::parse(&status));
         // Resident memory is the sum of the parts, so that the page's figures add up.
         let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
         let identity = Identity::of(&program, &libraries);
@@ -227,16 +226,9 @@ fn variables(environ: &[u8]) -> Variables {
 }
 
 impl Memory {
-    /// Parses the text of `status`.
-    fn parse(status: &[u8]) -> Memory {
-        let kib = |text: &[u8], key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
-        Memory {
-            rss: kib(status, b"VmRSS:"),
-            anonymous: kib(status, b"RssAnon:"),
-            file: kib(status, b"RssFile:"),
-            shmem: kib(status, b"RssShmem:"),
-            threads: line_number(status, b"Threads:"),
-        }
+    fn of(status: &Status) -> Memory {
+        let Status { resident, anonymous, files, shared, threads, .. } = *status;
+        Memory { rss: resident, anonymous, file: files, shmem: shared, threads }
     }
 }
 

@@ -9,13 +9,14 @@
 //! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's
 //! handler, the kernel forgets that time.
 
-use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::{self, Blocked, Resume, Stop};
+use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
 use crate::chain::{self, Before, Chain, NOTHING};
@@ -361,15 +362,14 @@ impl Drop for Borrowed<'_> {
 
 impl Prepared<'_> {
     fn check_filters(&self, pid: u32, tid: u32) -> Result<(), Refusal> {
-        let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
+        let status = Status::of_thread(pid, tid).unwrap_or_default();
         let refused = |state: String, instead| Refusal::State { pid, state, instead };
         // Each thread of the process will call what stays in it.
         if self.does == Does::Opens && filters_differ(pid, &status) {
             let state = "its threads have different filters of system calls (seccomp)".into();
             return Err(refused(state, "Record it from its start"));
         }
-        if ptrace::field(&status, "Seccomp") != Some("2") {
+        if status.seccomp != Some(2) {
             return Ok(());
         }
         let filters = filter::filters(tid).map_err(|error| {
@@ -389,13 +389,10 @@ impl Prepared<'_> {
 }
 
 /// Whether a thread of the process has another mode or number of filters than the thread whose status is given.
-fn filters_differ(pid: u32, status: &str) -> bool {
-    let own = ["Seccomp", "Seccomp_filters"].map(|name| ptrace::field(status, name).map(str::to_string));
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let others = entries.filter_map(|entry| fs::read(entry.path().join("status")).ok());
-    others
-        .map(|text| String::from_utf8_lossy(&text).into_owned())
-        .any(|text| ["Seccomp", "Seccomp_filters"].map(|name| ptrace::field(&text, name).map(str::to_string)) != own)
+fn filters_differ(pid: u32, status: &Status) -> bool {
+    let of = |status: &Status| (status.seccomp, status.filters);
+    let tids = tids(pid).unwrap_or_default().into_iter();
+    tids.filter_map(|tid| Status::of_thread(pid, tid).ok()).any(|other| of(&other) != of(status))
 }
 
 /// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
@@ -459,8 +456,8 @@ fn let_go(pid: u32, tid: u32, signal: i32) {
 
 /// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.
 fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
-    let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-    ptrace::ends_call(&String::from_utf8_lossy(&status), signal)
+    // If this cannot be known, the call ends: a program that gets EINTR too often makes its call again.
+    Status::of_thread(pid, tid).map_or(true, |status| ptrace::ends_call(&status, signal))
 }
 
 /// Whether a stopped thread was in a system call of 64-bit code that the kernel can make again, or that has just ended with success.

@@ -1,9 +1,8 @@
-//! The states of a whole process in which none of its threads is borrowed. In: the text of `/proc/PID/status`. Out: the first reason, or
+//! The states of a whole process in which none of its threads is borrowed. In: what `/proc/PID/status` says. Out: the first reason, or
 //! the signal that reports the end of a call.
 
-use std::fs;
-
-use allocanary_heap::ptrace::{bit, field};
+use allocanary_heap::ptrace::bit;
+use allocanary_kernel::proc::Status;
 
 use crate::Refusal;
 
@@ -17,39 +16,34 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
         let instead = "Name another process";
         return Err(Refusal::State { pid, state: "that is this command itself".into(), instead });
     }
-    let text = fs::read(format!("/proc/{pid}/status"));
-    let text = text.map_err(|error| Refusal::of(pid, "reading its state", error))?;
-    let text = String::from_utf8_lossy(&text);
-    if let Some((state, instead)) = problem(&text, thread_group_of) {
+    let status = Status::of(pid).map_err(|error| Refusal::of(pid, "reading its state", error))?;
+    if let Some((state, instead)) = problem(&status, process_of) {
         return Err(Refusal::State { pid, state, instead });
     }
-    notice(&text).ok_or_else(|| {
+    notice(&status).ok_or_else(|| {
         let state = "it takes both SIGURG and SIGWINCH, by one of which the end of the call is noticed".into();
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })
 }
 
 /// The first of these signals for which the process has no handler.
-fn notice(status: &str) -> Option<i32> {
-    let taken = field(status, "SigCgt").and_then(|text| u64::from_str_radix(text, 16).ok())?;
+fn notice(status: &Status) -> Option<i32> {
+    let taken = status.caught?;
     NOTICES.into_iter().find(|signal| taken & bit(*signal) == 0)
 }
 
 /// The process to which a tracing thread belongs.
-fn thread_group_of(tid: u32) -> u32 {
-    let text = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    field(&text, "Tgid").and_then(|text| text.parse().ok()).unwrap_or(tid)
+fn process_of(tid: u32) -> u32 {
+    Status::of(tid).ok().and_then(|status| status.process).unwrap_or(tid)
 }
 
 /// What forbids the call, and what to do instead.
-fn problem(status: &str, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
-    let number = |name| field(status, name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    let tracer = number("TracerPid");
-    if tracer != 0 {
+fn problem(status: &Status, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
+    if let Some(tracer) = status.tracer.filter(|tracer| *tracer != 0) {
         let state = format!("process {} traces it already (a debugger?)", process_of(tracer));
         return Some((state, "End that first"));
     }
-    match field(status, "State").and_then(|text| text.chars().next()) {
+    match status.state {
         Some('T' | 't') => return Some(("it is stopped".into(), "Let it go on first: `kill -CONT`")),
         Some('Z' | 'X') => {
             return Some((
@@ -59,13 +53,11 @@ fn problem(status: &str, process_of: impl Fn(u32) -> u32) -> Option<(String, &'s
         }
         _ => {}
     }
-    if field(status, "x86_Thread_features")
-        .is_some_and(|features| features.split_whitespace().any(|one| one == "shstk"))
-    {
+    if status.has_shadow_stack {
         let state = "it runs with a shadow stack, which refuses a call that the program did not make".into();
         return Some((state, "Have the program make the call itself"));
     }
-    if number("Seccomp") == 1 {
+    if status.seccomp == Some(1) {
         return Some((
             "it runs in seccomp's strict mode, which allows no call for memory".into(),
             "Restart it instead",
@@ -79,7 +71,7 @@ mod tests {
     use super::*;
 
     fn state(text: &str) -> Option<String> {
-        problem(text, |tid| tid - 1).map(|(state, _)| state)
+        problem(&Status::parse(text.as_bytes()), |tid| tid - 1).map(|(state, _)| state)
     }
 
     #[test]
@@ -95,10 +87,11 @@ mod tests {
 
     #[test]
     fn a_signal_that_nobody_takes_tells_the_end() {
-        assert_eq!(notice("SigCgt:\t0000000000000000\n"), Some(libc::SIGURG));
-        assert_eq!(notice("SigCgt:\t0000000000400000\n"), Some(libc::SIGWINCH));
-        assert_eq!(notice("SigCgt:\t0000000008400000\n"), None);
-        assert_eq!(notice(""), None, "not told");
+        let told = |caught| notice(&Status { caught, ..Status::default() });
+        assert_eq!(told(Some(0)), Some(libc::SIGURG));
+        assert_eq!(told(Some(bit(libc::SIGURG))), Some(libc::SIGWINCH));
+        assert_eq!(told(Some(bit(libc::SIGURG) | bit(libc::SIGWINCH))), None);
+        assert_eq!(told(None), None, "not told");
     }
 
     #[test]

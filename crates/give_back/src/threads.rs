@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use allocanary_heap::Memory;
-use allocanary_heap::ptrace::{ends_call, field};
+use allocanary_heap::ptrace::ends_call;
+use allocanary_kernel::proc::Status;
 
 use crate::waits::{self, Told, Wait};
 
@@ -53,8 +54,9 @@ impl Threads {
                 let bytes = fs::read(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
-            let (status, told) = (text("status"), waits::parse_call(&text("syscall")));
-            threads.asleep.extend(told.filter(|_| state(&status) == Some('S')).map(|told| (tid, told)));
+            let status = Status::of_thread(pid, tid).unwrap_or_default();
+            let told = waits::parse_call(&text("syscall"));
+            threads.asleep.extend(told.filter(|_| status.state == Some('S')).map(|told| (tid, told)));
             match what(&status, told, |at| memory.word(at)) {
                 Ok((wait, _)) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
                     *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
@@ -94,15 +96,14 @@ impl Threads {
     }
 }
 
-fn state(status: &str) -> Option<char> {
-    field(status, "State").and_then(|text| text.chars().next())
-}
-
-/// The wait of a thread, or what else it does. In: its `status` and its system call.
-fn what(status: &str, told: Option<Told>, word: impl Fn(u64) -> Option<u64>) -> Result<(&'static Wait, Told), String> {
-    let state = state(status);
-    if state != Some('S') {
-        return Err(match state {
+/// The wait of a thread, or what else it does. In: its status and its system call.
+fn what(
+    status: &Status,
+    told: Option<Told>,
+    word: impl Fn(u64) -> Option<u64>,
+) -> Result<(&'static Wait, Told), String> {
+    if status.state != Some('S') {
+        return Err(match status.state {
             Some('R') => "running".into(),
             Some('D') => "waiting for a device".into(),
             Some('T' | 't') => "stopped".into(),
@@ -130,7 +131,9 @@ mod tests {
 
     #[test]
     fn only_a_thread_that_sleeps_in_a_harmless_call_waits() {
-        let of = |status: &str, call: &str| what(status, waits::parse_call(call), |_| None).map(|(wait, _)| wait.name);
+        let of = |status: &str, call: &str| {
+            { what(&Status::parse(status.as_bytes()), waits::parse_call(call), |_| None) }.map(|(wait, _)| wait.name)
+        };
         let poll = "7 0x1 0x1 0x1 0x0 0x0 0x0 0x1 0x1";
         assert_eq!(of(SLEEPS, poll), Ok("poll"));
         assert_eq!(of("State:\tR (running)\n", poll), Err("running".into()));

@@ -1,8 +1,7 @@
 //! A process's memory at one moment. In: the kernel's counts, the memory, and the walks. Out: one value for all views
 //! and for a file. Its parts add up to the resident memory.
 
-use allocanary_kernel::sys::line_number;
-use allocanary_process::{Name, text};
+use allocanary_process::status;
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
@@ -159,13 +158,12 @@ pub struct Remedy {
 impl Kernel {
     /// Reads the counts of a process. This does not lock its address space.
     pub fn of(pid: u32) -> std::io::Result<Kernel> {
-        let status = text(pid, Name::Status)?;
-        let bytes = |key: &str| line_number(&status, key.as_bytes()).unwrap_or(0).saturating_mul(1024);
+        let status = status(pid)?;
         Ok(Kernel {
-            // Reserved huge pages are in no other line of the text, but they are pages of mappings.
-            resident: bytes("VmRSS:") + bytes("HugetlbPages:"),
-            anonymous: bytes("RssAnon:"),
-            swapped: bytes("VmSwap:"),
+            // Reserved huge pages are pages of mappings.
+            resident: status.all_resident().unwrap_or(0),
+            anonymous: status.anonymous.unwrap_or(0),
+            swapped: status.swapped.unwrap_or(0),
             share: None,
             lazy: None,
         })

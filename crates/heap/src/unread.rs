@@ -3,8 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_kernel::sys::line_number;
-use allocanary_process::{Name, text};
+use allocanary_kernel::proc::Status;
+use allocanary_process::status;
 
 use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
 
@@ -13,16 +13,16 @@ impl Reading {
     /// waits.
     pub fn unread(pid: u32, problem: String) -> Result<Reading, Trouble> {
         let process = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
-        let status = text(pid, Name::Status);
+        let status = status(pid);
         let status = status.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
         let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         Ok(of(process, &status, taken, problem))
     }
 }
 
-fn of(process: Subject, status: &[u8], taken: u64, problem: String) -> Reading {
-    let count = |key: &[u8]| line_number(status, key).unwrap_or_default() * 1024;
-    let (anonymous, files, shared) = (count(b"RssAnon:"), count(b"RssFile:"), count(b"RssShmem:"));
+fn of(process: Subject, status: &Status, taken: u64, problem: String) -> Reading {
+    let [anonymous, files, shared, reserved] =
+        [status.anonymous, status.files, status.shared, status.reserved_huge].map(Option::unwrap_or_default);
     let area = |name: &str, sort, resident| Area {
         name: name.into(),
         sort,
@@ -35,16 +35,17 @@ fn of(process: Subject, status: &[u8], taken: u64, problem: String) -> Reading {
     let areas = [
         area("mapped files", Sort::Files, files),
         area("shared memory", Sort::Shared, shared),
+        area("reserved huge pages", Sort::Unknown, reserved),
         area("not known", Sort::Unknown, anonymous),
     ];
-    let resident = anonymous + files + shared;
+    let resident = [anonymous, files, shared, reserved].into_iter().fold(0, u64::saturating_add);
     Reading {
         schema: SCHEMA,
         taken,
         process,
         stopped: None,
         resident,
-        kernel: Kernel { resident, share: None, anonymous, lazy: None, swapped: count(b"VmSwap:") },
+        kernel: Kernel { resident, share: None, anonymous, lazy: None, swapped: status.swapped.unwrap_or(0) },
         heaps: Vec::new(),
         areas: areas.into_iter().filter(|area| area.resident > 0).collect(),
         undivided: Vec::new(),
@@ -59,13 +60,13 @@ mod tests {
     #[test]
     fn the_kernels_counts_add_up() {
         let status =
-            b"Name:\tx\nVmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 30 kB\nRssShmem:\t 0 kB\nVmSwap:\t 5 kB\n";
-        let reading = of(Subject::default(), status, 1, "why".into());
+            b"Name:\tx\nVmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 30 kB\nRssShmem:\t 0 kB\nVmSwap:\t 5 kB\nHugetlbPages:\t 2048 kB\n";
+        let reading = of(Subject::default(), &Status::parse(status), 1, "why".into());
         let sum: u64 = reading.areas.iter().map(|area| area.resident).sum();
-        assert_eq!((reading.resident, sum, reading.kernel.swapped), (70 << 10, 70 << 10, 5 << 10));
+        assert_eq!((reading.resident, sum, reading.kernel.swapped), (2118 << 10, 2118 << 10, 5 << 10));
         assert_eq!(
             reading.areas.iter().map(|area| area.name.as_str()).collect::<Vec<_>>(),
-            ["mapped files", "not known"]
+            ["mapped files", "reserved huge pages", "not known"]
         );
         assert!(!reading.is_divided() && reading.problems == ["why"]);
         assert!(matches!(Reading::unread(0x3fff_ffff, String::new()), Err(Trouble::Gone(_))));

@@ -4,8 +4,11 @@
 //! without rights gets the text from `allocanary_process`, and gives it to the parser.
 
 pub mod kinds;
+mod lines;
 mod mapping;
 pub mod maps;
 pub mod pids;
+mod status;
 
 pub use mapping::{Mapping, parse_maps};
+pub use status::Status;

@@ -11,7 +11,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use crate::ptrace::{Blocked, Stop, detach, ends_call, field, hide, interrupt, seize, stopped};
+use allocanary_kernel::proc::Status;
+
+use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::Trouble;
 
 /// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
@@ -127,12 +129,10 @@ impl Frozen {
 
     /// Why the kernel does not allow this thread to be stopped: another process may trace it already.
     fn refused(&self, tid: u32, error: io::Error) -> Trouble {
-        let number = |status: &str, name| field(status, name).and_then(|text| text.parse::<u32>().ok());
-        let tracer = self.about(tid, "status").ok().and_then(|status| number(&status, "TracerPid"));
+        let tracer = Status::of_thread(self.pid, tid).ok().and_then(|status| status.tracer);
         let Some(tracer) = tracer.filter(|&tracer| tracer != 0) else { return self.trouble("stopping it", error) };
-        // `TracerPid` is a thread. Users know the number of its process.
-        let status = fs::read(format!("/proc/{tracer}/status")).unwrap_or_default();
-        let tracer = number(&String::from_utf8_lossy(&status), "Tgid").unwrap_or(tracer);
+        // The tracer is a thread. Users know the number of its process.
+        let tracer = Status::of(tracer).ok().and_then(|status| status.process).unwrap_or(tracer);
         let traced = format!("process {tracer} traces it already (a debugger?): end that first");
         self.trouble("stopping it", io::Error::other(traced))
     }
@@ -141,7 +141,7 @@ impl Frozen {
     /// known, the answer is yes: a program that gets EINTR too often makes its call again, but a program that misses an
     /// EINTR may wait for ever.
     fn has_signal(&self, tid: u32, signal: i32) -> bool {
-        self.about(tid, "status").map_or(true, |status| ends_call(&status, signal))
+        Status::of_thread(self.pid, tid).map_or(true, |status| ends_call(&status, signal))
     }
 }
 

@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use allocanary_kernel::proc::Status;
+
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
 use crate::here::here;
@@ -34,8 +36,7 @@ pub(crate) fn asks() -> bool {
 
 /// The resident bytes of a process, by the kernel's count.
 pub(crate) fn resident(pid: u32) -> u64 {
-    let status = text(pid, Name::Status).unwrap_or_default();
-    allocanary_kernel::sys::line_number(&status, b"VmRSS:").unwrap_or(0).saturating_mul(1024)
+    status(pid).ok().and_then(|status| status.resident).unwrap_or(0)
 }
 
 /// Opens a file of the kernel about a process.
@@ -46,6 +47,11 @@ pub fn open(pid: u32, name: Name) -> io::Result<File> {
 /// The whole text of a file of the kernel about a process.
 pub fn text(pid: u32, name: Name) -> io::Result<Vec<u8>> {
     allocanary_kernel::sys::read_whole_of(&mut open(pid, name)?)
+}
+
+/// What the kernel says of a process.
+pub fn status(pid: u32) -> io::Result<Status> {
+    Ok(Status::parse(&text(pid, Name::Status)?))
 }
 
 /// Opens a file of the kernel about this host.

@@ -40,7 +40,7 @@ pub use cost::Cost;
 pub use file::{Opened, Stamp};
 pub use files::Files;
 pub use freeze::Frozen;
-pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, text, threads};
+pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::Stopped;
 pub use trouble::Trouble;
 pub use what::{Called, Given, Host, Name, Registers, Thread, What};

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use allocanary_kernel::proc::Status;
+
 /// While this lives, the calling thread gets no signals.
 pub struct Blocked {
     before: libc::sigset_t,
@@ -40,25 +42,20 @@ impl std::fmt::Debug for Blocked {
     }
 }
 
-/// Whether a thread is about to get a signal that ends its call. If so, the call must end. In: the text of the thread's
-/// `status`, and the signal that it was about to get, or 0. Signals that the thread ignores are not counted: they are
-/// pending only because the thread is traced, and it must not notice them.
-pub fn ends_call(status: &str, signal: i32) -> bool {
-    let mask = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+/// Whether a thread is about to get a signal that ends its call. If so, the call must end. In: the thread's status, and
+/// the signal that it was about to get, or 0. Signals that the thread ignores are not counted: they are pending only
+/// because the thread is traced, and it must not notice them.
+pub fn ends_call(status: &Status, signal: i32) -> bool {
     let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].map(bit).into_iter().sum::<u64>();
-    let ignored = mask("SigIgn") | (by_default & !mask("SigCgt"));
-    let waiting = (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk");
+    let ignored = status.ignored.unwrap_or(0) | (by_default & !status.caught.unwrap_or(0));
+    let waiting = status.pending.unwrap_or(0) | status.pending_for_process.unwrap_or(0);
+    let waiting = waiting & !status.blocked.unwrap_or(0);
     (bit(signal) | waiting) & !ignored != 0
 }
 
 /// The bit of a signal in a mask, as the kernel prints it. 0 for no signal.
 pub fn bit(signal: i32) -> u64 {
     if signal == 0 { 0 } else { 1 << (signal - 1) }
-}
-
-/// A field of a thread's `status`.
-pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
 /// How a stopped thread continues.
@@ -293,10 +290,14 @@ fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64>
 mod tests {
     use super::*;
 
-    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> String {
-        let masks = [("SigPnd", 0), ("ShdPnd", pending), ("SigBlk", blocked), ("SigIgn", ignored), ("SigCgt", caught)];
-        let lines = masks.map(|(name, signal)| format!("{name}:\t{:016x}\n", bit(signal)));
-        format!("Name:\tprogram\n{}", lines.concat())
+    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> Status {
+        Status {
+            pending_for_process: Some(bit(pending)),
+            blocked: Some(bit(blocked)),
+            ignored: Some(bit(ignored)),
+            caught: Some(bit(caught)),
+            ..Status::default()
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::proc::maps;
+use allocanary_kernel::proc::{Status, maps};
 use allocanary_kernel::sys::{self, first_number, line_number, read_into};
 
 /// The sizes of one process or the sum over several.
@@ -36,21 +36,19 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes of a process; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Sizes> {
-        let mut buffer = [0; 4096];
-        let text = read_into(&format!("/proc/{pid}/status"), &mut buffer)?;
-        let bytes = |key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
+        let status = Status::of(pid).ok()?;
         // A process that has ended and was not waited for has no memory.
-        let rss = bytes(b"VmRSS:")?;
-        let anon = bytes(b"RssAnon:").unwrap_or(0);
+        let rss = status.resident?;
+        let anon = status.anonymous.unwrap_or(0);
         Some(Sizes {
             rss,
-            most: bytes(b"VmHWM:").unwrap_or(rss),
+            most: status.most_resident.unwrap_or(rss),
             anon,
             files: rss.saturating_sub(anon),
-            vsz: bytes(b"VmSize:").unwrap_or(0),
-            threads: line_number(text, b"Threads:").unwrap_or(1),
+            vsz: status.addresses.unwrap_or(0),
+            threads: status.threads.unwrap_or(1),
             processes: 1,
-            huge_pages: sys::may_have_huge_pages(text),
+            huge_pages: status.may_have_huge_pages,
         })
     }
 

@@ -87,7 +87,7 @@ mod tests {
             let line = format!("{words} cat /proc/self/status");
             let ran = Command::new("sh").args(["-c", &line]).output().unwrap();
             assert!(ran.status.success(), "{ran:?}");
-            allocanary_kernel::sys::may_have_huge_pages(&ran.stdout)
+            allocanary_kernel::proc::Status::parse(&ran.stdout).may_have_huge_pages
         };
         let before = status("");
         let limited = status(&wrapper("own:process_thp=never").unwrap().shell());

@@ -3,7 +3,8 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::sys::{line_number, read_into, usage};
+use allocanary_kernel::proc::Status;
+use allocanary_kernel::sys::usage;
 use allocanary_kernel::units::Unit;
 
 /// Processes of each kind, if nothing else is said.
@@ -77,9 +78,8 @@ fn measure<T>(run: impl FnOnce() -> (u64, T)) -> Measured {
     let used = usage();
     let per_cpu_second = requests as f64 / ((used.user_us + used.system_us) as f64 / 1e6);
     std::thread::sleep(REST);
-    let mut status = [0; 4096];
-    let status = read_into("/proc/self/status", &mut status).expect("/proc is mounted");
-    let idle_bytes = line_number(status, b"VmRSS:").expect("a process has a resident size") as f64 * 1024.0;
+    let status = Status::own().expect("/proc is mounted");
+    let idle_bytes = status.resident.expect("a process has a resident size") as f64;
     drop(threads);
     Measured { per_second, per_cpu_second, idle_bytes }
 }

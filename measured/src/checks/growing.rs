@@ -1,11 +1,11 @@
 //! Reads programs that grow: whether their heaps are divided, and how far the reading is from the kernel's count.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use allocanary_heap::{How, take};
+use allocanary_kernel::proc::Status;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;
@@ -76,8 +76,6 @@ fn once(pid: u32) -> Result<Pair, Problem> {
 
 /// `VmRSS` in bytes.
 fn resident(pid: u32) -> Result<u64, Problem> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|error| failed("status", &error))?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
-    line.map(|kib| kib * 1024).ok_or_else(|| failed("status", &"it has no VmRSS"))
+    let status = Status::of(pid).map_err(|error| failed("status", &error))?;
+    status.resident.ok_or_else(|| failed("status", &"it has no VmRSS"))
 }

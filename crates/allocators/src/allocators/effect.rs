@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_kernel::sys::line_number;
+use allocanary_kernel::proc::Status;
 
 /// The settings for which `why` returns a reason, with that reason.
 #[inline]
@@ -16,12 +16,11 @@ pub fn without_effect(
 
 /// Returns the reason if this process has no page of the huge page pool. The kernel counts these pages.
 pub fn no_pool_pages() -> Option<String> {
-    let status = std::fs::read("/proc/self/status").unwrap_or_default();
-    pool_pages_missing(line_number(&status, b"HugetlbPages:"))
+    pool_pages_missing(Status::own().ok().and_then(|status| status.reserved_huge))
 }
 
-fn pool_pages_missing(kib: Option<u64>) -> Option<String> {
-    (kib.unwrap_or(0) == 0).then(|| "this process has no page of the huge page pool (HugetlbPages is 0)".to_string())
+fn pool_pages_missing(bytes: Option<u64>) -> Option<String> {
+    (bytes.unwrap_or(0) == 0).then(|| "this process has no page of the huge page pool (HugetlbPages is 0)".to_string())
 }
 
 /// Returns the reason if the mode of transparent huge pages is not one of `needed`.

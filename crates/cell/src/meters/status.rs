@@ -2,7 +2,7 @@
 
 use crate::meter::{Column, Meter, column};
 use allocanary_allocators::Allocator;
-use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::units::Unit;
 
 /// The meter.
@@ -15,19 +15,20 @@ pub const METER: Meter = Meter {
 };
 
 fn read(_: &dyn Allocator, slots: &mut [Option<u64>]) {
-    let mut buffer = [0; 4096];
-    if let Some(text) = read_into("/proc/self/status", &mut buffer) {
-        parse(text, slots);
+    if let Ok(status) = Status::own() {
+        fill(&status, slots);
     }
 }
 
 /// The readings in a text of `/proc/self/status`, which may have been read earlier.
 pub fn parse(text: &[u8], slots: &mut [Option<u64>]) {
-    let keys: [(&[u8], u64); 5] =
-        [(b"VmRSS:", 1024), (b"VmHWM:", 1024), (b"RssAnon:", 1024), (b"VmSize:", 1024), (b"Threads:", 1)];
-    for (slot, (key, unit)) in slots.iter_mut().zip(keys) {
-        *slot = line_number(text, key).map(|number| number * unit);
-    }
+    fill(&Status::parse(text), slots);
+}
+
+fn fill(status: &Status, slots: &mut [Option<u64>]) {
+    let Status { resident, most_resident, anonymous, addresses, threads, .. } = *status;
+    let values = [resident, most_resident, anonymous, addresses, threads];
+    slots.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
 }
 
 const COLUMNS: &[Column] = &[

@@ -19,7 +19,7 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_kernel::private;
-use allocanary_kernel::sys::line_number;
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_views::heap as reports;
@@ -81,8 +81,7 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
     if !flags.freeze {
         return or_unread(pid, reader.take_with(pid, How::Running, shares(flags), time));
     }
-    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-    let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
+    let resident = Status::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
     or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))

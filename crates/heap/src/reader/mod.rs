@@ -117,8 +117,7 @@ impl Reader {
 
 /// The user of a process. The owner of its folder in `/proc` can be root for a process that may not be looked at.
 pub fn user_of(pid: u32) -> Option<u32> {
-    let status = allocanary_process::text(pid, allocanary_process::Name::Status).ok()?;
-    allocanary_kernel::sys::line_number(&status, b"Uid:").map(|user| user as u32)
+    allocanary_process::status(pid).ok()?.users.map(|[real, ..]| real)
 }
 
 /// Reads in this process.

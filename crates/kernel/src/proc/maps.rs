@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn hexadecimal(text: &[u8]) -> Option<u64> {
+pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

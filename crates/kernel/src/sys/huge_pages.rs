@@ -8,8 +8,6 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::line_number;
-
 /// The flag of Linux 6.18 that still allows advised huge pages; the crate libc does not have it yet.
 const EXCEPT_ADVISED: i64 = 1 << 1;
 
@@ -111,12 +109,6 @@ impl Given {
     }
 }
 
-/// Whether the kernel may give huge pages to a process, by the text of its `status`; `None` before Linux 5.0, and if the process
-/// has ended. The text says nothing about [`HugePages::Advised`].
-pub fn may_have_huge_pages(status: &[u8]) -> Option<bool> {
-    line_number(status, b"THP_enabled:").map(|given| given != 0)
-}
-
 /// Whether the kernel may give huge pages to memory for which the process did not advise them, by the text of its `smaps`. `None` if
 /// the process has no such memory that is large enough.
 pub fn may_have_unadvised(smaps: &str) -> Option<bool> {
@@ -154,6 +146,7 @@ fn is_large_heap(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::Status;
 
     #[test]
     fn each_size_has_a_switch_of_its_own_and_may_follow_that_of_all() {
@@ -182,7 +175,7 @@ mod tests {
                 // SAFETY: one system call.
                 unsafe { command.pre_exec(|| HugePages::Never.limit()) };
             }
-            may_have_huge_pages(&command.output().unwrap().stdout)
+            Status::parse(&command.output().unwrap().stdout).may_have_huge_pages
         };
         let before = status(false);
         HugePages::Never.can_be_limited().unwrap();

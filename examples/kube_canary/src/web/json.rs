@@ -165,10 +165,7 @@ pub(super) fn peers(
     uptime_seconds: u64,
     ready: Result<(), String>,
 ) -> serde_json::Result<()> {
-    let mut text = [0; 4096];
-    let status = allocanary_kernel::sys::read_into("/proc/self/status", &mut text);
-    let resident = status.and_then(|status| allocanary_kernel::sys::line_number(status, b"VmRSS:"));
-    let resident_bytes = resident.map(|kib| kib * 1024);
+    let resident_bytes = allocanary_kernel::proc::Status::own().ok().and_then(|status| status.resident);
     let (ready, problem) = (ready.is_ok(), ready.err());
     let (sources, peers, checks) = (Sources(mesh), Peers(mesh), checks(mesh));
     serde_json::to_writer(

@@ -9,7 +9,7 @@ use allocanary_contents::{Contents, SCHEMA};
 use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_kernel::sys::line_number;
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{parse_bytes, show_duration};
 use allocanary_kernel::{input, private};
@@ -27,8 +27,7 @@ const TIMES: u64 = 5;
 
 /// Reads a process, and prints what its heap contains.
 pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
-    let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-    let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
+    let resident = Status::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
     if flags.freeze {
         let expected = show_duration(Frozen::expected_pause(resident));
         terminal::tell(format_args!(

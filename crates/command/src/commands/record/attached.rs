@@ -14,6 +14,7 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::parse_duration;
 use allocanary_trace::pack::pack;
@@ -103,9 +104,7 @@ fn refuse(pid: u32) -> Result<()> {
 
 /// The users of a process: real, effective, saved, and that of its files.
 fn users(pid: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    uids.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
+    Status::of(pid).ok().and_then(|status| status.users).map(Vec::from).unwrap_or_default()
 }
 
 /// The folder that the process writes to. If the process belongs to another user, it is the folder for other users.
