@@ -4,9 +4,9 @@
 //! finds threads inside of malloc.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use allocanary_heap::{Mapping, Memory, State};
+use allocanary_kernel::proc::pids::tids;
 
 use crate::places;
 use crate::reader::Reader;
@@ -50,9 +50,7 @@ pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
 
 /// A thread of the process that has locked a mutex of the dynamic loader.
 pub fn holder_of_loader(reader: &Reader, pid: u32) -> Option<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let tids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    holders_of_loader(reader, &tids).into_iter().next()
+    holders_of_loader(reader, &tids(pid).unwrap_or_default()).into_iter().next()
 }
 
 /// Which of these threads have locked a mutex of the dynamic loader. The loader's data has few pages.

@@ -7,6 +7,7 @@ use std::fs;
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::ends_call;
 use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::pids::tids;
 
 use crate::waits::{self, Told, Wait};
 
@@ -46,10 +47,8 @@ pub struct Threads {
 impl Threads {
     /// Examines every thread.
     pub fn of(memory: &dyn Memory, pid: u32) -> Threads {
-        let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let mut threads = Threads::default();
-        for tid in tids {
+        for tid in tids(pid).unwrap_or_default() {
             let text = |file: &str| {
                 let bytes = fs::read(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()

@@ -1,9 +1,9 @@
 //! The process that is read. In: `/proc/PID`. Out: its name, its executable, its start, and the processes of this host.
 
-use std::fs;
 use std::time::Duration;
 
-use allocanary_kernel::sys::{line_number, read_whole_of};
+use allocanary_kernel::proc::{Stat, pids, stat};
+use allocanary_kernel::sys::read_whole_of;
 use allocanary_process::{Host, Name, kernel, link, text};
 use serde::{Deserialize, Serialize};
 
@@ -24,17 +24,20 @@ pub struct Subject {
     pub threads: u64,
 }
 
-/// The clock ticks in a second that `/proc` counts on Linux.
-const TICKS: u64 = 100;
-
 impl Subject {
     /// Reads a process. `None` if there is no such process.
     pub fn of(pid: u32) -> Option<Subject> {
-        let stat = text(pid, Name::Stat).ok()?;
+        let stat = Stat::parse(&text(pid, Name::Stat).ok()?)?;
         let boot = kernel(Host::Stat).and_then(|mut file| read_whole_of(&mut file)).unwrap_or_default();
-        let boot = line_number(&boot, b"btime ").unwrap_or_default();
-        let subject = parse_stat(&String::from_utf8_lossy(&stat), boot)?;
-        Some(Subject { executable: link(pid).unwrap_or_default(), ..subject })
+        let boot = stat::booted(&boot).unwrap_or_default();
+        Some(Subject {
+            pid: stat.pid,
+            parent: stat.parent,
+            executable: link(pid).unwrap_or_default(),
+            started: boot.saturating_add(stat::time(stat.start).as_secs()),
+            threads: stat.threads,
+            name: stat.name,
+        })
     }
 
     /// The file name of its executable.
@@ -55,29 +58,10 @@ impl Subject {
     }
 }
 
-/// Reads the text of `/proc/PID/stat`. The name in it may contain spaces and brackets.
-fn parse_stat(text: &str, boot: u64) -> Option<Subject> {
-    let (pid, rest) = text.split_once(" (")?;
-    let (name, rest) = rest.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The state is the third field of the file, and the first one here.
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Subject {
-        pid: pid.parse().ok()?,
-        parent: number(4)? as u32,
-        name: name.to_string(),
-        executable: String::new(),
-        started: boot + number(22)? / TICKS,
-        threads: number(20)?,
-    })
-}
-
 /// Every process that can be seen from here, in the order of process IDs.
 #[expect(clippy::disallowed_methods, reason = "the command lists the processes, and no child")]
 pub fn processes() -> Vec<Subject> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut all: Vec<Subject> = pids.filter_map(Subject::of).collect();
+    let mut all: Vec<Subject> = pids::pids().into_iter().filter_map(Subject::of).collect();
     all.sort_by_key(|one| one.pid);
     all
 }
@@ -110,12 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_brackets_and_spaces_is_read() {
-        let rest = "S 7 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 500 1000 200";
-        let subject = parse_stat(&format!("42 (a) b (c) {rest}"), 1000).unwrap();
-        assert_eq!((subject.pid, subject.parent, subject.name.as_str()), (42, 7, "a) b (c"));
-        assert_eq!((subject.threads, subject.started), (12, 1005));
-        assert_eq!(parse_stat("42 (a", 0), None);
+    fn this_process_is_read_with_its_name_and_its_start() {
+        let own = Subject::of(std::process::id()).unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        assert!(own.threads > 0 && own.parent > 0 && !own.name.is_empty() && !own.executable.is_empty(), "{own:?}");
+        // The time of boot is rounded.
+        assert!(own.started > 0 && own.started <= now + 1, "{own:?} at {now}");
+        assert_eq!(Subject::of(u32::MAX), None);
     }
 
     #[test]

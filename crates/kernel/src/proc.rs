@@ -8,7 +8,9 @@ mod lines;
 mod mapping;
 pub mod maps;
 pub mod pids;
+pub mod stat;
 mod status;
 
 pub use mapping::{Mapping, parse_maps};
+pub use stat::Stat;
 pub use status::Status;

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Own, Report, SCHEMA};
+use allocanary_kernel::proc::Stat;
+use allocanary_kernel::proc::stat::time;
 
 use crate::costs::Costs;
 use crate::group::Place;
@@ -14,13 +16,11 @@ use crate::known::{Known, rows};
 use crate::look::{Counting, Look, Seen, Wanted};
 use crate::names::Names;
 use crate::schedule::{Budget, Step, next, step};
-use crate::stat::{Key, Stat, Status};
-use crate::world::{Charged, File, World};
+use crate::stat::{Key, Status};
+use crate::world::{Charged, World};
 
 /// The time for one process. The kernel's locks are held for far shorter: its pages are asked for in pieces.
 const TIME: Duration = Duration::from_secs(10);
-/// Milliseconds of a tick: the kernel tells programs hundredths of a second, whatever its own clock.
-const TICK: u64 = 10;
 /// The most processes that are known. More are counted in no row, and the report says so.
 const MOST: usize = 20_000;
 /// The part of the share that profiles may cost in addition. They are paid from a purse of their own: whoever asks without end would leave
@@ -112,7 +112,7 @@ impl<W: World> Agent<W> {
 
     /// Whether a number is that of the process that was counted, and not of another one that began since.
     pub fn is_same(&self, pid: u32) -> bool {
-        let now = self.of_process(pid).map(|(stat, ..)| stat.key);
+        let now = self.of_process(pid).map(|(stat, ..)| Key::of(&stat));
         now.is_some_and(|key| self.known.contains_key(&key))
     }
 
@@ -134,7 +134,7 @@ impl<W: World> Agent<W> {
         self.left_out = 0;
         for pid in self.world.pids() {
             let Some((stat, status, listed)) = self.of_process(pid) else { continue };
-            let key = stat.key;
+            let key = Key::of(&stat);
             if here.len() >= MOST {
                 self.left_out += 1;
                 continue;
@@ -147,8 +147,8 @@ impl<W: World> Agent<W> {
                 }
                 None => self.known.entry(key).or_insert_with(|| Known { has_stayed: is_first, ..Known::default() }),
             };
-            (one.pid, one.name, one.status, one.cpu) = (pid, stat.name, status, stat.cpu.saturating_mul(TICK));
-            one.started = self.world.booted().saturating_add(key.start.saturating_mul(TICK));
+            (one.cpu, one.pid, one.name, one.status) = (time(stat.cpu()).as_millis() as u64, pid, stat.name, status);
+            one.started = self.world.booted().saturating_add(time(key.start).as_millis() as u64);
             if one.listed != listed {
                 one.place = Place::parse(&listed);
                 one.listed = listed;
@@ -162,13 +162,9 @@ impl<W: World> Agent<W> {
 
     /// What is read of each process. `None` if it has ended, or has no memory.
     fn of_process(&self, pid: u32) -> Option<(Stat, Status, String)> {
-        let stat = Stat::parse(&self.world.file(pid, File::Stat)?)?;
-        if stat.is_bare {
-            return None;
-        }
-        let status = Status::parse(&self.world.file(pid, File::Status)?)?;
-        let listed = self.world.file(pid, File::Groups)?;
-        Some((stat, status, String::from_utf8_lossy(&listed).into_owned()))
+        let stat = self.world.stat(pid).filter(|stat| !stat.is_bare())?;
+        let status = Status::of(&self.world.status(pid)?)?;
+        Some((stat, status, self.world.groups(pid)?))
     }
 
     /// Has the counters of all read that have some, and asks of those that are new whether they may be read. Of many that are asked at once
@@ -218,7 +214,7 @@ impl<W: World> Agent<W> {
     /// Keeps what was seen of a process.
     pub fn saw(&mut self, key: Key, now: Duration, seen: Result<Seen, String>) {
         // The number may be another process's by now; and what is resident may be more than at the last count.
-        let still = self.of_process(key.pid).filter(|(stat, ..)| stat.key == key);
+        let still = self.of_process(key.pid).filter(|(stat, ..)| Key::of(stat) == key);
         let Some(one) = self.known.get_mut(&key) else { return };
         self.new_first = one.tried.is_some();
         one.tried = Some(now);

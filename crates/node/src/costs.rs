@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_kernel::proc::stat::time;
+use allocanary_kernel::proc::{Stat, Status};
 use allocanary_kernel::sys::{first_number, read_whole, usage};
-
-use crate::stat::Status;
 
 /// What the kernel has counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,19 +18,16 @@ pub struct Clock {
     pub children: Duration,
 }
 
-/// A tick of the times in `stat`: Linux tells them in hundredths of a second.
-const TICK: Duration = Duration::from_millis(10);
-
 impl Clock {
     /// Now, if this is the present child.
     pub fn now(child: Option<u32>) -> Clock {
         let own = usage();
-        let ended = read_whole("/proc/self/stat").map_or(Duration::ZERO, |text| ticks(&text, [16, 17]));
+        let ended = Stat::own().map_or(Duration::ZERO, |stat| time(stat.user_of_children + stat.system_of_children));
         let present = child.map_or(Duration::ZERO, |pid| {
             // Nanoseconds, where the kernel counts them.
             match read_whole(format!("/proc/{pid}/schedstat")).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
-                _ => read_whole(format!("/proc/{pid}/stat")).map_or(Duration::ZERO, |text| ticks(&text, [14, 15])),
+                _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user + stat.system)),
             }
         });
         Clock {
@@ -41,20 +38,9 @@ impl Clock {
     }
 }
 
-/// The sum of two fields of `stat`.
-fn ticks(stat: &[u8], fields: [usize; 2]) -> Duration {
-    let text = String::from_utf8_lossy(stat);
-    let Some((_, rest)) = text.rsplit_once(") ") else { return Duration::ZERO };
-    let all: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The state is the third field of the file and the first of these.
-    let number = |field: usize| all.get(field - 3).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    fields.into_iter().map(|field| TICK * number(field)).sum()
-}
-
-/// Resident bytes of a process: 0 if it has ended.
-pub fn resident(pid: &str) -> u64 {
-    let status = read_whole(format!("/proc/{pid}/status")).unwrap_or_default();
-    Status::parse(&status).map_or(0, |status| status.resident)
+/// The resident bytes that a status tells: 0 of a process that has ended.
+pub fn resident(status: std::io::Result<Status>) -> u64 {
+    status.ok().and_then(|status| status.all_resident()).unwrap_or(0)
 }
 
 /// A kind of work.
@@ -168,10 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_stat_are_read_behind_a_strange_name() {
-        let stat = b"42 (a) b) S 7 7 7 0 -1 4194560 1 2 3 4 5 6 70 80 20 0 12 0 500";
-        assert_eq!((ticks(stat, [14, 15]), ticks(stat, [16, 17])), (TICK * 11, TICK * 150));
-        assert_eq!(ticks(b"42 (a", [14, 15]), Duration::ZERO);
+    fn this_process_has_a_clock() {
         let clock = Clock::now(Some(std::process::id()));
         assert!(clock.own > Duration::ZERO && clock.children >= clock.thread, "{clock:?}");
     }

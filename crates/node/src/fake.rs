@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use allocanary_fleet::{Part, Parts};
 use allocanary_heap::counters::{Counters, Place};
+use allocanary_kernel::proc::{Stat, Status};
 
 use crate::look::{Counted, Counting, Heap, Identity, Look, NoProfile, Seen, Wanted};
-use crate::world::{Charged, File, Quota, World};
+use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
 /// A process that may not be read.
@@ -40,17 +41,22 @@ impl World for Fake {
         self.all().iter().map(|one| one.0).collect()
     }
 
-    fn file(&self, pid: u32, file: File) -> Option<Vec<u8>> {
+    fn stat(&self, pid: u32) -> Option<Stat> {
         let all = self.all();
-        let (_, start, program, mib, groups) = all.iter().find(|one| one.0 == pid)?;
-        let text = match file {
-            File::Stat => format!(
-                "{pid} (web) S 1 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 1 0 {start} 1000 200 9 {program} 12 {program} 14 15"
-            ),
-            File::Status => format!("VmRSS:\t{} kB\nRssAnon:\t{} kB\n", (mib + 1) * 1024, mib * 1024),
-            File::Groups => groups.clone(),
-        };
-        Some(text.into_bytes())
+        let (_, start, program, ..) = all.iter().find(|one| one.0 == pid)?;
+        let text = format!(
+            "{pid} (web) S 1 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 1 0 {start} 1000 200 9 {program} 12 {program} 14 15"
+        );
+        Stat::parse(text.as_bytes())
+    }
+
+    fn status(&self, pid: u32) -> Option<Status> {
+        let mib = self.all().iter().find(|one| one.0 == pid)?.3;
+        Some(Status { resident: Some((mib + 1) * MIB), anonymous: Some(mib * MIB), ..Status::default() })
+    }
+
+    fn groups(&self, pid: u32) -> Option<String> {
+        Some(self.all().iter().find(|one| one.0 == pid)?.4.clone())
     }
 
     fn group(&self, _: &str) -> Charged {

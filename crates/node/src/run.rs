@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Report};
+use allocanary_kernel::proc::Status;
 
 use crate::agent::Agent;
 use crate::asking::Asking;
@@ -145,8 +146,8 @@ impl<'a, W: World> Runner<'a, W> {
 
     fn report(&mut self) -> Report {
         self.charge(None);
-        let child = self.look.child().map_or(0, |pid| resident(&pid.to_string()));
-        self.agent.report(self.begun.elapsed(), &self.costs, resident("self") + child)
+        let child = self.look.child().map_or(0, |pid| resident(Status::of(pid)));
+        self.agent.report(self.begun.elapsed(), &self.costs, resident(Status::own()) + child)
     }
 }
 

@@ -4,28 +4,24 @@ use std::fs;
 
 use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
 use allocanary_kernel::container::quota;
+use allocanary_kernel::proc::{Stat, Status, pids, stat};
 use allocanary_kernel::sys::{line_number, read_whole};
 
 use crate::group::{down_to_own, from_the_root};
-
-/// A file of a process that is read each minute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum File {
-    /// Who it is.
-    Stat,
-    /// What is resident.
-    Status,
-    /// Where it belongs.
-    Groups,
-}
 
 /// What can be asked.
 pub trait World {
     /// The numbers of all processes.
     fn pids(&self) -> Vec<u32>;
 
-    /// A file of a process. `None` if it has ended.
-    fn file(&self, pid: u32, file: File) -> Option<Vec<u8>>;
+    /// Who a process is. `None` if it has ended.
+    fn stat(&self, pid: u32) -> Option<Stat>;
+
+    /// What is resident. `None` if it has ended.
+    fn status(&self, pid: u32) -> Option<Status>;
+
+    /// Where it belongs: the kernel's list of its groups. `None` if it has ended.
+    fn groups(&self, pid: u32) -> Option<String>;
 
     /// What the kernel charges to the group of such a list, and its CPU quota.
     fn group(&self, listed: &str) -> Charged;
@@ -97,7 +93,7 @@ impl Kernel {
             // The kernel has no such name spaces.
             (None, _) => false,
         };
-        let booted = line_number(&fs::read("/proc/stat").unwrap_or_default(), b"btime ").unwrap_or(0);
+        let booted = stat::booted(&read_whole("/proc/stat").unwrap_or_default()).unwrap_or(0);
         let of_host = fs::read_dir(OF_HOST).is_ok().then_some(OF_HOST);
         Kernel {
             mount: of_host.or((!is_apart).then_some(MOUNT)).map(String::from),
@@ -115,17 +111,20 @@ impl Default for Kernel {
 
 impl World for Kernel {
     fn pids(&self) -> Vec<u32> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+        pids::pids()
     }
 
-    fn file(&self, pid: u32, file: File) -> Option<Vec<u8>> {
-        let name = match file {
-            File::Stat => "stat",
-            File::Status => "status",
-            File::Groups => "cgroup",
-        };
-        read_whole(format!("/proc/{pid}/{name}")).ok()
+    fn stat(&self, pid: u32) -> Option<Stat> {
+        Stat::of(pid).ok()
+    }
+
+    fn status(&self, pid: u32) -> Option<Status> {
+        Status::of(pid).ok()
+    }
+
+    fn groups(&self, pid: u32) -> Option<String> {
+        let text = read_whole(format!("/proc/{pid}/cgroup")).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn group(&self, listed: &str) -> Charged {

@@ -6,12 +6,12 @@
 //! the call then starts anew.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::pids::tids;
+use allocanary_kernel::proc::{Stat, Status};
 
 use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::Trouble;
@@ -67,10 +67,8 @@ impl Frozen {
 
     /// The threads that are not yet stopped, and are not dead.
     fn running(&self) -> io::Result<Vec<u32>> {
-        let entries = fs::read_dir(format!("/proc/{}/task", self.pid))?;
-        let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let mut running = Vec::new();
-        for tid in tids.filter(|tid| !self.threads.contains_key(tid)) {
+        for tid in tids(self.pid)?.into_iter().filter(|tid| !self.threads.contains_key(tid)) {
             if !self.is_dead(tid)? {
                 running.push(tid);
             }
@@ -79,17 +77,11 @@ impl Frozen {
     }
 
     fn is_dead(&self, tid: u32) -> io::Result<bool> {
-        match self.about(tid, "stat") {
-            Ok(stat) => Ok(stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))),
+        match Stat::of_thread(self.pid, tid) {
+            Ok(stat) => Ok(stat.has_ended()),
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(true),
             Err(error) => Err(error),
         }
-    }
-
-    /// A text of the kernel about a thread. It contains the thread's name, which may have any bytes.
-    fn about(&self, tid: u32, file: &str) -> io::Result<String> {
-        let text = fs::read(format!("/proc/{}/task/{tid}/{file}", self.pid))?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn stop_thread(&mut self, tid: u32) -> Result<(), Trouble> {

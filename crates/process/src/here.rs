@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 
+use allocanary_kernel::proc::pids::tids;
 use allocanary_kernel::sys::read_whole;
 
 use crate::file::{self, Opened};
@@ -67,11 +68,6 @@ fn as_json(value: &impl serde::Serialize) -> io::Result<Given> {
     serde_json::to_string(value).map(told).map_err(io::Error::other)
 }
 
-fn tids(pid: u32) -> io::Result<impl Iterator<Item = u32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
-}
-
 fn threads(pid: u32) -> io::Result<Vec<Thread>> {
     let robust = |tid: u32| {
         let (mut head, mut bytes) = (0_u64, 0_usize);
@@ -79,7 +75,7 @@ fn threads(pid: u32) -> io::Result<Vec<Thread>> {
         let done = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut bytes) };
         (done == 0 && head != 0).then_some(head)
     };
-    Ok(tids(pid)?.map(|tid| Thread { tid, robust: robust(tid) }).collect())
+    Ok(tids(pid)?.into_iter().map(|tid| Thread { tid, robust: robust(tid) }).collect())
 }
 
 fn calls(pid: u32) -> io::Result<Vec<Called>> {
@@ -88,7 +84,7 @@ fn calls(pid: u32) -> io::Result<Vec<Called>> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(bytes.trim_ascii()).into_owned();
         Called { tid, name: text(about("comm")), call: text(about("syscall")) }
     };
-    Ok(tids(pid)?.map(one).collect())
+    Ok(tids(pid)?.into_iter().map(one).collect())
 }
 
 /// `HOME/lib/server/libjvm.so` is mapped: opens `HOME/release`.

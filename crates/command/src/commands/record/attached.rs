@@ -14,7 +14,7 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::private::user;
-use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::{Status, pids};
 use allocanary_kernel::shell::Words;
 use allocanary_kernel::units::parse_duration;
 use allocanary_trace::pack::pack;
@@ -70,7 +70,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
         }
     }
     tell(&made);
-    let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
+    let is_gone = !pids::exists(pid);
     match ended {
         Ok(reply) => terminal::tell(format_args!("process {pid}: {}", put_back(&reply))),
         Err(_) if is_gone => terminal::tell(format_args!("process {pid}: it has ended")),
