@@ -1,7 +1,8 @@
 //! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
 
 use allocanary::tuning;
-use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::smaps::Counts;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_bytes_in_use;
@@ -77,8 +78,6 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
 /// Read from smaps_rollup, which is exact. If the kernel does not have it, from `status`, which may be wrong by some
 /// pages per processor.
 fn process_resident() -> Option<u64> {
-    let mut text = [0; 4096];
-    let rollup = read_into("/proc/self/smaps_rollup", &mut text).and_then(|text| line_number(text, b"Rss:"));
-    let kib = rollup.or_else(|| line_number(read_into("/proc/self/status", &mut text)?, b"VmRSS:"))?;
-    Some(kib * 1024)
+    let rollup = Counts::own().ok().and_then(|counts| counts.resident);
+    rollup.or_else(|| Status::own().ok()?.resident)
 }

@@ -53,8 +53,10 @@ use crate::allocator::Counters;
 use crate::budget;
 use crate::install::installed;
 use crate::tuning;
+use allocanary_kernel::proc::Status;
 use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::sys::{line_number, read_into, usage};
+use allocanary_kernel::proc::smaps::Counts;
+use allocanary_kernel::sys::usage;
 
 use cached::CachedCounters;
 
@@ -212,17 +214,16 @@ impl AllocatorCollector {
     }
 
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let mut text = [0; 4096];
-        let resident = kibibytes("/proc/self/status", b"VmRSS:", &mut text);
+        let resident = Status::own().ok().and_then(|status| status.resident);
         let resident_row = ("allocanary_process_resident", "Resident memory of the process", Some(&Unit::Bytes));
         self.gauge(encoder, resident_row, resident)?;
         if self.pss {
             let help = "Resident memory of the process, shared pages divided among their users";
-            let pss = kibibytes("/proc/self/smaps_rollup", b"Pss:", &mut text);
+            let pss = Counts::own().ok().and_then(|counts| counts.share);
             self.gauge(encoder, ("allocanary_process_proportional", help, Some(&Unit::Bytes)), pss)?;
         }
         if self.parts {
-            let found = Mappings::read("/proc/self/smaps").unwrap_or_default();
+            let found = Mappings::own().unwrap_or_default();
             let parts =
                 [("program", found.program), ("stacks", found.stacks), ("heap", found.heap), ("other", found.other)];
             let parts = parts.map(|(part, bytes)| (part, Some(bytes).filter(|_| found.rss() > 0)));
@@ -272,9 +273,4 @@ impl From<f64> for Number {
     fn from(value: f64) -> Self {
         Number::Ratio(value)
     }
-}
-
-/// The number in kB after `key` in a file of /proc, in bytes.
-fn kibibytes(path: &str, key: &[u8], text: &mut [u8]) -> Option<u64> {
-    line_number(read_into(path, text)?, key).map(|kib| kib * 1024)
 }

@@ -15,7 +15,8 @@ use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
-use allocanary_kernel::proc::kinds::{Counts, Mappings};
+use allocanary_kernel::proc::kinds::Mappings;
+use allocanary_kernel::proc::smaps::Counts;
 use allocanary_kernel::proc::{Mapping, Status, parse_maps};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 
@@ -145,8 +146,10 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The resident pages by the kind of their mapping. The kernel's own sums (`smaps`) are not read, because the process cannot map anything
 /// while the kernel makes them.
 fn parts(maps: &[u8], live: &Live) -> Mappings {
-    let counts =
-        |one: &Counted| (one.mapping.from, Counts { resident: one.resident, huge: one.huge, swapped: one.swapped });
+    let counts = |one: &Counted| {
+        let [resident, huge, swapped] = [one.resident, one.huge, one.swapped].map(Some);
+        (one.mapping.from, Counts { resident, huge, swapped, ..Counts::default() })
+    };
     let counted: HashMap<u64, Counts> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
     Mappings::of(maps, |from| counted.get(&from).copied().unwrap_or_default())
 }

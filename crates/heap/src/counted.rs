@@ -3,6 +3,7 @@
 
 use crate::{Pages, State};
 use allocanary_kernel::proc::maps::Line;
+use allocanary_kernel::proc::smaps::{self, Counts};
 use allocanary_walkers::Mapping;
 use allocanary_walkers::part_of;
 
@@ -57,29 +58,17 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
     }
 }
 
-/// The counts in a text of smaps. Lines with other keys are skipped.
-pub fn parse_smaps(text: &str) -> Vec<Counted> {
-    let mut all: Vec<Counted> = Vec::new();
-    for line in text.lines() {
-        if let Some(mapping) = Line::of(line.as_bytes()).map(Mapping::from) {
-            // A mapping that grew while the kernel wrote the text may be in it twice. The last one counts.
-            while all.pop_if(|last| mapping.from < last.mapping.to).is_some() {}
-            all.push(Counted { mapping, share: Some(0), lazy: Some(0), ..Counted::default() });
-            continue;
-        }
-        let (Some(now), Some((key, value))) = (all.last_mut(), line.split_once(':')) else { continue };
-        let kib = value.trim().trim_end_matches("kB").trim_end().parse::<u64>().unwrap_or_default();
-        let bytes = kib.saturating_mul(1024);
-        match key {
-            "Rss" => now.resident = bytes,
-            "AnonHugePages" => now.huge = bytes,
-            "Swap" => now.swapped = bytes,
-            "Pss" => now.share = Some(bytes),
-            "LazyFree" => now.lazy = Some(bytes),
-            _ => {}
-        }
-    }
-    all
+/// The counts in a text of smaps.
+pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<Counted> {
+    let counted = |(line, counts): (Line<'_>, Counts)| Counted {
+        mapping: line.into(),
+        resident: counts.resident.unwrap_or(0),
+        huge: counts.huge.unwrap_or(0),
+        swapped: counts.swapped.unwrap_or(0),
+        share: Some(counts.share.unwrap_or(0)),
+        lazy: Some(counts.lazy.unwrap_or(0)),
+    };
+    smaps::parse(text.as_ref()).into_iter().map(counted).collect()
 }
 
 /// The counts of a process in a test. Private writable memory has the resident pages of the test; all other readable
@@ -112,13 +101,6 @@ mod tests {
         assert_eq!((all[0].resident, all[0].share, all[0].lazy, all[0].swapped), (8192, Some(4096), Some(4096), 0));
         assert_eq!((all[1].mapping.name.as_str(), all[1].resident, all[1].swapped), ("/a", 4096, 12288));
         assert_eq!(parse_smaps("Rss: 4 kB\nnonsense"), []);
-    }
-
-    #[test]
-    fn a_mapping_that_is_told_twice_because_it_grew_counts_once() {
-        let all =
-            parse_smaps("1000-3000 rw-p 0 00:00 0 [heap]\nRss: 8 kB\n1000-4000 rw-p 0 00:00 0 [heap]\nRss: 12 kB\n");
-        assert_eq!(all.iter().map(|one| one.resident).collect::<Vec<_>>(), [12288]);
     }
 
     #[test]

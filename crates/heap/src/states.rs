@@ -34,7 +34,7 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
         }
         let is_large = !scans && mapping.bytes() > LARGE;
         if is_large && counted.is_empty() {
-            counted = parse_smaps(&String::from_utf8_lossy(&text(pid, Name::Smaps)?));
+            counted = parse_smaps(text(pid, Name::Smaps)?);
         }
         if !scans && (!is_large || has_pages(&counted, mapping)) {
             read(&pagemap, mapping, &mut pace, &mut pages)?;

@@ -171,7 +171,7 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
         Shares::BySmaps => {
             let text = text(pid, Name::Smaps);
             let text = text.map_err(|error| Trouble::of(pid, "reading its smaps", error))?;
-            add_shares(&mut counted, &parse_smaps(&String::from_utf8_lossy(&text)));
+            add_shares(&mut counted, &parse_smaps(text));
         }
     }
     Ok(counted)

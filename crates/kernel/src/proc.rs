@@ -8,6 +8,7 @@ mod lines;
 mod mapping;
 pub mod maps;
 pub mod pids;
+pub mod smaps;
 pub mod stat;
 mod status;
 

@@ -8,6 +8,7 @@ use std::fs;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_kernel::proc::smaps;
 use allocanary_kernel::sys::{Given, HugePages, may_have_unadvised};
 use allocanary_spec::PROCESS_THP;
 
@@ -80,7 +81,7 @@ pub struct Seen {
 impl Seen {
     /// Reads the mappings of a process.
     pub(super) fn read_advice(&mut self, pid: u32) {
-        let found = fs::read_to_string(format!("/proc/{pid}/smaps")).ok().and_then(|text| may_have_unadvised(&text));
+        let found = smaps::read(pid).ok().and_then(|text| may_have_unadvised(&text));
         self.unadvised = found.or(self.unadvised);
     }
 }

@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::proc::{Status, maps};
-use allocanary_kernel::sys::{self, first_number, line_number, read_into};
+use allocanary_kernel::proc::smaps::Counts;
+use allocanary_kernel::proc::{Stat, Status, maps, pids, stat};
+use allocanary_kernel::sys;
 
 /// The sizes of one process or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,28 +106,18 @@ pub struct Details {
 impl Details {
     /// Reads a process; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Details> {
-        let mut buffer = [0; 1024];
-        let stat = read_into(&format!("/proc/{pid}/stat"), &mut buffer)?;
-        // The name in parentheses may contain anything; the numbers follow its last parenthesis.
-        let after = stat.iter().rposition(|byte| *byte == b')')? + 2;
-        let fields: Vec<u64> =
-            stat[after..].split(|byte| *byte == b' ').map(|field| first_number(field).unwrap_or(0)).collect();
-        // From the third field of stat(5): faults are its fields 10 to 13, times 14 to 17, in ticks of 10 ms.
-        let sum =
-            |one: usize, other: usize| fields.get(one).copied().unwrap_or(0) + fields.get(other).copied().unwrap_or(0);
-        let mut buffer = [0; 2048];
-        let rollup = read_into(&format!("/proc/{pid}/smaps_rollup"), &mut buffer).filter(|text| !text.is_empty());
-        let bytes = |key: &[u8]| Some(line_number(rollup?, key)? * 1024);
-        let private = bytes(b"Private_Clean:").zip(bytes(b"Private_Dirty:"));
+        let stat = Stat::of(pid).ok()?;
+        let rollup = Counts::of(pid).unwrap_or_default();
+        let micros = |own: u64, children: u64| stat::time(own.saturating_add(children)).as_micros() as u64;
         Some(Details {
-            minor_faults: sum(7, 8),
-            major_faults: sum(9, 10),
-            user_us: sum(11, 13) * 10_000,
-            system_us: sum(12, 14) * 10_000,
-            pss: bytes(b"Pss:"),
-            private: private.map(|(clean, dirty)| clean + dirty),
-            lazy_free: bytes(b"LazyFree:"),
-            huge: bytes(b"AnonHugePages:"),
+            minor_faults: stat.minor_faults + stat.minor_faults_of_children,
+            major_faults: stat.major_faults + stat.major_faults_of_children,
+            user_us: micros(stat.user, stat.user_of_children),
+            system_us: micros(stat.system, stat.system_of_children),
+            pss: rollup.share,
+            private: rollup.private(),
+            lazy_free: rollup.lazy,
+            huge: rollup.huge,
         })
     }
 
@@ -156,7 +147,7 @@ const KINDS: [&str; 5] = ["program_bytes", "stack_bytes", "heap_rss_bytes", "oth
 pub fn parts(members: &[u32]) -> Option<Parts> {
     let mut sum = [0; 5];
     for pid in members {
-        let found = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|found| found.rss() > 0)?;
+        let found = Mappings::read_of(*pid).ok().filter(|found| found.rss() > 0)?;
         let found = [found.program, found.stacks, found.heap, found.other, found.huge];
         sum.iter_mut().zip(found).for_each(|(sum, bytes)| *sum += bytes);
     }
@@ -190,20 +181,12 @@ enum Parents {
 
 impl Parents {
     fn read() -> Parents {
-        let me = std::process::id();
-        if fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false) {
+        if pids::children(std::process::id()).is_some() {
             return Parents::Listed;
         }
         let mut all: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            let mut buffer = [0; 512];
-            let Some(stat) = read_into(&format!("/proc/{pid}/stat"), &mut buffer) else { continue };
-            let Some(after) = stat.iter().rposition(|byte| *byte == b')') else { continue };
-            let parent = stat[after..].split(|byte| *byte == b' ').nth(2).and_then(first_number);
-            if let Some(parent) = parent {
-                all.entry(parent as u32).or_default().push(pid);
-            }
+        for stat in pids::pids().into_iter().filter_map(|pid| Stat::of(pid).ok()) {
+            all.entry(stat.parent).or_default().push(stat.pid);
         }
         Parents::All(all)
     }
@@ -211,13 +194,7 @@ impl Parents {
     fn children(&self, pid: u32) -> Vec<u32> {
         match self {
             Parents::All(all) => all.get(&pid).cloned().unwrap_or_default(),
-            Parents::Listed => {
-                let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-                let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-                let pids =
-                    |text: String| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>();
-                texts.flat_map(pids).collect()
-            }
+            Parents::Listed => pids::children(pid).unwrap_or_default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `/proc/self/smaps_rollup`: exact sizes. The kernel walks every page table of the process for them.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_kernel::proc::smaps::Counts;
 use allocanary_kernel::units::Unit;
 
 /// The meter.
@@ -11,18 +11,8 @@ pub const METER: Meter = Meter {
     columns: COLUMNS,
     at: None,
     read: |_, slots| {
-        let mut buffer = [0; 2048];
-        let Some(text) = read_into("/proc/self/smaps_rollup", &mut buffer) else { return };
-        let bytes = |key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
-        let private = bytes(b"Private_Clean:").zip(bytes(b"Private_Dirty:"));
-        let values = [
-            bytes(b"Rss:"),
-            bytes(b"Pss:"),
-            private.map(|(clean, dirty)| clean + dirty),
-            bytes(b"LazyFree:"),
-            bytes(b"AnonHugePages:"),
-        ];
-        slots.copy_from_slice(&values);
+        let Ok(counts) = Counts::own() else { return };
+        slots.copy_from_slice(&[counts.resident, counts.share, counts.private(), counts.lazy, counts.huge]);
     },
 };
 

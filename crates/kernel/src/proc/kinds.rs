@@ -8,11 +8,9 @@
 //! mapping after a library as its bss up to 1 MiB. Later C libraries may guard stacks without a mapping; such stacks count
 //! as heap.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-
-use super::maps::Line;
-use crate::sys::first_number;
+use super::lines;
+use super::maps::{self, Line};
+use super::smaps::Counts;
 
 /// Resident bytes by kind of mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,30 +33,15 @@ pub struct Mappings {
     pub swap: u64,
 }
 
-/// The counts of a mapping, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Resident.
-    pub resident: u64,
-    /// The part of it in huge pages.
-    pub huge: u64,
-    /// In swap.
-    pub swapped: u64,
-}
-
-/// The state after the pieces that were read.
+/// The state after the lines that were read.
+#[derive(Default)]
 struct Reader {
     found: Mappings,
-    line: [u8; LONGEST],
-    length: usize,
     now: Option<Mapping>,
     before: Option<Mapping>,
     /// The inode of the first file, which is the program. Nothing is mapped directly above its bss.
     program: Option<u64>,
 }
-
-/// The beginning of a line is enough: a header's path comes last, and its first letter gives the kind.
-const LONGEST: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -82,41 +65,32 @@ struct Mapping {
     inode: u64,
     start: u64,
     end: u64,
-    /// No huge pages.
-    marked: bool,
-    rss: u64,
-    huge: u64,
-    lazy: u64,
+    counts: Counts,
 }
 
 impl Mappings {
-    /// The mappings of a process, from a file such as `/proc/self/smaps`. The path must be shorter than 384 bytes: std
-    /// opens such paths from the stack.
-    pub fn read(path: &str) -> std::io::Result<Mappings> {
-        let mut file = File::open(path)?;
-        let mut reader = Reader::new();
-        let mut buffer = [0; 4096];
-        loop {
-            match file.read(&mut buffer) {
-                Ok(0) => return Ok(reader.end()),
-                Ok(length) => reader.take(&buffer[..length]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// The mappings of this process. Allocates nothing.
+    pub fn own() -> std::io::Result<Mappings> {
+        Mappings::read("/proc/self/smaps")
+    }
+
+    /// The mappings of a process.
+    pub fn read_of(pid: u32) -> std::io::Result<Mappings> {
+        Mappings::read(&format!("/proc/{pid}/smaps"))
+    }
+
+    fn read(path: &str) -> std::io::Result<Mappings> {
+        let mut reader = Reader::default();
+        lines::each(path, |line| reader.take(line))?;
+        Ok(reader.end())
     }
 
     /// The same from the text of `maps` and counts of another source: `count` returns those of the mapping that begins at an address.
     /// This text does not have the marks of stacks.
     pub fn of(maps: &[u8], count: impl Fn(u64) -> Counts) -> Mappings {
-        let mut reader = Reader::new();
-        for line in maps.split_inclusive(|byte| *byte == b'\n') {
-            reader.take(line);
-            if let Some(now) = &mut reader.now {
-                let counts = count(now.start);
-                (now.rss, now.huge) = (counts.resident, counts.huge);
-                reader.found.swap += counts.swapped;
-            }
+        let mut reader = Reader::default();
+        for line in maps::lines(maps) {
+            reader.begin(&line, count(line.from));
         }
         reader.end()
     }
@@ -128,52 +102,31 @@ impl Mappings {
 }
 
 impl Reader {
-    fn new() -> Reader {
-        Reader { found: Mappings::default(), line: [0; LONGEST], length: 0, now: None, before: None, program: None }
+    /// Takes the next line.
+    fn take(&mut self, line: &[u8]) {
+        if let Some(header) = Line::of(line) {
+            self.begin(&header, Counts::default());
+        } else if let Some(now) = &mut self.now {
+            now.counts.take(line);
+        }
     }
 
-    /// Takes the next piece of the text.
-    fn take(&mut self, piece: &[u8]) {
-        for byte in piece {
-            if *byte == b'\n' {
-                self.end_line();
-            } else if self.length < LONGEST {
-                self.line[self.length] = *byte;
-                self.length += 1;
-            }
+    /// A mapping begins. One that grew while the kernel wrote the text can be there twice: the last one counts.
+    fn begin(&mut self, header: &Line, counts: Counts) {
+        if self.now.is_some_and(|now| (now.start..now.end).contains(&header.from)) {
+            self.now = None;
         }
+        self.end_mapping();
+        self.now = Some(self.begun(header, counts));
     }
 
     /// The text is over.
     fn end(mut self) -> Mappings {
-        self.end_line();
         self.end_mapping();
         self.found
     }
 
-    fn end_line(&mut self) {
-        let line = self.line;
-        let line = &line[..std::mem::take(&mut self.length)];
-        let kib = |key: &[u8]| first_number(line.strip_prefix(key)?).map(|kib| kib * 1024);
-        if let Some(header) = Line::of(line) {
-            self.end_mapping();
-            self.now = Some(self.begun(&header));
-        } else if let Some(now) = &mut self.now {
-            if let Some(bytes) = kib(b"Rss:") {
-                now.rss = bytes;
-            } else if let Some(bytes) = kib(b"AnonHugePages:") {
-                now.huge = bytes;
-            } else if let Some(bytes) = kib(b"LazyFree:") {
-                now.lazy = bytes;
-            } else if let Some(bytes) = kib(b"Swap:") {
-                self.found.swap += bytes;
-            } else if let Some(flags) = line.strip_prefix(b"VmFlags:") {
-                now.marked = flags.split(|byte| *byte == b' ').any(|flag| flag == b"nh");
-            }
-        }
-    }
-
-    fn begun(&mut self, header: &Line) -> Mapping {
+    fn begun(&mut self, header: &Line, counts: Counts) -> Mapping {
         let kind = self.kind(header);
         // The bss has the inode of its file.
         let inode = match self.before {
@@ -190,10 +143,7 @@ impl Reader {
             inode,
             start: header.from,
             end: header.to,
-            marked: false,
-            rss: 0,
-            huge: 0,
-            lazy: 0,
+            counts,
         }
     }
 
@@ -221,20 +171,24 @@ impl Reader {
 
     fn end_mapping(&mut self) {
         let Some(mapping) = self.now.take() else { return };
-        let is_stack = mapping.marked || mapping.end - mapping.start <= MOST_STACK;
+        let [rss, huge, lazy, swap] =
+            [mapping.counts.resident, mapping.counts.huge, mapping.counts.lazy, mapping.counts.swapped]
+                .map(Option::unwrap_or_default);
+        self.found.swap += swap;
+        let is_stack = mapping.counts.is_refused || mapping.end - mapping.start <= MOST_STACK;
         match mapping.kind {
-            Kind::Program => self.found.program += mapping.rss,
-            Kind::Stack => self.found.stacks += mapping.rss,
-            Kind::Guarded if is_stack => self.found.stacks += mapping.rss,
+            Kind::Program => self.found.program += rss,
+            Kind::Stack => self.found.stacks += rss,
+            Kind::Guarded if is_stack => self.found.stacks += rss,
             Kind::Heap | Kind::Guarded => {
-                self.found.heap += mapping.rss;
-                self.found.huge += mapping.huge;
-                self.found.lazy += mapping.lazy;
+                self.found.heap += rss;
+                self.found.huge += huge;
+                self.found.lazy += lazy;
                 if mapping.is_break {
-                    self.found.brk += mapping.rss;
+                    self.found.brk += rss;
                 }
             }
-            Kind::Other | Kind::Guard | Kind::Nothing => self.found.other += mapping.rss,
+            Kind::Other | Kind::Guard | Kind::Nothing => self.found.other += rss,
         }
         self.before = Some(mapping);
     }
@@ -249,22 +203,39 @@ const MOST_BSS: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::Lines;
     use super::*;
+
+    fn of_text(text: &str) -> Mappings {
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.take(line.as_bytes()));
+        reader.end()
+    }
+
+    #[test]
+    fn a_mapping_that_is_told_twice_because_it_grew_counts_once() {
+        let found = of_text(
+            "1000-3000 rw-p 0 00:0 0 [heap]\nRss: 8 kB\nSwap: 4 kB\n1000-4000 rw-p 0 00:0 0 [heap]\nRss: 12 kB\nSwap: 4 kB\n\
+             5000-6000 rw-p 0 00:0 0\nRss: 4 kB\n",
+        );
+        assert_eq!((found.brk, found.heap, found.rss(), found.swap), (12 << 10, 16 << 10, 16 << 10, 4 << 10));
+    }
 
     #[test]
     fn what_somebody_else_has_counted_is_summed_up_by_kind() {
         let maps =
             b"1000-2000 r-xp 0 08:01 7 /bin/a\n2000-3000 rw-p 0 08:01 7 /bin/a\n9000-f000 rw-p 0 00:0 0 [heap]\n\
                      10000-11000 ---p 0 00:0 0 \n11000-19000 rw-p 0 00:0 0 \n30000-40000 rw-p 0 00:0 0 \n";
-        let counts = |at: u64| Counts { resident: at, huge: at / 0x1000, swapped: 1 };
+        let counts =
+            |at: u64| Counts { resident: Some(at), huge: Some(at / 0x1000), swapped: Some(1), ..Counts::default() };
         let found = Mappings::of(maps, counts);
         assert_eq!((found.program, found.stacks, found.brk, found.heap), (0x3000, 0x11000, 0x9000, 0x39000));
         assert_eq!((found.other, found.huge, found.swap), (0x10000, 0x39, 6));
     }
-    use crate::sys::{line_number, map_zeroed, read_into, unmap};
+    use crate::sys::{map_zeroed, unmap};
 
     fn own() -> Mappings {
-        Mappings::read("/proc/self/smaps").unwrap()
+        Mappings::own().unwrap()
     }
 
     const TEXT: &str = "\
@@ -282,8 +253,8 @@ mod tests {
     #[test]
     fn every_mapping_has_one_kind() {
         for piece in [1, 7, 100, 10_000] {
-            let mut reader = Reader::new();
-            TEXT.as_bytes().chunks(piece).for_each(|piece| reader.take(piece));
+            let (mut reader, mut lines) = (Reader::default(), Lines::new());
+            TEXT.as_bytes().chunks(piece).for_each(|piece| lines.take(piece, |line| reader.take(line)));
             let found = reader.end();
             let kib = [found.program, found.stacks, found.heap, found.other, found.rss()].map(|bytes| bytes / 1024);
             assert_eq!(kib, [68, 32, 2148, 5, 2253], "pieces of {piece}");
@@ -300,17 +271,13 @@ mod tests {
     #[test]
     fn fuzz_no_text_makes_it_panic() {
         allocanary_testing::fuzz::holds(256, 3, "[0-9a-f \\-rwp/\\[RsAnonHugePages:\n]{0,200}", |text| {
-            let mut reader = Reader::new();
-            reader.take(text.as_bytes());
-            reader.end();
+            of_text(&text);
         });
     }
 
     /// The result of `lines`, in KiB: program, stacks, heap.
     fn kinds(lines: &[&str]) -> [u64; 3] {
-        let mut reader = Reader::new();
-        lines.iter().for_each(|line| reader.take(format!("{line}\n").as_bytes()));
-        let found = reader.end();
+        let found = of_text(&lines.join("\n"));
         [found.program, found.stacks, found.heap].map(|bytes| bytes / 1024)
     }
 
@@ -354,10 +321,7 @@ mod tests {
 
     #[test]
     fn the_kinds_add_up_to_what_the_kernel_says_of_all() {
-        let all = || {
-            let mut buffer = [0; 2048];
-            line_number(read_into("/proc/self/smaps_rollup", &mut buffer).unwrap(), b"Rss:").unwrap() * 1024
-        };
+        let all = || Counts::own().unwrap().resident.unwrap();
         assert!(soon(|| own().rss().abs_diff(all()) < 1 << 20), "{:?} of {}", own(), all());
         let found = own();
         assert!(found.program > 1 << 19 && found.stacks > 0, "{found:?}");

@@ -3,6 +3,8 @@
 //!
 //! `prctl(PR_SET_THP_DISABLE)` survives fork and exec. So it reaches every program, static ones and those of Go too.
 
+use crate::proc::maps::Line;
+use crate::proc::smaps;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -110,37 +112,18 @@ impl Given {
 }
 
 /// Whether the kernel may give huge pages to memory for which the process did not advise them, by the text of its `smaps`. `None` if
-/// the process has no such memory that is large enough.
-pub fn may_have_unadvised(smaps: &str) -> Option<bool> {
-    let (mut large, mut eligible, mut found) = (false, false, None);
-    for line in smaps.lines() {
-        if let Some(value) = line.strip_prefix("THPeligible:") {
-            eligible = value.trim() != "0";
-        } else if let Some(flags) = line.strip_prefix("VmFlags:") {
-            let advised = flags.split(' ').any(|flag| flag == "hg" || flag == "nh");
-            if large && !advised {
-                found = Some(found.unwrap_or(false) || eligible);
-            }
-            large = false;
-        } else if !line.starts_with(|c: char| c.is_ascii_uppercase()) {
-            (large, eligible) = (is_large_heap(line), false);
-        }
-    }
-    found
+/// the process has no such memory that is large enough, and before Linux 5.0.
+pub fn may_have_unadvised(smaps: &[u8]) -> Option<bool> {
+    let all = smaps::parse(smaps).into_iter();
+    let unadvised = all.filter(|(line, counts)| is_large_heap(line) && !counts.is_advised && !counts.is_refused);
+    unadvised.filter_map(|(_, counts)| counts.may_have_huge_pages).reduce(|one, other| one || other)
 }
 
-/// Whether this first line of a mapping is of writable memory without a file, and the mapping is so large that it contains a
-/// whole huge page at any alignment.
-fn is_large_heap(line: &str) -> bool {
+/// Whether a mapping is of writable memory without a file, and so large that it contains a whole huge page at any alignment.
+fn is_large_heap(line: &Line) -> bool {
     const LARGE: u64 = 4 << 20;
-    let mut words = line.split_ascii_whitespace();
-    let addresses = words.next().and_then(|range| range.split_once('-'));
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let length = addresses.and_then(|(start, end)| number(end)?.checked_sub(number(start)?));
-    let rights = words.next().unwrap_or_default();
-    let inode = words.nth(2).unwrap_or_default();
-    let name = words.next().unwrap_or_default();
-    length >= Some(LARGE) && rights == "rw-p" && inode == "0" && matches!(name, "" | "[heap]")
+    let is_heap = line.readable && line.writable && !line.executable && !line.shared && line.inode == 0;
+    line.to - line.from >= LARGE && is_heap && matches!(line.name, b"" | b"[heap]")
 }
 
 #[cfg(test)]
@@ -192,12 +175,14 @@ mod tests {
         let small = mapping("7f1000000000-7f1000001000 rw-p 00000000 00:00 0 ", 1, "mr");
         let file = mapping("7f2000000000-7f2000800000 rw-p 00000000 08:01 77 /lib/x", 1, "mr");
         let stack = mapping("7f3000000000-7f3000800000 rw-p 00000000 00:00 0 [stack]", 1, "mr");
-        assert_eq!(may_have_unadvised(&format!("{small}{file}{stack}")), None);
-        assert_eq!(may_have_unadvised(&heap(1, "hg")), None, "it was advised");
-        assert_eq!(may_have_unadvised(&heap(0, "nh")), None, "the program refuses them itself");
-        assert_eq!(may_have_unadvised(&format!("{}{small}", heap(0, "mr"))), Some(false));
-        assert_eq!(may_have_unadvised(&format!("{}{}", heap(0, "mr"), heap(1, "mr"))), Some(true));
+        assert_eq!(may_have_unadvised(format!("{small}{file}{stack}").as_bytes()), None);
+        assert_eq!(may_have_unadvised(heap(1, "hg").as_bytes()), None, "it was advised");
+        assert_eq!(may_have_unadvised(heap(0, "nh").as_bytes()), None, "the program refuses them itself");
+        assert_eq!(may_have_unadvised(format!("{}{small}", heap(0, "mr")).as_bytes()), Some(false));
+        assert_eq!(may_have_unadvised(format!("{}{}", heap(0, "mr"), heap(1, "mr")).as_bytes()), Some(true));
         let broken = mapping("556000000000-556000800000 rw-p 00000000 00:00 0    [heap]", 0, "mr");
-        assert_eq!(may_have_unadvised(&broken), Some(false));
+        assert_eq!(may_have_unadvised(broken.as_bytes()), Some(false));
+        let older = broken.replace("THPeligible:    0\n", "");
+        assert_eq!(may_have_unadvised(older.as_bytes()), None, "a kernel before 5.0 does not say it");
     }
 }
