@@ -8,6 +8,7 @@ use std::path::Path;
 
 use allocanary_give_back::Refusal;
 use allocanary_heap::{Mapping, parse_maps};
+use allocanary_kernel::proc::files::{File, own_path, path};
 use allocanary_kernel::proc::maps;
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
@@ -30,11 +31,11 @@ pub fn check(pid: u32, library: &Path) -> Result<(), Refusal> {
     if let Some(problem) = problem(&mappings, library) {
         return refused(problem);
     }
-    let is_same = |what: &str| {
-        let of = |who: &str| fs::metadata(format!("/proc/{who}/{what}")).map(|meta| (meta.dev(), meta.ino()));
-        matches!((of(&pid.to_string()), of("self")), (Ok(one), Ok(other)) if one == other)
+    let is_same = |file: File| {
+        let of = |path: String| fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
+        matches!((of(path(pid, file)), of(own_path(file))), (Ok(one), Ok(other)) if one == other)
     };
-    if !is_same("ns/mnt") || !is_same("root") {
+    if !is_same(File::MountSpace) || !is_same(File::Root) {
         let state = "it sees other files than this command (a container?), and could not open the recorder".into();
         return refused((state, "Run this command in the same container"));
     }

@@ -9,6 +9,7 @@ use allocanary_allocators::allocators::system;
 use allocanary_kernel::cgroups::{self, Groups};
 use allocanary_kernel::container::{Cpus, Trouble, quota};
 use allocanary_kernel::host::Host;
+use allocanary_kernel::proc::files::{File, path};
 use allocanary_kernel::sys;
 use allocanary_kernel::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ impl Surroundings {
 
     /// The surroundings of another process. Its C library is not known yet.
     pub fn of(pid: u32) -> Self {
-        Surroundings::read(&format!("/proc/{pid}/cgroup"), cgroups::MOUNT, sys::affinity_of(pid), String::new())
+        Surroundings::read(&path(pid, File::Cgroup), cgroups::MOUNT, sys::affinity_of(pid), String::new())
     }
 
     fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {

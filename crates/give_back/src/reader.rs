@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
+use allocanary_kernel::proc::files::{File, path};
 use allocanary_process::{Files, Name, Opened, text};
 use allocanary_stacks::outside::{Code, Process};
 
@@ -37,7 +38,7 @@ impl Reader {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
         let text = text(pid, Name::Maps).map_err(trouble("reading its mappings"))?;
         let mappings = parse_maps(text);
-        let memory = fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, File::Mem));
         let memory = memory.map_err(trouble("opening its memory"))?;
         Ok(Reader { pid, mappings, memory, files, none: Pages::default() })
     }

@@ -4,6 +4,7 @@
 use std::fs;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
+use allocanary_kernel::proc::files::{File, path};
 
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;
@@ -46,7 +47,7 @@ fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
 
 /// The maximum size of the first thread's stack.
 fn limit(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let text = fs::read_to_string(path(pid, File::Limits)).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Max stack size"));
     match line.and_then(|line| line.split_ascii_whitespace().next()) {
         Some("unlimited") => u64::MAX,

@@ -7,6 +7,7 @@ use std::fs;
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::ends_call;
 use allocanary_kernel::proc::Status;
+use allocanary_kernel::proc::files::{ThreadFile, thread_path};
 use allocanary_kernel::proc::pids::tids;
 
 use crate::waits::{self, Told, Wait};
@@ -49,21 +50,21 @@ impl Threads {
     pub fn of(memory: &dyn Memory, pid: u32) -> Threads {
         let mut threads = Threads::default();
         for tid in tids(pid).unwrap_or_default() {
-            let text = |file: &str| {
-                let bytes = fs::read(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
+            let text = |file: ThreadFile| {
+                let bytes = fs::read(thread_path(pid, tid, file)).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
             let status = Status::of_thread(pid, tid).unwrap_or_default();
-            let told = waits::parse_call(&text("syscall"));
+            let told = waits::parse_call(&text(ThreadFile::Syscall));
             threads.asleep.extend(told.filter(|_| status.state == Some('S')).map(|told| (tid, told)));
             match what(&status, told, |at| memory.word(at)) {
-                Ok((wait, _)) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
+                Ok((wait, _)) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text(ThreadFile::Wchan)) => {
                     *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
                 }
                 Ok((wait, told)) => {
                     // This must be read before the thread is stopped: for a stopped thread the kernel reports the stop.
                     let number = match told.number {
-                        libc::SYS_restart_syscall => waits::again(&text("wchan"), &told.arguments),
+                        libc::SYS_restart_syscall => waits::again(&text(ThreadFile::Wchan), &told.arguments),
                         number => Some(number),
                     };
                     threads.waiting.push(Waiting { tid, wait, told, number });

@@ -3,6 +3,7 @@
 //! A parser takes a text. The functions that read open the file with the rights of this process. What reads another process in the child
 //! without rights gets the text from `allocanary_process`, and gives it to the parser.
 
+pub mod files;
 pub mod kinds;
 mod lines;
 mod mapping;

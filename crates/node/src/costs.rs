@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_kernel::proc::files::{File, path};
 use allocanary_kernel::proc::stat::time;
 use allocanary_kernel::proc::{Stat, Status};
 use allocanary_kernel::sys::{first_number, read_whole, usage};
@@ -25,7 +26,7 @@ impl Clock {
         let ended = Stat::own().map_or(Duration::ZERO, |stat| time(stat.user_of_children + stat.system_of_children));
         let present = child.map_or(Duration::ZERO, |pid| {
             // Nanoseconds, where the kernel counts them.
-            match read_whole(format!("/proc/{pid}/schedstat")).ok().and_then(|text| first_number(&text)) {
+            match read_whole(path(pid, File::Schedstat)).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
                 _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user + stat.system)),
             }

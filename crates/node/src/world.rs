@@ -4,6 +4,7 @@ use std::fs;
 
 use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
 use allocanary_kernel::container::quota;
+use allocanary_kernel::proc::files::{File, own_path, path};
 use allocanary_kernel::proc::{Stat, Status, pids, stat};
 use allocanary_kernel::sys::{line_number, read_whole};
 
@@ -86,8 +87,8 @@ impl Kernel {
     /// Control groups are where the host has them mounted. Where the first process may not be asked, they are where this process has them
     /// mounted, unless those are of a name space of its own.
     pub fn new() -> Kernel {
-        let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/cgroup")).ok();
-        let is_apart = match (space("self"), space("1")) {
+        let space = |path: String| fs::read_link(path).ok();
+        let is_apart = match (space(own_path(File::CgroupSpace)), space(path(1, File::CgroupSpace))) {
             (Some(own), Some(first)) => own != first,
             (Some(own), None) => own.as_os_str() != FIRST,
             // The kernel has no such name spaces.
@@ -123,7 +124,7 @@ impl World for Kernel {
     }
 
     fn groups(&self, pid: u32) -> Option<String> {
-        let text = read_whole(format!("/proc/{pid}/cgroup")).ok()?;
+        let text = read_whole(path(pid, File::Cgroup)).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 

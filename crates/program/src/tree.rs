@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use allocanary_kernel::proc::files::{File, path};
 use allocanary_kernel::proc::kinds::Mappings;
 use allocanary_kernel::proc::smaps::Counts;
 use allocanary_kernel::proc::{Stat, Status, maps, pids, stat};
@@ -235,7 +236,7 @@ pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
 
 /// The path of a process's program; `None` if it has ended.
 pub fn program(pid: u32) -> Option<String> {
-    Some(fs::read_link(format!("/proc/{pid}/exe")).ok()?.display().to_string())
+    Some(fs::read_link(path(pid, File::Exe)).ok()?.display().to_string())
 }
 
 /// Whether a process has mapped a file; `None` if it has ended, or may not be read.
@@ -246,8 +247,7 @@ pub fn has_mapped(pid: u32, file: &Path) -> Option<bool> {
 
 /// The path of a process's program or its name, for messages.
 pub fn name(pid: u32) -> String {
-    program(pid)
-        .unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string())
+    program(pid).unwrap_or_else(|| fs::read_to_string(path(pid, File::Comm)).unwrap_or_default().trim().to_string())
 }
 
 #[cfg(test)]

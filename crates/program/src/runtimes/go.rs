@@ -13,6 +13,7 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 use super::knob::Also;
 use super::{Knob, Runtime, Traits, Usual, Way};
 use allocanary_allocators::setting::Kind;
+use allocanary_kernel::proc::files::{self, path};
 
 /// Go.
 pub const GO: Runtime = Runtime {
@@ -117,7 +118,7 @@ pub struct Taken {
 impl Globals {
     /// Reads a process; `None` if it may not be read, or if its runtime has not begun.
     pub fn read(&self, pid: u32) -> Option<Taken> {
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let memory = File::open(path(pid, files::File::Mem)).ok()?;
         let (mut controller, mut procs) = ([0; 16], [0; 4]);
         memory.read_exact_at(&mut controller, self.controller).ok()?;
         memory.read_exact_at(&mut procs, self.procs).ok()?;

@@ -8,6 +8,7 @@ use super::go::Taken;
 use super::{Found, Knob, Runtime, Way};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_kernel::proc::files::{File, path};
 
 /// A process, as its runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,14 +42,14 @@ const WITH_VALUE: [&str; 10] = [
 impl Seen {
     /// Reads a process; `None` if it has ended.
     pub fn read(pid: u32, found: &Found) -> Option<Seen> {
-        let texts = |file: &str| -> Option<Vec<String>> {
-            let bytes = fs::read(format!("/proc/{pid}/{file}")).ok().filter(|bytes| !bytes.is_empty())?;
+        let texts = |file: File| -> Option<Vec<String>> {
+            let bytes = fs::read(path(pid, file)).ok().filter(|bytes| !bytes.is_empty())?;
             Some(bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect())
         };
         let pair = |text: String| text.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
-        let (variables, words) = (texts("environ")?.into_iter().filter_map(pair).collect(), texts("cmdline")?);
+        let (variables, words) = (texts(File::Environ)?.into_iter().filter_map(pair).collect(), texts(File::Cmdline)?);
         // A wrapper is another program.
-        let is_it = || fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == found.file);
+        let is_it = || fs::read_link(path(pid, File::Exe)).is_ok_and(|file| file == found.file);
         let taken = found.traits.globals.as_ref().filter(|_| is_it()).and_then(|globals| globals.read(pid));
         Some(Seen { pid, variables, words, taken })
     }
