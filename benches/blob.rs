@@ -15,7 +15,7 @@ use std::hint::black_box;
 use allocanary::Counting;
 use allocanary::blob_tree::{BlobTree, Hash};
 use allocanary::counting::count;
-use allocanary_kernel::sys::usage;
+use allocanary_sys::sys::usage;
 
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);

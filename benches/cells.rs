@@ -20,12 +20,12 @@ use allocanary_cell::job::Job;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::units::{Bytes, Unit};
 use allocanary_measure::summary::stats::median;
 use allocanary_session::child::{Child, run_child};
 use allocanary_session::{Executor, Linked, Outcome, Roster};
+use allocanary_sys::proc::Status;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::units::{Bytes, Unit};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

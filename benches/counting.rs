@@ -17,7 +17,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use allocanary::Counting;
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 use allocanary_testing::callgrind;
 use cap::Cap;
 use stats_alloc::StatsAlloc;

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::sample::Sample;
-use allocanary_kernel::sys;
 use allocanary_measure::summary::stats::median;
+use allocanary_sys::sys;
 
 const ROUNDS: usize = 15;
 /// Lists and dictionaries that come and go.

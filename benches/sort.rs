@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use allocanary::sort_buffer::{Options, SortBuffer};
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys::usage;
-use allocanary_kernel::units::Bytes;
 use allocanary_measure::summary::stats::median;
+use allocanary_sys::proc::Status;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::sys::usage;
+use allocanary_sys::units::Bytes;
 
 const ROUNDS: usize = 5;
 /// More than this goes to the file.

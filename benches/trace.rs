@@ -17,8 +17,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::sys;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::format::{Header, Marks};

@@ -1,7 +1,7 @@
 //! The smallest program with the system's malloc as its global allocator: what a cell's memory at start is compared with.
 //! In: nothing. Out: its own resident memory in bytes (VmRSS), read before anything is allocated or printed.
 
-use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_sys::sys::{line_number, read_into};
 
 #[global_allocator]
 static GLOBAL: std::alloc::System = std::alloc::System;

@@ -13,7 +13,7 @@ allocanary::install!();
 fn main() -> ExitCode {
     allocanary_cell::provenance::built_from(allocanary_revision::revision());
     // If a file reaches the limit of `ulimit -f`, the command reports an error that names the file.
-    allocanary_kernel::sys::survive_long_files();
+    allocanary_sys::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]
     own_environment::show();
     // The command runs next to the cells that it measures. So it returns freed pages soon, if the allocator has a setting for

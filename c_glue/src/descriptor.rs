@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
-use allocanary_kernel::sys::without_write_signals;
+use allocanary_sys::sys::without_write_signals;
 
 /// How long nobody may read what is written.
 const PATIENCE_MS: c_int = 30_000;

@@ -10,7 +10,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Barrier, PoisonError, RwLock};
 use std::thread::{Builder, scope};
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 use crate::border::{AllocanaryCode, guard, problem};
 

@@ -1,8 +1,8 @@
 //! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
 
 use allocanary::tuning;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::proc::smaps::Counts;
+use allocanary_sys::proc::Status;
+use allocanary_sys::proc::smaps::Counts;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_bytes_in_use;

@@ -67,7 +67,7 @@ pub fn ratio(pairs: &[Pair]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
 
     /// A reading between `base` and twice `base`, with the skew of memory readings.
     fn reading(rng: &mut Rng, base: f64) -> f64 {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
-use allocanary_kernel::host::Host;
+use allocanary_sys::host::Host;
 use tempfile::tempdir;
 
 use super::support::{allocanary, samples, script, study, words};

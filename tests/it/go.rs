@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_cell::description::Description;
-use allocanary_kernel::host::Host;
+use allocanary_sys::host::Host;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

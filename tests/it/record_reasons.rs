@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_kernel::private::user;
+use allocanary_sys::private::user;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 

@@ -152,7 +152,7 @@ fn memory_is_read_while_blocks_are_handed_over() {
 /// Its child and the program that the child executes may not make files in the folder of its own trace.
 #[test]
 fn a_service_that_changes_its_user_is_recorded_in_each_of_its_processes() {
-    if allocanary_kernel::private::user() != 0 {
+    if allocanary_sys::private::user() != 0 {
         return skipped("only root can change its user");
     }
     let preload = Path::new(env!("CARGO_BIN_EXE_preload-record"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use allocanary_kernel::sys::Given;
+use allocanary_sys::sys::Given;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use allocanary_cell::provenance::Build;
-use allocanary_kernel::host::Host;
+use allocanary_sys::host::Host;
 use tempfile::{TempDir, tempdir};
 
 use super::bounded::Bounded;

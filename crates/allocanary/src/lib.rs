@@ -101,11 +101,11 @@ pub use allocanary_wrappers::{Recording, recording};
 /// The number of CPUs that the affinity mask and the container's quota allow.
 pub mod container {
     #[doc(inline)]
-    pub use allocanary_kernel::container::{Cpus, Trouble};
+    pub use allocanary_sys::container::{Cpus, Trouble};
 }
 
 /// Amounts of memory.
 pub mod units {
     #[doc(inline)]
-    pub use allocanary_kernel::units::Bytes;
+    pub use allocanary_sys::units::Bytes;
 }

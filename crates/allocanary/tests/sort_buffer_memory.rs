@@ -8,7 +8,7 @@ use std::time::Duration;
 use allocanary::Counting;
 use allocanary::counting::{count, total};
 use allocanary::sort_buffer::{Options, Result, SortBuffer};
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);

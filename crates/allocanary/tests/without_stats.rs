@@ -5,7 +5,7 @@
 
 use allocanary::Ballast;
 use allocanary::tuning::{self, Error};
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::units::Bytes;
 
 allocanary::install!(jemalloc, narenas = 3);
 

@@ -11,7 +11,7 @@ use crate::environment::{Assignment, Environment};
 use crate::install::installation;
 use crate::request::{CUT, Value};
 use crate::setting::{Kind, also, c_number};
-use allocanary_kernel::container::{Cpus, Trouble};
+use allocanary_sys::container::{Cpus, Trouble};
 
 /// The settings that should be in force, the source of each, and the problems of invalid ones.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //!
 //! The macro puts a function's address into `.init_array` of the binary that calls it. Its priority is before the
 //! allocators' own constructors and before Rust's runtime. The function allocates nothing. It counts the CPUs available
-//! to the process ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and passes
+//! to the process ([`container`](allocanary_sys::container)), writes the settings into a static buffer, and passes
 //! it to the allocator in the allocator's own way: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's
 //! option defaults. The main function would be too late: jemalloc is initialised by then.
 //!

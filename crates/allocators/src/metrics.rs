@@ -53,10 +53,10 @@ use crate::allocator::Counters;
 use crate::budget;
 use crate::install::installed;
 use crate::tuning;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::proc::smaps::Counts;
-use allocanary_kernel::sys::usage;
+use allocanary_sys::proc::Status;
+use allocanary_sys::proc::kinds::Mappings;
+use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::sys::usage;
 
 use cached::CachedCounters;
 

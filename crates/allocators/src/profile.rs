@@ -4,9 +4,9 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use allocanary_kernel::sys;
 use allocanary_profile::weight::{MEANS, WANTED};
 use allocanary_profile::writer::{self, Place};
+use allocanary_sys::sys;
 
 use crate::install::installation;
 use crate::setting::const_bytes;

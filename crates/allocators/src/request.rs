@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crate::setting::PerCore;
-use allocanary_kernel::container::Cpus;
-use allocanary_kernel::sys;
+use allocanary_sys::container::Cpus;
+use allocanary_sys::sys;
 
 /// The settings of an `install!`.
 pub struct Request {

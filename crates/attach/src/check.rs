@@ -8,8 +8,8 @@ use std::path::Path;
 
 use allocanary_give_back::Refusal;
 use allocanary_heap::{Mapping, parse_maps};
-use allocanary_kernel::proc::files::{File, own_path, path};
-use allocanary_kernel::proc::maps;
+use allocanary_sys::proc::files::{File, own_path, path};
+use allocanary_sys::proc::maps;
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 use serde::Deserialize;
 
 use crate::error::{Error, Result, file};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 use crate::error::{Error, Result, file};
 use crate::releases::Release;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 use crate::allocators::ALL;
 use crate::error::{Error, Result, file};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 use crate::error::{Result, file};
 use crate::releases::Release;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use allocanary_kernel::fnv::Fnv;
+use allocanary_sys::fnv::Fnv;
 use toml::{Table, Value};
 
 /// The files of the root package: the roots of the cells and preloads, and how they are linked.
@@ -77,7 +77,7 @@ fn dependencies(manifest: &Table) -> Vec<(String, Value)> {
     lines.map(|(name, wanted)| (name.clone(), wanted.clone())).collect()
 }
 
-/// `crates/cell/../kernel` as `crates/kernel`: the same crate has one name.
+/// `crates/cell/../kernel` as `crates/sys`: the same crate has one name.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.iter() {

@@ -40,7 +40,7 @@ fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    // `allocanary-kernel v0.1.0 (/repository/crates/kernel)`
+    // `allocanary-sys v0.1.0 (/repository/crates/sys)`
     let paths = text.lines().filter_map(|line| line.split_once('(')?.1.split_once(')'));
     paths.filter_map(|(path, _)| Some(Path::new(path).strip_prefix(root).ok()?.to_path_buf())).collect()
 }

@@ -5,9 +5,9 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use allocanary_kernel::cgroups::{Controller, Group, Groups};
-use allocanary_kernel::container::Cpus;
-use allocanary_kernel::sys::{first_number, line_number};
+use allocanary_sys::cgroups::{Controller, Group, Groups};
+use allocanary_sys::container::Cpus;
+use allocanary_sys::sys::{first_number, line_number};
 
 /// The machine's other work around one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use allocanary_kernel::host::Host;
+use allocanary_sys::host::Host;
 
 /// The build and the host behind a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
 use allocanary_allocators::expected;
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
 ///

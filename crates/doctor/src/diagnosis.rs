@@ -12,9 +12,9 @@ use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
 use allocanary_heap::{Reading, answer};
-use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::{Bytes, Unit};
+use allocanary_sys::proc::kinds::Mappings;
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::{Bytes, Unit};
 
 /// The diagnosis of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {

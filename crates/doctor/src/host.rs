@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use allocanary_allocators::Allocator;
 use allocanary_allocators::System;
 use allocanary_allocators::allocators::system;
-use allocanary_kernel::cgroups::{self, Groups};
-use allocanary_kernel::container::{Cpus, Trouble, quota};
-use allocanary_kernel::host::Host;
-use allocanary_kernel::proc::files::{File, path};
-use allocanary_kernel::sys;
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::cgroups::{self, Groups};
+use allocanary_sys::container::{Cpus, Trouble, quota};
+use allocanary_sys::host::Host;
+use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::sys;
+use allocanary_sys::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// A memory limit and its file.

@@ -12,7 +12,7 @@ use allocanary_allocators::allocators::ALL;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::library::Library;
 use allocanary_allocators::setting::Setting;
-use allocanary_kernel::elf::check_loadable;
+use allocanary_sys::elf::check_loadable;
 
 use cache::libraries;
 

@@ -15,10 +15,10 @@ use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten, jdk};
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
-use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::proc::smaps::Counts;
-use allocanary_kernel::proc::{Mapping, Status, parse_maps};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
+use allocanary_sys::proc::kinds::Mappings;
+use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::{Mapping, Status, parse_maps};
 
 /// A process.
 #[derive(Clone, Debug)]
@@ -302,7 +302,7 @@ mod tests {
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert_eq!(own.parts.map(|parts| parts.rss()), own.memory.rss);
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
-        assert_eq!(own.surroundings.cpus.affinity, allocanary_kernel::sys::affinity());
+        assert_eq!(own.surroundings.cpus.affinity, allocanary_sys::sys::affinity());
     }
 
     #[test]

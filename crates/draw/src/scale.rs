@@ -1,6 +1,6 @@
 //! Scales: the position of a value on an axis, and the labelled values. In: values. Out: shares of the axis's length.
 
-use allocanary_kernel::units::Unit;
+use allocanary_sys::units::Unit;
 
 /// An axis of values.
 pub struct Scale {

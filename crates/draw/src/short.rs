@@ -1,7 +1,7 @@
 //! `--short`: answers in at most ten lines. In: answers. Out: text.
 
 use crate::{Answer, wrapped};
-use allocanary_kernel::terminal::Look;
+use allocanary_sys::terminal::Look;
 
 /// The maximum of lines.
 const LINES: usize = 10;

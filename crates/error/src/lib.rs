@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use allocanary_kernel::terminal::harmless;
+use allocanary_sys::terminal::harmless;
 
 /// The message of the command before it exits.
 #[derive(Debug, thiserror::Error)]

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::{self, Blocked, Resume, Stop};
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::proc::pids::tids;
+use allocanary_sys::proc::Status;
+use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
 use crate::chain::{self, Before, Chain, NOTHING};

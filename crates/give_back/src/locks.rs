@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_heap::{Mapping, Memory, State};
-use allocanary_kernel::proc::pids::tids;
+use allocanary_sys::proc::pids::tids;
 
 use crate::places;
 use crate::reader::Reader;

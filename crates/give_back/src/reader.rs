@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
-use allocanary_kernel::proc::files::{File, path};
 use allocanary_process::{Files, Name, Opened, text};
 use allocanary_stacks::outside::{Code, Process};
+use allocanary_sys::proc::files::{File, path};
 
 use crate::Refusal;
 

@@ -4,7 +4,7 @@
 use std::fs;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
-use allocanary_kernel::proc::files::{File, path};
+use allocanary_sys::proc::files::{File, path};
 
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;

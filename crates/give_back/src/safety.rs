@@ -2,7 +2,7 @@
 //! the signal that reports the end of a call.
 
 use allocanary_heap::ptrace::bit;
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 use crate::Refusal;
 

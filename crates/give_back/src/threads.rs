@@ -6,9 +6,9 @@ use std::fs;
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::ends_call;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::proc::files::{ThreadFile, thread_path};
-use allocanary_kernel::proc::pids::tids;
+use allocanary_sys::proc::Status;
+use allocanary_sys::proc::files::{ThreadFile, thread_path};
+use allocanary_sys::proc::pids::tids;
 
 use crate::waits::{self, Told, Wait};
 

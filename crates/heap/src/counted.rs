@@ -2,8 +2,8 @@
 //! requested. Out: the counts of each mapping, in the order of the addresses.
 
 use crate::{Pages, State};
-use allocanary_kernel::proc::maps::Line;
-use allocanary_kernel::proc::smaps::{self, Counts};
+use allocanary_sys::proc::maps::Line;
+use allocanary_sys::proc::smaps::{self, Counts};
 use allocanary_walkers::Mapping;
 use allocanary_walkers::part_of;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use allocanary_kernel::proc::{Stat, pids, stat};
-use allocanary_kernel::sys::read_whole_of;
 use allocanary_process::{Host, Name, kernel, link, text};
+use allocanary_sys::proc::{Stat, pids, stat};
+use allocanary_sys::sys::read_whole_of;
 use serde::{Deserialize, Serialize};
 
 /// A process, described by properties that do not change while it runs one program.

@@ -3,8 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_kernel::proc::Status;
 use allocanary_process::status;
+use allocanary_sys::proc::Status;
 
 use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
 

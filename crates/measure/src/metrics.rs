@@ -8,8 +8,8 @@ use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::units::Unit;
 use allocanary_spec::perhaps;
+use allocanary_sys::units::Unit;
 
 /// One number of a sample.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Own, Report, SCHEMA};
-use allocanary_kernel::proc::Stat;
-use allocanary_kernel::proc::stat::time;
+use allocanary_sys::proc::Stat;
+use allocanary_sys::proc::stat::time;
 
 use crate::costs::Costs;
 use crate::group::Place;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use allocanary_kernel::clocks::thread_cpu_time;
-use allocanary_kernel::proc::files::{File, path};
-use allocanary_kernel::proc::stat::time;
-use allocanary_kernel::proc::{Stat, Status};
-use allocanary_kernel::sys::{first_number, read_whole, usage};
+use allocanary_sys::clocks::thread_cpu_time;
+use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::stat::time;
+use allocanary_sys::proc::{Stat, Status};
+use allocanary_sys::sys::{first_number, read_whole, usage};
 
 /// What the kernel has counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use allocanary_fleet::{Part, Parts};
 use allocanary_heap::counters::{Counters, Place};
-use allocanary_kernel::proc::{Stat, Status};
+use allocanary_sys::proc::{Stat, Status};
 
 use crate::look::{Counted, Counting, Heap, Identity, Look, NoProfile, Seen, Wanted};
 use crate::world::{Charged, Quota, World};

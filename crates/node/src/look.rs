@@ -12,9 +12,9 @@ use allocanary_doctor::{Effect, Flavour};
 use allocanary_fleet::{Bound, Follows, Part, Parts};
 use allocanary_heap::counters::{self, Counters, Place, Remote};
 use allocanary_heap::{How, Live, Reading, Shares, Sort, take_with};
-use allocanary_kernel::container::Cpus;
-use allocanary_kernel::sys::affinity_of;
 use allocanary_profile::reader::is_profiled;
+use allocanary_sys::container::Cpus;
+use allocanary_sys::sys::affinity_of;
 use serde::{Deserialize, Serialize};
 
 use crate::world::Quota;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use allocanary_fleet::{Host, Report};
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 use crate::agent::Agent;
 use crate::asking::Asking;
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The machine.
 pub fn host() -> Host {
-    let this = allocanary_kernel::host::Host::this();
+    let this = allocanary_sys::host::Host::this();
     Host { cores: this.cores, thp: this.thp, page: this.page_bytes, arch: std::env::consts::ARCH.into() }
 }
 

@@ -1,6 +1,6 @@
 //! What is read each minute of every process. In: what the kernel says of it. Out: who it is, and what is resident. Nothing here reads.
 
-use allocanary_kernel::proc::{self, Stat};
+use allocanary_sys::proc::{self, Stat};
 
 /// A process that runs one program: a number that is used again, and a program that is replaced (`exec`), give another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

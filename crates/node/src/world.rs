@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
-use allocanary_kernel::container::quota;
-use allocanary_kernel::proc::files::{File, own_path, path};
-use allocanary_kernel::proc::{Stat, Status, pids, stat};
-use allocanary_kernel::sys::{line_number, read_whole};
+use allocanary_sys::cgroups::{Controller, Groups, MOUNT};
+use allocanary_sys::container::quota;
+use allocanary_sys::proc::files::{File, own_path, path};
+use allocanary_sys::proc::{Stat, Status, pids, stat};
+use allocanary_sys::sys::{line_number, read_whole};
 
 use crate::group::{down_to_own, from_the_root};
 

@@ -63,7 +63,7 @@ impl Entries {
     }
 }
 
-allocanary_kernel::thread_word! {
+allocanary_sys::thread_word! {
     "allocanary_preload_counted",
     /// The bytes that remain of the calling thread's chunk, as a negative number; 0 when the thread starts.
     word,
@@ -71,7 +71,7 @@ allocanary_kernel::thread_word! {
     set_word
 }
 
-allocanary_kernel::thread_word! {
+allocanary_sys::thread_word! {
     "allocanary_preload_span",
     /// With a profile: the whole length of the distance whose remaining bytes are counted; 0 when the thread starts.
     span,
@@ -79,7 +79,7 @@ allocanary_kernel::thread_word! {
     set_span
 }
 
-allocanary_kernel::thread_word! {
+allocanary_sys::thread_word! {
     "allocanary_preload_since",
     /// With a profile: the bytes since the last call of the budget.
     since,

@@ -64,7 +64,7 @@ pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment:
 /// As for [`memalign`].
 #[inline]
 pub unsafe fn valloc(with: Memalign, size: usize, whole_pages: bool) -> *mut c_void {
-    let page = allocanary_kernel::sys::page_bytes() as usize;
+    let page = allocanary_sys::sys::page_bytes() as usize;
     let size = if whole_pages { size.checked_next_multiple_of(page) } else { Some(size) };
     match size {
         // SAFETY: the caller's promise.

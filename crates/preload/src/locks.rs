@@ -15,7 +15,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use allocanary_kernel::thread_word;
+use allocanary_sys::thread_word;
 
 use crate::raw;
 
@@ -95,7 +95,7 @@ impl Gate {
 
 /// Whether the time of a wait is over. The first call begins the wait; `ends` is the end of its time.
 fn is_over(ends: &mut Option<u64>) -> bool {
-    let now = allocanary_kernel::clocks::monotonic_nanos();
+    let now = allocanary_sys::clocks::monotonic_nanos();
     now >= *ends.get_or_insert(now + PATIENCE)
 }
 

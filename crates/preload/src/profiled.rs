@@ -202,7 +202,7 @@ macro_rules! profile {
 /// The variable's text.
 pub fn variable() -> Option<&'static [u8]> {
     // SAFETY: the constructor reads it before the program can change its environment, and only the constructor uses it.
-    unsafe { allocanary_kernel::sys::variable(settings::VARIABLE) }
+    unsafe { allocanary_sys::sys::variable(settings::VARIABLE) }
 }
 
 /// Exports dlclose. After a library is closed, what the writer knew of it is forgotten.

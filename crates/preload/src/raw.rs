@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use allocanary_kernel::sys::{longest_file, without_write_signals};
+use allocanary_sys::sys::{longest_file, without_write_signals};
 
 /// A system call. The answer is a value, or a negative `errno`.
 ///

@@ -7,7 +7,7 @@ use allocanary_allocators::allocators::system;
 use allocanary_allocators::__private::{Request, Value};
 use allocanary_allocators::budget::Source;
 use allocanary_allocators::notice::Writer;
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 use crate::settings::{self, Problem, Settings};
 use crate::this::This;

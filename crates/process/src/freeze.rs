@@ -10,8 +10,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::proc::pids::tids;
-use allocanary_kernel::proc::{Stat, Status};
+use allocanary_sys::proc::pids::tids;
+use allocanary_sys::proc::{Stat, Status};
 
 use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::Trouble;

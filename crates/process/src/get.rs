@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
@@ -46,7 +46,7 @@ pub fn open(pid: u32, name: Name) -> io::Result<File> {
 
 /// The whole text of a file of the kernel about a process.
 pub fn text(pid: u32, name: Name) -> io::Result<Vec<u8>> {
-    allocanary_kernel::sys::read_whole_of(&mut open(pid, name)?)
+    allocanary_sys::sys::read_whole_of(&mut open(pid, name)?)
 }
 
 /// What the kernel says of a process.

@@ -3,8 +3,8 @@
 use std::fs::{self, File};
 use std::io;
 
-use allocanary_kernel::proc::pids::tids;
-use allocanary_kernel::sys::read_whole;
+use allocanary_sys::proc::pids::tids;
+use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
 use crate::what::{Called, Given, Host, Thread, What};

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 /// While this lives, the calling thread gets no signals.
 pub struct Blocked {

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::sys::read_whole;
+use allocanary_sys::sys::read_whole;
 use rustix::fs::{OFlags, ResolveFlags};
 
 /// The types of file systems that answer at once.

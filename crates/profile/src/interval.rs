@@ -100,7 +100,7 @@ fn gamma(mean: f64, variance: f64, z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
 
     #[test]
     fn an_interval_is_that_of_a_poisson_count() {

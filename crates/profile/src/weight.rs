@@ -70,7 +70,7 @@ fn one_minus_exp(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
 
     #[test]
     fn the_functions_are_those_of_the_mathematical_library() {

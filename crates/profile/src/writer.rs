@@ -17,9 +17,9 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
-use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_stacks::object::Object;
 use allocanary_stacks::walk;
+use allocanary_sys::clocks::monotonic_nanos;
 
 use self::samples::Sample;
 use self::table::Table;

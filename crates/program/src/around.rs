@@ -11,7 +11,7 @@ use super::pipes::Pipe;
 use super::variables;
 use super::watch::Watch;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// A shell command to run.
 pub struct Around<'a> {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::{Object, ReadCache};
 
-use allocanary_kernel::fnv::Fnv;
+use allocanary_sys::fnv::Fnv;
 
 /// The bytes of a build-id that are kept: enough for any two builds that a user has.
 const KEPT: usize = 6;

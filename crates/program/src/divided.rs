@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::schedule::Schedule;
 use super::tree::Parts;
 use allocanary_heap::{How, Part, Reading, Shares, Sort, Sure, Trouble, take_with};
-use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
 const TIME: Duration = Duration::from_secs(5);

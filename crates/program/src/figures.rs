@@ -4,8 +4,8 @@
 use regex_lite::Regex;
 
 use allocanary_cell::program::Figure;
-use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{ALL as METRICS, Better, Metric};
+use allocanary_sys::units::Unit;
 
 /// A figure to read.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
-use allocanary_kernel::sys::line_number;
+use allocanary_sys::cgroups::{Controller, Groups, MOUNT};
+use allocanary_sys::sys::line_number;
 
 /// The limits of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,9 +8,9 @@ use std::fs;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::proc::smaps;
-use allocanary_kernel::sys::{Given, HugePages, may_have_unadvised};
 use allocanary_spec::PROCESS_THP;
+use allocanary_sys::proc::smaps;
+use allocanary_sys::sys::{Given, HugePages, may_have_unadvised};
 
 const NEVER: &str = HugePages::Never.name();
 const ADVISED: &str = HugePages::Advised.name();

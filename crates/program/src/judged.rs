@@ -10,8 +10,8 @@ use super::{Ran, fail, huge_pages, proof, runtimes};
 use allocanary_cell::Cell;
 use allocanary_cell::program::{CORES_SEEN, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_kernel::sys;
 use allocanary_spec::PROCESS_THP;
+use allocanary_sys::sys;
 
 impl Launcher {
     /// Adds what is proven, and compares the output.

@@ -17,8 +17,8 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::Output;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::{private, sys};
 use allocanary_spec::{Candidate, PRELOAD};
+use allocanary_sys::{private, sys};
 
 /// The length of a standard output that is kept for each cell.
 const MOST_EACH: u64 = 1 << 20;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::tree::{Details, Parts, Sizes};
 use super::watch::Watch;
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_sys::clocks::monotonic_nanos;
 
 /// The readings at each mark.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::program::Output;
-use allocanary_kernel::fnv::Fnv;
-use allocanary_kernel::private;
-use allocanary_kernel::terminal::harmless;
+use allocanary_sys::fnv::Fnv;
+use allocanary_sys::private;
+use allocanary_sys::terminal::harmless;
 
 /// The length of a kept file. What is written beyond it is read and counted only.
 pub const MOST_KEPT: u64 = 16 << 20;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 /// The setting that makes the allocator give back before a memory limit is reached.
 pub const BUDGET: &str = "budget";

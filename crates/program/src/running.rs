@@ -19,7 +19,7 @@ use super::values::limits;
 use super::variables;
 use super::watch::Watch;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::sys::{self, HugePages, Usage};
+use allocanary_sys::sys::{self, HugePages, Usage};
 
 /// What the child may touch between its own reading and exec.
 const FAULTED: u64 = 256 << 10;

@@ -8,11 +8,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use allocanary_kernel::proc::files::{File, path};
-use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::proc::smaps::Counts;
-use allocanary_kernel::proc::{Stat, Status, maps, pids, stat};
-use allocanary_kernel::sys;
+use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::kinds::Mappings;
+use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::{Stat, Status, maps, pids, stat};
+use allocanary_sys::sys;
 
 /// The sizes of one process or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::huge_pages::Seen;
 use super::runtimes;
 use super::tree::{self, Details, Parts, Sizes};
 use allocanary_cell::program::OverTime;
-use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_sys::clocks::thread_cpu_time;
 
 /// The share of a core that watching may cost: one in this many.
 const ONE_IN: u32 = 100;

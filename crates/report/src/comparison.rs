@@ -10,10 +10,10 @@ mod markdown;
 
 use super::table::{self, Figure};
 use super::words;
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::show_share;
 use allocanary_measure::summary::{Axis, Compared, Comparison, Key, Verdict};
 use allocanary_spec::Candidate;
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::show_share;
 
 pub use answer::answers;
 pub use github::annotations;

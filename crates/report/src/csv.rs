@@ -9,11 +9,11 @@
 use ::csv::Writer;
 
 use crate::format::ReportFormat;
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::Unit;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Findings};
 use allocanary_spec::Candidate;
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::Unit;
 
 /// The report.
 pub const REPORT: ReportFormat =

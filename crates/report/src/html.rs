@@ -15,8 +15,8 @@ use super::{figures, words};
 use crate::format::ReportFormat;
 use allocanary_draw::Page;
 use allocanary_draw::markup::prose;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::{Findings, Panel, Section};
+use allocanary_sys::terminal::Look;
 use names::Names;
 
 /// The report.

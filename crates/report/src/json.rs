@@ -1,9 +1,9 @@
 //! `json`: the answers, then every figure, for a script. In: findings. Out: JSON with plain numbers in base units. New keys may be
 //! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::answer) describes an answer's keys.
 
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
+use allocanary_sys::terminal::Look;
 use serde_json::{Map, Value, json};
 
 use crate::answer::answers;

@@ -12,10 +12,10 @@ use textwrap::core::display_width;
 
 use super::{figures, words};
 use crate::format::ReportFormat;
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::Unit;
 
 pub use ending::ending;
 pub use grid::Grid;

@@ -3,9 +3,9 @@
 //!
 //! The wrapper is perl, which Debian's base system contains. It makes the system call and then becomes the program.
 
-use allocanary_kernel::shell::quoted;
-use allocanary_kernel::sys::HugePages;
 use allocanary_spec::{PROCESS_THP, Spec};
+use allocanary_sys::shell::quoted;
+use allocanary_sys::sys::HugePages;
 
 /// How a program with limited huge pages is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ mod tests {
             let line = format!("{words} cat /proc/self/status");
             let ran = Command::new("sh").args(["-c", &line]).output().unwrap();
             assert!(ran.status.success(), "{ran:?}");
-            allocanary_kernel::proc::Status::parse(&ran.stdout).may_have_huge_pages
+            allocanary_sys::proc::Status::parse(&ran.stdout).may_have_huge_pages
         };
         let before = status("");
         let limited = status(&wrapper("own:process_thp=never").unwrap().shell());

@@ -1,7 +1,6 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
 use allocanary_draw::wrapped;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
@@ -10,6 +9,7 @@ use allocanary_report::table::{self, Figure};
 use allocanary_report::wrapper::Wrapper;
 use allocanary_report::{anatomies, paste, words};
 use allocanary_spec::Candidate;
+use allocanary_sys::terminal::Look;
 
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Standing};

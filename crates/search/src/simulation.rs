@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use allocanary_error::Result;
-use allocanary_kernel::rng::Rng;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::Group;
 use allocanary_spec::Candidate;
+use allocanary_sys::rng::Rng;
 
 use crate::goal::{Goal, Source};
 use crate::proof::Finalist;

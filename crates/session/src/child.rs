@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// A program to start, and how long to wait for it.
 pub struct Child<'a> {

@@ -8,7 +8,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::load::Load;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::{Failure, Sample};
-use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_sys::clocks::monotonic_nanos;
 
 /// What became of a cell.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Studies;
 use crate::Target;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 /// Writes the study, if the target is a folder.
 pub fn keep(target: &Target, group: &Studies) -> Result<()> {

@@ -13,8 +13,8 @@ use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
-use allocanary_kernel::sys;
 use allocanary_program::cause::{cause, killed_for_memory};
+use allocanary_sys::sys;
 use allocanary_trace::prepare;
 
 /// Runs the cells of a roster.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 /// This command's executable.
 pub fn command() -> Result<PathBuf> {

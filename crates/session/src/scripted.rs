@@ -11,7 +11,7 @@ use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Answer, Failure, Sample};
 use allocanary_cell::{Cell, workloads};
-use allocanary_kernel::host::Host;
+use allocanary_sys::host::Host;
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::{private, sys};
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
+use allocanary_sys::{private, sys};
 
 /// The place of a study's files.
 #[derive(Clone, Debug, PartialEq)]

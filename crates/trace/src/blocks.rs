@@ -137,7 +137,7 @@ pub(crate) enum Removed<T> {
 mod tests {
     use std::collections::HashMap;
 
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
 
     use super::*;
 

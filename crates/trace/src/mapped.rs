@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 use crate::error::{Error, Result};
 use crate::layout::{HEADER, MAGIC, Mark, Moment, Op};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use allocanary_kernel::fnv::Fnv;
+use allocanary_sys::fnv::Fnv;
 
 use crate::format::{HEADER, Marks, at};
 

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use crate::error::{Error, Result};

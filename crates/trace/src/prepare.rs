@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 pub use self::elsewhere::Elsewhere;
 use self::place::Folders;

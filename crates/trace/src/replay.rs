@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::format::Marks;
 use crate::layout::Mark;
 use crate::mapped::{Anonymous, LaneRecord};
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 use event_count::{Announced, EventCount};
 use worker::{Entry, Lane, play, work};
 

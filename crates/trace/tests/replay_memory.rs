@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use allocanary_kernel::sys::{line_number, read_once};
+use allocanary_sys::sys::{line_number, read_once};
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::reader::Trace;

@@ -1,7 +1,7 @@
 //! How often a verdict is wrong. Thousands of trials are judged as those of a cluster are. The memory of their replicas is drawn at
 //! random, and the true effect is known.
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 use crate::estimate::Word;
 use crate::replicas::{Reading, Replica};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
-use allocanary_kernel::terminal::{Look, harmless};
-use allocanary_kernel::units::show_duration;
+use allocanary_sys::terminal::{Look, harmless};
+use allocanary_sys::units::show_duration;
 
 use crate::heap::{bold, subject};
 use crate::remedies::list;

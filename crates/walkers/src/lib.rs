@@ -40,7 +40,7 @@ mod tcmalloc;
 mod walk;
 mod window;
 
-pub use allocanary_kernel::proc::{Mapping, parse_maps};
+pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use fact::Fact;
 pub use layout::{Block, Kind, Layout, Stretch};
 pub use memory::{Memory, Thread};

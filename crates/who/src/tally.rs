@@ -296,7 +296,7 @@ mod tests {
     /// `--under` still reads twice: it needs to know the moment before the replay.
     #[test]
     fn fuzz_one_pass_takes_the_same_blocks_at_the_peak_as_two() {
-        use allocanary_kernel::rng::Rng;
+        use allocanary_sys::rng::Rng;
         for seed in 0..300 {
             let marks = Marks { peak: (seed % 3 == 0).then_some(150), ..Marks::default() };
             let mut peak = Peak::until(&marks);

@@ -65,7 +65,7 @@ use sampler::Inside;
 pub use stack::Frame;
 use table::{Record, Table};
 
-use allocanary_kernel::clocks;
+use allocanary_sys::clocks;
 
 /// The number of sites that [`Leaks::report`] lists.
 pub const TOP: usize = 20;

@@ -3,9 +3,9 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::sys::usage;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::proc::Status;
+use allocanary_sys::sys::usage;
+use allocanary_sys::units::Unit;
 
 /// Processes of each kind, if nothing else is said.
 const REPEATS: usize = 10;

@@ -1,6 +1,6 @@
 //! The work of one request. In: its number. Out: blocks that were written, compared and freed.
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 /// Bytes that a request allocates; all of its blocks are alive at once.
 const BYTES: usize = 128 << 10;

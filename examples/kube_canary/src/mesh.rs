@@ -155,7 +155,7 @@ impl Mesh {
         for (slot, (_, entry)) in self.slots.iter().enumerate() {
             if let Some(entry) = entry.as_ref().filter(|entry| entry.gone_since.is_none()) {
                 let both = own ^ place(entry.peer.address.to_string().as_bytes());
-                by_hash.push((allocanary_kernel::rng::Rng::new(both).next(), slot));
+                by_hash.push((allocanary_sys::rng::Rng::new(both).next(), slot));
             }
         }
         by_hash.sort_unstable();
@@ -263,7 +263,7 @@ pub(crate) fn place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    allocanary_kernel::rng::Rng::new(hash).next()
+    allocanary_sys::rng::Rng::new(hash).next()
 }
 
 /// A handle of the mesh, for its three users.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use allocanary_heap::{How, take};
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// Held by each test that counts the whole process's faults or memory.
 pub fn alone() -> MutexGuard<'static, ()> {

@@ -9,8 +9,8 @@ use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use allocanary::tuning::{self, Error};
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::sys;
 
 /// Runs `an_idle_child` in a process of its own; what it said.
 fn child(work: &str, variables: &[(&str, &str)]) -> String {

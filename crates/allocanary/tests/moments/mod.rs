@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use allocanary::tuning::{self, Error, Pages};
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 type Call = (&'static str, fn() -> Result<(), Error>);
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_kernel::proc::Status;
+use allocanary_sys::proc::Status;
 
 /// The settings for which `why` returns a reason, with that reason.
 #[inline]

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::install::installed;
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::units::Bytes;
 
 pub use kept::Kept;
 pub use reserved::{ReserveError, Reserved};

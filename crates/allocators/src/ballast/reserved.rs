@@ -4,8 +4,8 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use allocanary_kernel::sys::{first_number, line_number, page_bytes, read_into};
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::sys::{first_number, line_number, page_bytes, read_into};
+use allocanary_sys::units::Bytes;
 
 /// A reserved range of addresses, readable and writable, zero until written. Unmapped on drop.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use allocanary_kernel::address_space;
-use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_sys::address_space;
+use allocanary_sys::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
 use crate::error::Pages;

@@ -6,10 +6,10 @@
 //! - a size: this process's pages that no file backs, from `/proc/self/statm`. It takes a tenth of the time that `status`
 //!   takes. Pages of files are not counted, because an allocator cannot give them back.
 
-use allocanary_kernel::cgroups::{Groups, Listed, MOUNT};
-use allocanary_kernel::clocks::monotonic_nanos;
-use allocanary_kernel::nearest::{Statistics, nearest};
-use allocanary_kernel::sys::{anonymous_pages, page_bytes, read_into};
+use allocanary_sys::cgroups::{Groups, Listed, MOUNT};
+use allocanary_sys::clocks::monotonic_nanos;
+use allocanary_sys::nearest::{Statistics, nearest};
+use allocanary_sys::sys::{anonymous_pages, page_bytes, read_into};
 
 use super::account::Usage;
 use crate::setting::{const_bytes, equal};

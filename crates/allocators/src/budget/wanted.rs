@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 use super::source::{Source, WANTED};
 use super::{Budget, at_chunk, chunk, counts, turn_on};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::setting::equal;
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// The longest `thread_idle_every_ms`: an hour.
 const MOST_MILLIS: u32 = 3_600_000;

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::ptr::with_exposed_provenance_mut;
 
-use allocanary_kernel::sys::page_bytes;
+use allocanary_sys::sys::page_bytes;
 
 /// Bytes below the stack pointer that are not returned: the red zone, and frames of the calls that return the rest.
 const MARGIN: usize = 16 << 10;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use allocanary_kernel::address_space;
+use allocanary_sys::address_space;
 
 /// Work that one thread at a time does for all. A thread that requests it during the work does not wait: the working
 /// thread then does it once more.

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::allocator::Counters;
-use allocanary_kernel::clocks::thread_cpu_time;
+use allocanary_sys::clocks::thread_cpu_time;
 
 /// The processor time that a scrape may spend on the counters. It is half of the scrape's total, because the scrape
 /// also writes the page.
@@ -76,7 +76,7 @@ impl CachedCounters {
     /// Starts a thread that reads the counters, unless a thread is reading. If no thread can be started, the counters
     /// grow old, and their reported age shows it.
     fn read_aside(&self, read: impl Fn() -> Counters + Send + 'static) {
-        let here = Some(allocanary_kernel::address_space::number());
+        let here = Some(allocanary_sys::address_space::number());
         if std::mem::replace(&mut self.state().reader, here) == here {
             return;
         }

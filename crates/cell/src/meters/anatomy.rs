@@ -6,8 +6,8 @@
 use crate::meter::{Column, Meter, column};
 use crate::workload::Phase;
 use allocanary_allocators::Allocator;
-use allocanary_kernel::proc::kinds::Mappings;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::proc::kinds::Mappings;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -4,9 +4,9 @@
 //! is the figure that the memory limit applies to. In a session on a shared host it is not informative.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_kernel::cgroups::{Controller, Group, Groups};
-use allocanary_kernel::sys::first_number;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::cgroups::{Controller, Group, Groups};
+use allocanary_sys::sys::first_number;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -1,8 +1,8 @@
 //! Page faults so far, from getrusage.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_kernel::sys::usage;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::sys::usage;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

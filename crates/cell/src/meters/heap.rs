@@ -1,7 +1,7 @@
 //! The allocator's own statistics.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_kernel::units::Unit;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -1,8 +1,8 @@
 //! `/proc/self/smaps_rollup`: exact sizes. The kernel walks every page table of the process for them.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_kernel::proc::smaps::Counts;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

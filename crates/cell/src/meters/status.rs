@@ -2,8 +2,8 @@
 
 use crate::meter::{Column, Meter, column};
 use allocanary_allocators::Allocator;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::units::Unit;
+use allocanary_sys::proc::Status;
+use allocanary_sys::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

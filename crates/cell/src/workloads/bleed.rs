@@ -13,8 +13,8 @@ use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -14,9 +14,9 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
 use allocanary_structures::blob_tree::{BlobTree, Hash};
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -20,8 +20,8 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -12,8 +12,8 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
 use allocanary_structures::arena::Arena;
+use allocanary_sys::available::Available;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -11,9 +11,9 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

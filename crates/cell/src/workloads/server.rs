@@ -23,8 +23,8 @@ use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::give_back_in_wait;
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

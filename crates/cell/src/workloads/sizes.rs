@@ -1,6 +1,6 @@
 //! Block sizes of a service: many small blocks, and most bytes in few large ones. In: a range. Out: sizes, their mean.
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 /// A random size. Size classes double from `least` to `least << (doublings - 1)`, and all are equally likely: many
 /// small blocks, and most bytes in the few large ones, as in a service.

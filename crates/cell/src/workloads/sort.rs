@@ -14,11 +14,11 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Available;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::sys;
 use allocanary_structures::arena::Arena;
 use allocanary_structures::sort_buffer::{Options, SortBuffer};
+use allocanary_sys::available::Available;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::sys;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -8,13 +8,13 @@ use super::terminal;
 use allocanary_args::CompareFlags;
 use allocanary_draw::{Answer, short};
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::show_share;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 use allocanary_report::comparison;
+use allocanary_sys::private;
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::show_share;
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {

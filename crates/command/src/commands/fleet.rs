@@ -8,8 +8,8 @@ use super::terminal;
 use allocanary_args::FleetFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
-use allocanary_kernel::{input, private};
 use allocanary_node::client::{Trust, fetch_all};
+use allocanary_sys::{input, private};
 use allocanary_views::fleet;
 
 /// Prints the report. The exit code is 1 if a node did not answer: its replicas are then missing from all figures.

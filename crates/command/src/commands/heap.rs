@@ -18,10 +18,10 @@ use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
-use allocanary_kernel::private;
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::terminal::{harmless, harmless_lines};
-use allocanary_kernel::units::{parse_bytes, parse_duration, show_duration};
+use allocanary_sys::private;
+use allocanary_sys::proc::Status;
+use allocanary_sys::terminal::{harmless, harmless_lines};
+use allocanary_sys::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_views::heap as reports;
 use saved::{Saved, load};
 

@@ -12,8 +12,8 @@ use allocanary_allocators::environment::readable_variables;
 use allocanary_args::HereFlags;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::host::Host;
 use allocanary_session::{Linked, Studies, StudyFile, Target, describe, plan};
+use allocanary_sys::host::Host;
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {

@@ -3,8 +3,8 @@
 
 use super::terminal;
 use allocanary_error::Error;
-use allocanary_kernel::shell::Words;
 use allocanary_session::{Left, Target};
+use allocanary_sys::shell::Words;
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
 pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {

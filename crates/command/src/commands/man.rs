@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use super::terminal;
 use allocanary_args::ManFlags;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
 use allocanary_spec::perhaps;
+use allocanary_sys::private;
 use clap::Command;
 
 /// Prints a page, or writes all.

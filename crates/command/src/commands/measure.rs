@@ -13,9 +13,6 @@ use super::terminal;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
-use allocanary_kernel::shell::Words;
-use allocanary_kernel::units::show_duration;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Decided, Findings, Fold};
@@ -25,6 +22,9 @@ use allocanary_search::cells::is_stage;
 use allocanary_session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
 };
+use allocanary_sys::private;
+use allocanary_sys::shell::Words;
+use allocanary_sys::units::show_duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 

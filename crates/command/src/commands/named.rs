@@ -3,8 +3,8 @@
 
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Subject, named, processes};
-use allocanary_kernel::terminal::harmless;
 use allocanary_spec::nearest;
+use allocanary_sys::terminal::harmless;
 
 /// The process that a text names. `verb` is for the error.
 pub fn find(verb: &str, text: &str) -> Result<u32> {

@@ -11,11 +11,11 @@ use allocanary_args::NodeFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;
-use allocanary_kernel::units::parse_duration;
 use allocanary_node::client::Trust;
 use allocanary_node::look::{Counted, Counting, Look, NoProfile, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
+use allocanary_sys::units::parse_duration;
 use allocanary_views::fleet;
 
 /// The memory limit of the child that reads processes. A program of 2 GiB needs less.
@@ -70,7 +70,7 @@ fn options(flags: &NodeFlags) -> Result<Options> {
         )));
     }
     let own = || std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
-    let node = flags.name.clone().or_else(own).unwrap_or_else(|| allocanary_kernel::host::Host::this().name);
+    let node = flags.name.clone().or_else(own).unwrap_or_else(|| allocanary_sys::host::Host::this().name);
     let trust = Trust::of_pod(flags.kubelet_authority.clone(), flags.kubelet_unverified);
     let kubelet = flags.kubelet.clone().map(|url| (url, trust));
     if flags.otlp.is_some() && cfg!(not(feature = "otlp")) {

@@ -2,7 +2,6 @@
 
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
 use allocanary_report::answer::answers;
@@ -10,6 +9,7 @@ use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
+use allocanary_sys::terminal::Look;
 
 use allocanary_args::{OutputFlags, TableFlags};
 

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
-use allocanary_kernel::units::Unit;
 use allocanary_report::production::{Change, Place};
 use allocanary_session::Target;
+use allocanary_sys::private;
+use allocanary_sys::units::Unit;
 
 /// Fails if there is no folder for the files. Called before anything is measured.
 pub fn check(place: Option<Place>, target: &Target) -> Result<()> {

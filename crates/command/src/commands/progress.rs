@@ -12,9 +12,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
-use allocanary_kernel::terminal::harmless;
-use allocanary_kernel::units::show_duration;
 use allocanary_session::{expected_seconds, expected_time};
+use allocanary_sys::terminal::harmless;
+use allocanary_sys::units::show_duration;
 
 /// One of the studies that run one after the other.
 #[derive(Clone, Debug)]

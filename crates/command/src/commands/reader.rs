@@ -20,8 +20,8 @@ use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_give_back::symbols::{self, Functions};
 use allocanary_heap::reader::{About, Cost, MEMORY, Reader, serve, serves};
 use allocanary_heap::{How, Reading};
-use allocanary_kernel::terminal::Look;
 use allocanary_node::look;
+use allocanary_sys::terminal::Look;
 
 /// A request that is not a reading.
 #[derive(Serialize, Deserialize)]

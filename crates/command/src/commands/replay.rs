@@ -14,8 +14,8 @@ use allocanary_allocators::allocators::ours;
 use allocanary_args::{PaceFlags, ReplayFlags};
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
+use allocanary_sys::units::{Unit, parse_duration, show_duration};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 

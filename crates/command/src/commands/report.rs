@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use super::{measure, output, terminal, trace};
 use allocanary_args::ReportFlags;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_report as reports;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_spec::perhaps;
+use allocanary_sys::private;
 use allocanary_trace::reader;
 
 /// Renders the report.

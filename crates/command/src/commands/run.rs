@@ -18,7 +18,6 @@ use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_kernel::shell::Words;
 use allocanary_measure::metrics::Metrics;
 use allocanary_program::huge_pages;
 use allocanary_program::runtimes;
@@ -28,6 +27,7 @@ use allocanary_session::Target;
 use allocanary_session::plan;
 use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
+use allocanary_sys::shell::Words;
 use started::Started;
 
 /// Does what the flags request.

@@ -1,6 +1,6 @@
 //! Go has its own heap. C code that it calls has `malloc`.
 
-use allocanary_kernel::units::Bytes;
+use allocanary_sys::units::Bytes;
 
 use super::{Runtime, area};
 use crate::Flavour;

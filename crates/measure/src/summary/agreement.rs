@@ -9,8 +9,8 @@ use super::stats::median;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
-use allocanary_kernel::units::Unit;
 use allocanary_spec::Candidate;
+use allocanary_sys::units::Unit;
 
 /// The width of a candidate's name in the table.
 const NAME: usize = 22;

@@ -213,7 +213,7 @@ fn pairs_outside(n: usize, m: usize, tail: f64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
 
     fn close(found: f64, wanted: f64, within: f64) {
         assert!((found - wanted).abs() < within, "found {found}, wanted {wanted}");

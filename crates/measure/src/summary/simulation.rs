@@ -5,7 +5,7 @@ use super::fold::Group;
 use super::gate::{Gate, Judged};
 use super::verdict::{MARGIN, Verdict, compare_groups, with_family_interval};
 use crate::metrics::{Metrics, metric_of_all};
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 /// A distribution of resident memory.
 #[derive(Clone, Copy, Debug)]

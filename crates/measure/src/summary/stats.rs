@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 /// `new / old`; 1 if both are 0.
 pub fn ratio(new: f64, old: f64) -> f64 {

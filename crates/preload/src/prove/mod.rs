@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 use crate::line::JsonLine;
 use crate::proof::{self, add_exe, append};

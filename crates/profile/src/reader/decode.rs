@@ -1,6 +1,6 @@
 //! The words of a table. In: words, which may be anything. Out: samples, and frames whose callers come before them.
 
-use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_sys::clocks::monotonic_nanos;
 
 use super::Mapping;
 use crate::layout::{ADDRESS, ADDRESS_BITS, BLOCK, OF_FRAME, OF_SAMPLE, SIZE, SIZE_BITS, TAKEN, word};

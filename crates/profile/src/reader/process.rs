@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-pub use allocanary_kernel::proc::Mapping;
-use allocanary_kernel::proc::{maps, parse_maps};
+pub use allocanary_sys::proc::Mapping;
+use allocanary_sys::proc::{maps, parse_maps};
 
 use super::{MOST_TABLES, Trouble};
 use crate::layout::{MARK, table_of};

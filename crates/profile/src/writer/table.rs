@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use allocanary_kernel::clocks::monotonic_nanos;
-use allocanary_kernel::sys::map_zeroed;
 use allocanary_stacks::rules;
+use allocanary_sys::clocks::monotonic_nanos;
+use allocanary_sys::sys::map_zeroed;
 
 use super::frames::Frames;
 use super::samples::Samples;

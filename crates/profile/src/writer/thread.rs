@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use allocanary_kernel::clocks::monotonic_nanos;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::thread_word;
 use allocanary_stacks::walk::Bounds;
+use allocanary_sys::clocks::monotonic_nanos;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::thread_word;
 
 use super::MEAN;
 use crate::weight::gap;

@@ -13,7 +13,7 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 use super::knob::Also;
 use super::{Knob, Runtime, Traits, Usual, Way};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::proc::files::{self, path};
+use allocanary_sys::proc::files::{self, path};
 
 /// Go.
 pub const GO: Runtime = Runtime {

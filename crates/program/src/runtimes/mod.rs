@@ -19,9 +19,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use allocanary_cell::Cell;
-use allocanary_kernel::container::Cpus;
-use allocanary_kernel::sys;
 use allocanary_spec::Candidate;
+use allocanary_sys::container::Cpus;
+use allocanary_sys::sys;
 
 /// A runtime with settings of its own.
 pub struct Runtime {

@@ -8,7 +8,7 @@ use super::go::Taken;
 use super::{Found, Knob, Runtime, Way};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::proc::files::{File, path};
+use allocanary_sys::proc::files::{File, path};
 
 /// A process, as its runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

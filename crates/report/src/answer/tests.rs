@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use allocanary_cell::program::OverTime;
 use allocanary_cell::version::Version;
-use allocanary_kernel::rng::Rng;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
 use allocanary_spec::Candidate;
+use allocanary_sys::rng::Rng;
+use allocanary_sys::terminal::Look;
 
 use super::*;
 use crate::table::{self, View};

@@ -1,9 +1,9 @@
 //! The answers of a comparison: for each gate, or for everything if there is no gate. In: a judgement. Out: answers.
 //! Those about failures come first.
 
-use allocanary_kernel::units::show_share;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{Compared, Gate, Judged, Judgement, Verdict};
+use allocanary_sys::units::show_share;
 use serde_json::{Value, json};
 
 use crate::answer::compared;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use allocanary_kernel::units::{Unit, show_time};
 use allocanary_measure::summary::Findings;
+use allocanary_sys::units::{Unit, show_time};
 
 /// The list; empty if the rows record none of it.
 pub fn list(findings: &Findings) -> Markup {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_error::Result;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
+use allocanary_sys::terminal::Look;
 
 use super::{comparison, find};
 

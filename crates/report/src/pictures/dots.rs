@@ -5,8 +5,8 @@ use crate::words;
 use allocanary_draw::canvas::{Canvas, Side};
 use allocanary_draw::scale::Scale;
 use allocanary_draw::{Picture, palette};
-use allocanary_kernel::units::Unit;
 use allocanary_measure::summary::{Estimate, Panel};
+use allocanary_sys::units::Unit;
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {

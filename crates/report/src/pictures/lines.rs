@@ -5,9 +5,9 @@ use crate::words;
 use allocanary_draw::canvas::{Canvas, Side, spread};
 use allocanary_draw::scale::{Scale, column_shares};
 use allocanary_draw::{Picture, palette};
-use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};
+use allocanary_sys::units::Unit;
 
 /// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 7] = [

@@ -8,9 +8,9 @@ use crate::words;
 use allocanary_draw::canvas::{Canvas, FIELD, Side};
 use allocanary_draw::scale::Scale;
 use allocanary_draw::{Picture, palette};
-use allocanary_kernel::units::Unit;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
+use allocanary_sys::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.
 const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];

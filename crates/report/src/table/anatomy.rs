@@ -2,8 +2,8 @@
 
 use super::{bold, wrapped};
 use crate::{anatomies, words};
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::summary::Panel;
+use allocanary_sys::terminal::Look;
 
 /// The bars at the largest column; nothing if no row has an anatomy.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {

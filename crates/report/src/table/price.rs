@@ -4,9 +4,9 @@ use comfy_table::Cell;
 
 use super::{Grid, bold, broken, painted, wrapped};
 use crate::words;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Line, PRICE, Panel};
+use allocanary_sys::terminal::Look;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {

@@ -16,10 +16,10 @@ use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::terminal::Look;
 use allocanary_measure::rows;
 use allocanary_program::runtimes;
 use allocanary_session::{Line, Scripted};
+use allocanary_sys::terminal::Look;
 
 const SECOND: Duration = Duration::from_secs(1);
 

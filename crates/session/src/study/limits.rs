@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use allocanary_kernel::available::Available;
-use allocanary_kernel::cgroups::Groups;
-use allocanary_kernel::sys::first_number;
+use allocanary_sys::available::Available;
+use allocanary_sys::cgroups::Groups;
+use allocanary_sys::sys::first_number;
 
 /// The maximum number of worker threads of a cell. Some threads are left for the rest of the machine.
 pub fn most_threads() -> u64 {

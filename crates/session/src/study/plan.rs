@@ -8,10 +8,10 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::job::Job;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::elf::check_loadable;
-use allocanary_kernel::rng::Rng;
 use allocanary_program::huge_pages;
 use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
+use allocanary_sys::elf::check_loadable;
+use allocanary_sys::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
 ///

@@ -144,7 +144,7 @@ fn sizes() -> BoxedStrategy<usize> {
 fn fuzz_any_split_makes_the_same_tree_and_it_reads_back() {
     let steps = prop::collection::vec(prop_oneof![1_usize..100, 1_usize..9000], 1..20);
     holds(48, 1, (sizes(), any::<u64>(), steps), |(size, seed, steps)| {
-        let mut rng = allocanary_kernel::rng::Rng::new(seed);
+        let mut rng = allocanary_sys::rng::Rng::new(seed);
         let data: Vec<u8> = (0..size).map(|_| rng.next() as u8).collect();
         let mut tree = BlobTree::new();
         let (root, store) = build(&mut tree, data.as_slice(), size as u64).unwrap();

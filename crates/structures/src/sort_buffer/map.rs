@@ -12,7 +12,7 @@ use std::path::Path;
 use memmap2::MmapMut;
 
 use super::error::{Result, SortBufferError};
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// A mapped temporary file. Its beginning is used.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 use super::*;
 use crate::builder::TraceBuilder;

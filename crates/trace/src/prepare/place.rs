@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use allocanary_kernel::private;
+use allocanary_sys::private;
 
 /// The variables that give these folders. A cell gets them and no other variables of the user, so that it finds the
 /// same form.

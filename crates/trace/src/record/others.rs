@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use allocanary_kernel::private::user;
+use allocanary_sys::private::user;
 
 /// The begin of the inner folder's name.
 const NAME: &str = ".others-";

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// Default of `ALLOCANARY_RECORD_MAX`, in bytes.
 const DEFAULT_LIMIT: u64 = 1 << 30;

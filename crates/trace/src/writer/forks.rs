@@ -90,5 +90,5 @@ unsafe extern "C" fn in_child() {
 }
 
 fn page() -> usize {
-    allocanary_kernel::sys::page_bytes() as usize
+    allocanary_sys::sys::page_bytes() as usize
 }

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 /// Maps private memory that a fork wipes.
 pub(super) fn map_wiped(length: usize) -> *mut u8 {
-    let Some(start) = allocanary_kernel::sys::map_zeroed(length) else { return null_mut() };
+    let Some(start) = allocanary_sys::sys::map_zeroed(length) else { return null_mut() };
     // SAFETY: our own mapping.
     let wiped = unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_WIPEONFORK) };
     if wiped == 0 { start.as_ptr() } else { null_mut() }

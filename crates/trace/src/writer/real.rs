@@ -158,7 +158,7 @@ pub unsafe fn copy_early(block: *mut c_void, new: *mut c_void, size: usize) {
 
 /// The size of a page.
 pub fn page() -> usize {
-    allocanary_kernel::sys::page_bytes() as usize
+    allocanary_sys::sys::page_bytes() as usize
 }
 
 unsafe extern "C" fn early_malloc(size: usize) -> *mut c_void {

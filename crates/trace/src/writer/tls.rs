@@ -1,6 +1,6 @@
 //! Two words for each thread. In: nothing. Out: a pointer to the thread's state, and a value for the child of a fork.
 
-use allocanary_kernel::thread_word;
+use allocanary_sys::thread_word;
 
 thread_word! {
     "allocanary_trace_thread",

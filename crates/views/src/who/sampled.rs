@@ -1,9 +1,9 @@
 //! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON, and the same for the
 //! difference from an earlier JSON.
 
-use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
-use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_profile::interval::{Estimate, Sum};
+use allocanary_sys::terminal::{Look, harmless, harmless_lines};
+use allocanary_sys::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
 use allocanary_who::sampled::{Sampled, SampledSite};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ mod saved;
 
 use std::time::Duration;
 
-use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::{Bytes, Unit, show_duration};
+use allocanary_sys::terminal::Look;
+use allocanary_sys::units::{Bytes, Unit, show_duration};
 use allocanary_who::WhatIf;
 use allocanary_who::fold::BYS;
 use allocanary_who::what_if::{Heap, Ways};

@@ -107,7 +107,7 @@ fn whether_stacks_were_sampled_is_what_the_trace_says() {
 /// block that lives for one to ten seconds. 0xc fills a table in the first ten seconds. Before the program ends it frees the leaked
 /// blocks.
 fn minute(seed: u64) -> tempfile::NamedTempFile {
-    use allocanary_kernel::rng::Rng;
+    use allocanary_sys::rng::Rng;
     use allocanary_trace::builder::TraceBuilder;
     use allocanary_trace::coder::Event;
     use std::io::Write;

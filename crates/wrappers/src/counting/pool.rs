@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::tally::{Shared, Tally};
-use allocanary_kernel::free_list::FreeList;
-use allocanary_kernel::sys;
+use allocanary_sys::free_list::FreeList;
+use allocanary_sys::sys;
 
 /// A thread's tally; it lives as long as the process.
 pub type Mine = &'static Tally;

@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use allocanary_kernel::clocks;
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::clocks;
+use allocanary_sys::rng::Rng;
 
 thread_local! {
     /// Bytes to the next hit; a negative value is a hit.

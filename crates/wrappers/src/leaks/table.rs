@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 
 use super::filter::Filter;
-use allocanary_kernel::free_list::FreeList;
-use allocanary_kernel::sys;
+use allocanary_sys::free_list::FreeList;
+use allocanary_sys::sys;
 
 /// The number of stack frames that are kept, including the allocator's own (about 5).
 pub const DEPTH: usize = 24;

@@ -150,7 +150,7 @@ where
 /// A random time between half of a span and the whole: the canaries of a cluster lose their API server at the same moment,
 /// and must not come back at the same moment.
 fn spread(span: Duration) -> Duration {
-    let random = allocanary_kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
+    let random = allocanary_sys::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
     span / 2 + (span / 2).mul_f64(random as f64 / u64::MAX as f64)
 }
 

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use allocanary_kernel::rng::Rng;
+use allocanary_sys::rng::Rng;
 
 use crate::mesh::PeerId;
 use crate::protocol::Protocol;

@@ -34,7 +34,7 @@ pub fn start(targets: &[Target], interval: Duration, resolver: Result<Resolver, 
 
 async fn watch(target: Target, place: usize, interval: Duration, resolver: Result<Resolver, String>, mesh: Shared) {
     // All canaries of a cluster start at once, and would ask at the same moments.
-    let mut rng = allocanary_kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id()) << 16 ^ place as u64);
+    let mut rng = allocanary_sys::rng::Rng::new(clock::now() ^ u64::from(std::process::id()) << 16 ^ place as u64);
     let span = |share: f64| interval.mul_f64(share);
     sleep(span(0.1 * (rng.next() % 10) as f64)).await;
     loop {

@@ -172,7 +172,7 @@ mod tests {
     /// A page of `kib` KiB. The first one repeats the byte `first`; the others are random, and no compressor makes them
     /// smaller.
     fn page(pages: &Pages, kind: Kind, gzip: bool, first: u8, kib: usize) -> Result<Bytes, Refusal> {
-        let mut rng = allocanary_kernel::rng::Rng::new(1);
+        let mut rng = allocanary_sys::rng::Rng::new(1);
         pages.get(kind, gzip, |press| {
             press.put(&[first; 1024]);
             (0..(kib - 1) * 128).for_each(|_| press.put(&rng.next().to_le_bytes()));

@@ -53,7 +53,7 @@ impl Press {
             over: false,
         };
         press.start(true, Vec::with_capacity(STAGING), Budget::new(usize::MAX).share());
-        let mut rng = allocanary_kernel::rng::Rng::new(1);
+        let mut rng = allocanary_sys::rng::Rng::new(1);
         for _ in 0..2 << WINDOW_BITS {
             press.put(&rng.next().to_le_bytes()[..4]);
         }
@@ -196,7 +196,7 @@ mod tests {
                 let mut wanted = Vec::new();
                 press.start(gzip, Vec::new(), Budget::new(usize::MAX).share());
                 for (seed, length) in &pieces {
-                    let mut rng = allocanary_kernel::rng::Rng::new(*seed);
+                    let mut rng = allocanary_sys::rng::Rng::new(*seed);
                     // Half random bytes, half a repeated line.
                     let piece: Vec<u8> = (0..*length).map(|at| if at % 97 < 48 { rng.next() as u8 } else { at as u8 }).collect();
                     press.put(&piece);
@@ -213,7 +213,7 @@ mod tests {
     fn a_page_that_is_too_large_is_none_and_the_next_one_is_whole() {
         let mut press = Press::new();
         let noise: Vec<u8> = std::iter::repeat_with({
-            let mut rng = allocanary_kernel::rng::Rng::new(1);
+            let mut rng = allocanary_sys::rng::Rng::new(1);
             move || rng.next() as u8
         })
         .take(200_000)

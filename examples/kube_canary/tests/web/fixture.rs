@@ -64,7 +64,7 @@ pub fn filled(peers: Vec<Peer>, loss_permille: impl Fn(&Peer) -> u64) -> Shared 
         let (id, _) = mesh.at(peer.address).expect("the peer that was just added");
         let book = mesh.book(id, Protocol::Icmp).expect("its book");
         let far = peer.zone.bytes().map(u64::from).sum::<u64>() % 3;
-        let mut rng = allocanary_kernel::rng::Rng::new(peer.address.to_string().bytes().map(u64::from).sum());
+        let mut rng = allocanary_sys::rng::Rng::new(peer.address.to_string().bytes().map(u64::from).sum());
         for second in 0..120 {
             let sequence = book.send(second);
             if rng.next() % 1000 < loss_permille(&peer) {

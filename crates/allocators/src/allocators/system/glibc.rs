@@ -18,8 +18,8 @@ use crate::allocator::{Counters, PerCore};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
 use crate::request::{Decimal, Request, Value};
-use allocanary_kernel::proc::maps;
-use allocanary_kernel::sys;
+use allocanary_sys::proc::maps;
+use allocanary_sys::sys;
 
 pub use keeping::{keep, stop as stop_keeping};
 pub use own_arena::give_back;

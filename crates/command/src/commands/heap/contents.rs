@@ -9,10 +9,10 @@ use allocanary_contents::{Contents, SCHEMA};
 use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_kernel::proc::Status;
-use allocanary_kernel::terminal::harmless;
-use allocanary_kernel::units::{parse_bytes, show_duration};
-use allocanary_kernel::{input, private};
+use allocanary_sys::proc::Status;
+use allocanary_sys::terminal::harmless;
+use allocanary_sys::units::{parse_bytes, show_duration};
+use allocanary_sys::{input, private};
 use allocanary_views::contents as reports;
 
 use super::{memory, sites, time};

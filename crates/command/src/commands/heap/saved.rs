@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, SCHEMA};
-use allocanary_kernel::{input, private};
+use allocanary_sys::{input, private};
 
 /// A file that is being written.
 pub struct Saved {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use allocanary_heap::{Live, Reader};
-use allocanary_kernel::units::Bytes;
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, Trouble};
+use allocanary_sys::units::Bytes;
 use allocanary_who::sampled::Reading;
 use allocanary_who::{Names, profile};
 

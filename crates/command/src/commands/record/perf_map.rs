@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::commands::terminal;
-use allocanary_kernel::private;
+use allocanary_sys::private;
 use allocanary_trace::format::Header;
 use allocanary_who::names::perf_map::{LONGEST, beside};
 

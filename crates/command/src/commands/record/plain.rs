@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use super::Recorded;
 use crate::commands::terminal;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::clocks::monotonic_nanos;
-use allocanary_kernel::sys::{self, HeldSignal};
 use allocanary_program::{end_all, residents};
+use allocanary_sys::clocks::monotonic_nanos;
+use allocanary_sys::sys::{self, HeldSignal};
 use allocanary_trace::record::RecordOptions;
 
 /// The longest sleep between two looks at the program: a signal may arrive between them.

@@ -20,11 +20,11 @@ use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::private;
-use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_measure::summary::Agreement;
 use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_spec::{Candidate, PRELOAD};
+use allocanary_sys::private;
+use allocanary_sys::units::{Unit, parse_duration};
 use allocanary_trace::format::Header;
 
 /// The candidates if the user names none: those of this build.

@@ -15,13 +15,13 @@ use allocanary_cell::program::Program;
 use allocanary_doctor::Effect;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::units::parse_duration;
 use allocanary_measure::metrics::Metrics;
 use allocanary_program::{SETTLE, huge_pages, runtimes};
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_session::{StudyFile, plan};
 use allocanary_spec::PROCESS_THP;
+use allocanary_sys::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {

@@ -5,11 +5,11 @@ use crate::commands::run::started::Started;
 use allocanary_args::TuneFlags;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
-use allocanary_kernel::sys;
 use allocanary_search::Goal;
 use allocanary_search::space::Rest;
 use allocanary_session::{Roster, Study, StudyFile};
 use allocanary_spec::{Candidate, Spec};
+use allocanary_sys::sys;
 
 /// The subject of a tuning.
 pub struct Subject {

@@ -2,8 +2,8 @@
 //! similar names.
 
 use allocanary_error::{Error, Result};
-use allocanary_kernel::terminal::harmless;
 use allocanary_spec::nearest;
+use allocanary_sys::terminal::harmless;
 use allocanary_who::Found;
 use allocanary_who::what_if::{Miss, pick};
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
-use allocanary_kernel::sys::{longest_file, map_zeroed, unmap, without_write_signals};
+use allocanary_sys::sys::{longest_file, map_zeroed, unmap, without_write_signals};
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS};
@@ -182,7 +182,7 @@ fn write_header(
     // SAFETY: no argument.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let host = host();
-    let length = allocanary_kernel::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
+    let length = allocanary_sys::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
     let command = &mut command[..length.saturating_sub(1)];
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -202,14 +202,14 @@ fn write_header(
     put(at::START_WALL, &clock(libc::CLOCK_REALTIME).to_le_bytes());
     put(at::LAST_TICKS, &started.to_le_bytes());
     put(at::LAST_MONOTONIC, &monotonic.to_le_bytes());
-    put(at::PAGE, &(allocanary_kernel::sys::page_bytes() as u32).to_le_bytes());
+    put(at::PAGE, &(allocanary_sys::sys::page_bytes() as u32).to_le_bytes());
     if config.window > 0 {
         put(at::WINDOW, &config.window.to_le_bytes());
         put(at::RING, &(RING as u32).to_le_bytes());
     }
     put(at::ATTACHED, &u32::from(config.is_attached).to_le_bytes());
     // SAFETY: the text is not used after this function.
-    let python = unsafe { allocanary_kernel::sys::variable(c"PYTHONMALLOC") };
+    let python = unsafe { allocanary_sys::sys::variable(c"PYTHONMALLOC") };
     let is_malloc = python.is_some_and(|python| python == b"malloc" || python == b"malloc_debug");
     put(at::PYTHON_MALLOC, &u32::from(is_malloc).to_le_bytes());
     put(at::PROGRAM, program);

@@ -29,7 +29,7 @@ impl Process {
         }
         // SAFETY: `sampling` has made this thread the only one.
         let text = unsafe { &mut *self.text.0.get() };
-        let length = allocanary_kernel::sys::read_once(c"/proc/self/status", text);
+        let length = allocanary_sys::sys::read_once(c"/proc/self/status", text);
         let own = (self.own_bytes.load(Relaxed) + stacks::own_bytes(self)) >> 10;
         let (kib, most) = anonymous(&text[..length], own, &self.most_apart);
         self.long(at::RESIDENT).store(kib << 10, Relaxed);
@@ -46,7 +46,7 @@ impl Process {
 /// also contains files, shared memory and the writer's `own` memory. `most_apart` is the largest sum of these three at
 /// a reading. It is subtracted.
 fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
-    let line = |key: &[u8]| allocanary_kernel::sys::line_number(status, key).unwrap_or(0);
+    let line = |key: &[u8]| allocanary_sys::sys::line_number(status, key).unwrap_or(0);
     let anonymous = line(b"RssAnon:");
     let apart = line(b"VmRSS:").saturating_sub(anonymous) + own;
     let apart = most_apart.fetch_max(apart, Relaxed).max(apart);

@@ -4,9 +4,9 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
 
-use allocanary_kernel::fnv::Fnv;
 use allocanary_stacks::mappings::file_at;
 use allocanary_stacks::object::Object;
+use allocanary_sys::fnv::Fnv;
 
 use super::room::Room;
 use crate::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};

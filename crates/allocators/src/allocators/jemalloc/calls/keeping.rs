@@ -62,7 +62,7 @@ pub fn settle(most: u64) -> Result<u64> {
         mib[2] = arena;
         // SAFETY: the key is a `size_t`.
         let pages = unsafe { raw::read_mib::<usize>(&mib) }.unwrap_or(0);
-        freed.push((pages as u64 * allocanary_kernel::sys::page_bytes(), arena));
+        freed.push((pages as u64 * allocanary_sys::sys::page_bytes(), arena));
     });
     freed.sort_unstable_by(|a, b| b.cmp(a));
     let mut left: u64 = freed.iter().map(|(bytes, _)| bytes).sum();

@@ -26,7 +26,7 @@ use crate::idle::{Thread, Uncached};
 use crate::request::{self, Request};
 use crate::setting::Setting;
 #[cfg(feature = "stats")]
-use allocanary_kernel::sys::page_bytes;
+use allocanary_sys::sys::page_bytes;
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::allocators::jemalloc::settings::Ctl::{self, Bool, CacheSlots, Name, R
 use crate::allocators::jemalloc::settings::{CTLS, SETTINGS};
 use crate::request::Decimal;
 use crate::setting::Setting;
-use allocanary_kernel::sys;
+use allocanary_sys::sys;
 
 /// The values in force, by setting.
 #[inline]

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use allocanary_kernel::fork_lock::ForkLock;
+use allocanary_sys::fork_lock::ForkLock;
 
 /// Static, because the text has some 20 kB: too much for every thread's stack.
 pub(super) static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use allocanary_kernel::fork_lock::ForkLock;
+use allocanary_sys::fork_lock::ForkLock;
 
 /// A `FILE` that stores nothing and counts `<heap nr=`, which malloc_info prints once for each arena.
 struct Sink(*mut libc::FILE);

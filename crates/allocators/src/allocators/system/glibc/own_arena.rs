@@ -14,7 +14,7 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::idle::Turns;
-use allocanary_kernel::sys::page_bytes;
+use allocanary_sys::sys::page_bytes;
 
 /// The sizes of the blocks that are taken, the largest first. Freeing a block of the first size (over 64 KiB,
 /// FASTBIN_CONSOLIDATION_THRESHOLD) merges the arena's small blocks and trims its top. The other sizes find free memory

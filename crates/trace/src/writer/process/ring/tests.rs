@@ -16,7 +16,7 @@ pub(in crate::writer) struct Ring {
 impl Ring {
     /// A file of at most `limit` bytes. Chunks are used again after `window` ticks.
     pub(in crate::writer) fn new(limit: usize, window: u64) -> Ring {
-        let file = allocanary_kernel::sys::map_zeroed(limit).unwrap().as_ptr();
+        let file = allocanary_sys::sys::map_zeroed(limit).unwrap().as_ptr();
         // SAFETY: zeros are a valid state.
         let process: Box<Process> = unsafe { Box::new(std::mem::zeroed()) };
         process.base.store(file, SeqCst);
