@@ -25,7 +25,7 @@ use allocanary_session::child::{Child, run_child};
 use allocanary_session::{Executor, Linked, Outcome, Roster};
 use allocanary_sys::proc::Status;
 use allocanary_sys::rng::Rng;
-use allocanary_sys::units::{Bytes, Unit};
+use allocanary_text::units::{Bytes, Unit};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

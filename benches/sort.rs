@@ -17,7 +17,7 @@ use allocanary_measure::summary::stats::median;
 use allocanary_sys::proc::Status;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys::usage;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 const ROUNDS: usize = 5;
 /// More than this goes to the file.

@@ -6,7 +6,7 @@ use std::path::Path;
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_measure::rows::written;
-use allocanary_sys::terminal::steers;
+use allocanary_text::outside::steers;
 use tempfile::{TempDir, tempdir};
 
 use super::support::{Ran, TINY, allocanary, golden_path, samples, words};

@@ -107,5 +107,5 @@ pub mod container {
 /// Amounts of memory.
 pub mod units {
     #[doc(inline)]
-    pub use allocanary_sys::units::Bytes;
+    pub use allocanary_text::units::Bytes;
 }

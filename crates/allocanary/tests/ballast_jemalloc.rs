@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use allocanary::Ballast;
 use allocanary::tuning::{Pages, decay, set_decay};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
 // Decay at once, so that only the guard keeps memory. There are more arenas than these tests have threads, so that one

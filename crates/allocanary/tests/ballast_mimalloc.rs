@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use allocanary::Ballast;
 use allocanary::tuning::{Error, Pages, decay};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use ballast::{BURST, alone, through_a_burst};
 
 // Pages of 4 KiB, so that faults count bytes, and an immediate purge, so that only the guard keeps memory.

@@ -8,7 +8,7 @@ use std::process::Command;
 use allocanary::Ballast;
 use allocanary::ballast::Kept;
 use allocanary::tuning::{Error, purge};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
 // More arenas than threads: in a shared arena, blocks of the test harness would be above a burst, and its memory could not

@@ -9,7 +9,7 @@ fn without_an_install_every_call_is_an_error() {
     assert_eq!(tuning::check(), Err(Error::NotInstalled));
     assert_eq!(tuning::thread_idle(), Err(Error::NotInstalled));
     assert_eq!(tuning::statistics().unwrap_err().to_string(), Error::NotInstalled.to_string());
-    assert_eq!(allocanary::Ballast::keep(allocanary_sys::units::Bytes(1)).unwrap_err(), Error::NotInstalled);
+    assert_eq!(allocanary::Ballast::keep(allocanary_text::units::Bytes(1)).unwrap_err(), Error::NotInstalled);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use allocanary::Ballast;
 use allocanary::tuning::{self, Error};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 allocanary::install!(jemalloc, narenas = 3);
 

@@ -1,7 +1,7 @@
 //! Settings as lines that a user pastes. In: variables, or an allocator's settings. Out: the lines of a shell, a
 //! Dockerfile, a Kubernetes manifest, a unit of systemd, and Rust.
 
-use allocanary_sys::shell::quoted;
+use allocanary_text::paste::quoted;
 
 /// The line of a shell, or of a file of variables: `MALLOC_ARENA_MAX=2`.
 pub fn shell(name: &str, value: &str) -> String {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use allocanary_sys::units::parse_bytes;
+use allocanary_text::units::parse_bytes;
 
 /// One setting of an allocator, or a parameter of a workload.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 
 use allocanary_cell::program::Program;
-use allocanary_sys::shell::quoted;
+use allocanary_text::paste::quoted;
 
 /// The duration of the load.
 const LASTS: &str = "5s";

@@ -18,6 +18,7 @@ pub mod meter;
 pub mod meters;
 pub mod program;
 pub mod provenance;
+mod room;
 pub mod sample;
 /// A part of the build script, compiled here for its tests.
 #[cfg(test)]

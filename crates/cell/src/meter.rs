@@ -6,7 +6,7 @@
 
 use crate::workload::Phase;
 use allocanary_allocators::Allocator;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// A source of numbers.
 pub struct Meter {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_sys::shell::quoted;
+use allocanary_text::paste::quoted;
 use serde::{Deserialize, Serialize};
 
 /// The name of the note with the number of cores that a program saw, if it could not be made to see those that its cell
@@ -109,7 +109,7 @@ pub struct Output {
 pub struct Figure {
     /// Its value, in the base unit.
     pub value: f64,
-    /// Its unit, as [`Unit::name`](allocanary_sys::units::Unit::name) says it.
+    /// Its unit, as [`Unit::name`](allocanary_text::units::Unit::name) says it.
     pub unit: String,
     /// The better direction: `higher` or `lower`.
     pub better: String,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use allocanary_heap::{Block, Memory, PAGE};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use crate::blocks::Blocks;
 use crate::contents::{Contents, Row, Sampled};

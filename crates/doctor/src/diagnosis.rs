@@ -13,8 +13,8 @@ use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::{Bytes, Unit};
+use allocanary_text::outside::Look;
+use allocanary_text::units::{Bytes, Unit};
 
 /// The diagnosis of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {

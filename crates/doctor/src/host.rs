@@ -11,7 +11,7 @@ use allocanary_sys::container::{Cpus, Trouble, quota};
 use allocanary_sys::host::Host;
 use allocanary_sys::proc::files::{File, path};
 use allocanary_sys::sys;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// A memory limit and its file.

@@ -1,7 +1,7 @@
 //! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours if the look has
 //! them.
 
-use allocanary_sys::terminal::{Look, harmless};
+use allocanary_text::outside::{Look, harmless};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The judgement that a line expresses.

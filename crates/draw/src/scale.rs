@@ -1,6 +1,6 @@
 //! Scales: the position of a value on an axis, and the labelled values. In: values. Out: shares of the axis's length.
 
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// An axis of values.
 pub struct Scale {

@@ -1,7 +1,7 @@
 //! `--short`: answers in at most ten lines. In: answers. Out: text.
 
 use crate::{Answer, wrapped};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// The maximum of lines.
 const LINES: usize = 10;

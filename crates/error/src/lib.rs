@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 
 /// The message of the command before it exits.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use allocanary_heap::Reading;
-use allocanary_sys::terminal::in_one_line;
-use allocanary_sys::units::{Unit, show_duration, show_time};
+use allocanary_text::outside::in_one_line;
+use allocanary_text::units::{Unit, show_duration, show_time};
 use serde::Serialize;
 
 use crate::plan::{Planned, forecast, not_known, without_call};

@@ -1,7 +1,7 @@
 //! A condition for giving back again: `kept > 200MiB`. In: a text, a reading. Out: whether the condition is true.
 
 use allocanary_heap::{PARTS, Part, Reading};
-use allocanary_sys::units::parse_bytes;
+use allocanary_text::units::parse_bytes;
 
 use crate::plan::{forecast, plan};
 

@@ -1,7 +1,7 @@
 //! The answer in a sentence. In: a reading. Out: how much is resident, what most of it is, and what would give a part
 //! of it back.
 
-use allocanary_sys::units::{Bytes, Unit};
+use allocanary_text::units::{Bytes, Unit};
 
 use crate::rows::rows;
 use crate::{Heap, Part, Reading, Sort, Sure};

@@ -1,7 +1,7 @@
 //! The changes between two readings. In: an earlier and a later reading. Out: the rows that changed, and whether the
 //! growth is live or kept.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use crate::rows::rows;
 use crate::{Part, Reading};

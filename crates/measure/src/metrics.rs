@@ -9,7 +9,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_error::{Error, Result};
 use allocanary_spec::perhaps;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// One number of a sample.
 #[derive(Clone)]

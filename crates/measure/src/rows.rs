@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use allocanary_cell::sample::{SCHEMA, Sample};
 use allocanary_error::{Error, Result};
-use allocanary_sys::terminal::{harmless, steers};
+use allocanary_text::outside::{harmless, steers};
 
 /// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file
 /// cannot be read at all, or if `row` refuses a row: the error names its line.

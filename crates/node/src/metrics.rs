@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use allocanary_fleet::{Report, Row};
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};

@@ -5,7 +5,7 @@ use std::io::Error;
 use std::path::Path;
 
 use allocanary_error::with_limit;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The system's error, and what it means for `program`.
 pub fn cause(error: &Error, program: &Path) -> String {

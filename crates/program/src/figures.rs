@@ -5,7 +5,7 @@ use regex_lite::Regex;
 
 use allocanary_cell::program::Figure;
 use allocanary_measure::metrics::{ALL as METRICS, Better, Metric};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// A figure to read.
 #[derive(Debug)]

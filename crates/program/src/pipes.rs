@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use allocanary_cell::program::Output;
 use allocanary_sys::fnv::Fnv;
 use allocanary_sys::private;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 
 /// The length of a kept file. What is written beyond it is read and counted only.
 pub const MOST_KEPT: u64 = 16 << 20;

@@ -20,7 +20,7 @@ use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::sys;
-use allocanary_sys::units::parse_duration;
+use allocanary_text::units::parse_duration;
 
 /// The default time that a service is idle.
 pub const SETTLE: Duration = Duration::from_secs(5);

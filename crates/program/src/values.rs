@@ -7,7 +7,7 @@ use super::around::signal_number;
 use super::{ContainerLimits, Ready, Wanted};
 use allocanary_cell::program::Program;
 use allocanary_measure::metrics::MOST_NAMED;
-use allocanary_sys::units::{parse_bytes, parse_duration};
+use allocanary_text::units::{parse_bytes, parse_duration};
 
 /// The limits of a program's control group.
 pub fn limits(program: &Program) -> Result<ContainerLimits, String> {

@@ -12,8 +12,8 @@ use super::table::{self, Figure};
 use super::words;
 use allocanary_measure::summary::{Axis, Compared, Comparison, Key, Verdict};
 use allocanary_spec::Candidate;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::show_share;
+use allocanary_text::outside::Look;
+use allocanary_text::units::show_share;
 
 pub use answer::answers;
 pub use github::annotations;

@@ -12,8 +12,8 @@ use crate::format::ReportFormat;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Findings};
 use allocanary_spec::Candidate;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::Unit;
+use allocanary_text::outside::Look;
+use allocanary_text::units::Unit;
 
 /// The report.
 pub const REPORT: ReportFormat =

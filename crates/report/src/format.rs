@@ -1,7 +1,7 @@
 //! The contract of a report: findings in, text out. The entries are in [`ALL`](crate::ALL).
 
 use allocanary_measure::summary::Findings;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// A way to show findings.
 pub struct ReportFormat {

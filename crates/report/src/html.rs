@@ -16,7 +16,7 @@ use crate::format::ReportFormat;
 use allocanary_draw::Page;
 use allocanary_draw::markup::prose;
 use allocanary_measure::summary::{Findings, Panel, Section};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 use names::Names;
 
 /// The report.

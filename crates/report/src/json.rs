@@ -3,7 +3,7 @@
 
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 use serde_json::{Map, Value, json};
 
 use crate::answer::answers;

@@ -4,7 +4,7 @@ use super::{anatomies, answer, figures, words};
 use crate::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, Section};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };

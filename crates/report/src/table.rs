@@ -14,8 +14,8 @@ use super::{figures, words};
 use crate::format::ReportFormat;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::Unit;
+use allocanary_text::outside::Look;
+use allocanary_text::units::Unit;
 
 pub use ending::ending;
 pub use grid::Grid;

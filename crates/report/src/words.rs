@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metric;
 use allocanary_measure::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The text of a median in a table, in the metric's unit.
 pub fn median(metric: &Metric, estimate: Option<&Estimate>) -> String {

@@ -4,8 +4,8 @@
 //! The wrapper is perl, which Debian's base system contains. It makes the system call and then becomes the program.
 
 use allocanary_spec::{PROCESS_THP, Spec};
-use allocanary_sys::shell::quoted;
 use allocanary_sys::sys::HugePages;
+use allocanary_text::paste::quoted;
 
 /// How a program with limited huge pages is started.
 #[derive(Clone, Debug, PartialEq, Eq)]

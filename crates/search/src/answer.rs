@@ -9,7 +9,7 @@ use allocanary_report::table::{self, Figure};
 use allocanary_report::wrapper::Wrapper;
 use allocanary_report::{anatomies, paste, words};
 use allocanary_spec::Candidate;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Standing};

@@ -4,7 +4,6 @@
 use crate::cgroups::{Controller, Group, Groups};
 use crate::nearest;
 use crate::sys::{line_number, read_into};
-use crate::units::Bytes;
 
 /// The available memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,37 +18,6 @@ impl Available {
     /// The available memory of this process; `None` if nothing can be read.
     pub fn here() -> Option<Available> {
         Available::least(read_into("/proc/meminfo", &mut [0; 4096])?, Groups::own(&mut [0; 4096]))
-    }
-
-    /// Fails if fewer than `wanted` bytes are available. `what` names the part that needs the bytes, for the error.
-    pub fn check(wanted: u64, what: &str) -> Result<(), String> {
-        match Available::here() {
-            Some(available) if available.bytes < wanted => Err(format!(
-                "{what}: wanted {} of memory, found {} available under {}: ask for less, or raise the limit",
-                Bytes(wanted),
-                Bytes(available.bytes),
-                available.limit
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks the memory for blocks of `held` bytes in total. Every allocator needs more than the blocks: this adds a
-    /// quarter. If an allocator needs more than that, the kernel kills the program.
-    pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
-        Available::check_blocks_and_files(held, 0, what)
-    }
-
-    /// As [`check_blocks`](Available::check_blocks), plus `files` bytes of files that are in memory.
-    pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
-        Available::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
-    }
-
-    /// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice
-    /// `held`. A page of one block size cannot serve another size immediately. Measured with 50 to 100 MiB of `server`,
-    /// `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
-    pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
-        Available::check(held * 2, &format!("{what}, and as much again for the allocator"))
     }
 
     /// The lowest of the machine's available memory, as `/proc/meminfo` has it, and of what is left under each group's limit.
@@ -120,13 +88,5 @@ mod tests {
         ];
         let listed = "5:cpu:/x\n4:memory:/docker/1\n0::/\n";
         assert_eq!(available(listed, &files), (1100, "memory/memory.limit_in_bytes".into()));
-    }
-
-    #[test]
-    fn what_there_is_not_is_refused_with_both_numbers() {
-        assert_eq!(Available::check(1, "a byte"), Ok(()));
-        let said = Available::check(u64::MAX, "`high`").unwrap_err();
-        assert!(said.starts_with("`high`: wanted 16777216 TiB of memory, found "), "{said}");
-        assert!(said.contains("iB available under "), "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
 //! The Linux kernel's interface for the other crates: system calls, /proc, control groups, clocks. Also what needs
-//! neither an allocator nor a thread: locks that survive a fork, free lists, random numbers, units.
+//! neither an allocator nor a thread: locks that survive a fork, free lists, random numbers.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -25,8 +25,5 @@ pub mod nearest;
 pub mod private;
 pub mod proc;
 pub mod rng;
-pub mod shell;
 pub mod sys;
-pub mod terminal;
 mod thread_word;
-pub mod units;

@@ -5,7 +5,7 @@
 //! No step restarts a replica other than the changed one. The cluster itself keeps what the undo needs: an annotation of the changed
 //! template names the revision before it. The undo stops if the newest revision is not the one after that.
 
-use allocanary_sys::shell::{Words, quoted};
+use allocanary_text::paste::{Words, quoted};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@ mod page;
 pub(crate) mod tree_map;
 
 use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Site, Text};
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::{Bytes, show_duration};
+use allocanary_text::outside::Look;
+use allocanary_text::units::{Bytes, show_duration};
 
 use crate::heap::{bold, columns, item, percent};
 pub use answer::answer;

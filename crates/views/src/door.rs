@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
-use allocanary_sys::terminal::{Look, harmless};
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::{Look, harmless};
+use allocanary_text::units::show_duration;
 
 use crate::heap::{bold, subject};
 use crate::remedies::list;

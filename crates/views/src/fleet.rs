@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use allocanary_fleet::{Fleet, Host, Part, Workload};
-use allocanary_sys::terminal::{Look, harmless};
-use allocanary_sys::units::{Bytes, show_time};
+use allocanary_text::outside::{Look, harmless};
+use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
 
 use crate::contents::tree_map;

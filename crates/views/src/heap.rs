@@ -19,8 +19,8 @@ pub use over_time::{head, line};
 pub use page::page;
 pub use text::{subject, text};
 
-use allocanary_sys::terminal::{Look, harmless, harmless_lines};
-use allocanary_sys::units::Bytes;
+use allocanary_text::outside::{Look, harmless, harmless_lines};
+use allocanary_text::units::Bytes;
 
 /// Bytes as a table shows them.
 fn bytes(number: u64) -> String {

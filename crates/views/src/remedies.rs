@@ -1,7 +1,7 @@
 //! Remedies as a list. In: remedies, the best first. Out: text for a terminal.
 
 use allocanary_doctor::remedies::Remedy;
-use allocanary_sys::terminal::{Look, harmless};
+use allocanary_text::outside::{Look, harmless};
 
 use crate::heap::bold;
 

@@ -13,7 +13,7 @@ use allocanary_draw::canvas::{Canvas, Side, spread};
 use allocanary_draw::markup::prose;
 use allocanary_draw::palette;
 use allocanary_draw::scale::Scale;
-use allocanary_sys::units::{Unit, show_duration};
+use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 
 /// The number of size classes in the picture of live bytes by size.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use allocanary_sys::terminal::{Look, harmless};
-use allocanary_sys::units::{Bytes, show_duration, show_share};
+use allocanary_text::outside::{Look, harmless};
+use allocanary_text::units::{Bytes, show_duration, show_share};
 use allocanary_trial::Variable;
 use allocanary_trial::estimate::Word;
 use allocanary_trial::steps::Step;

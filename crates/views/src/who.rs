@@ -6,8 +6,8 @@ pub(crate) mod growth;
 pub mod sampled;
 pub mod what_if;
 
-use allocanary_sys::terminal::{Look, harmless_lines};
-use allocanary_sys::units::{Unit, show_duration};
+use allocanary_text::outside::{Look, harmless_lines};
+use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
 use allocanary_who::{Found, Order, Site, Under};

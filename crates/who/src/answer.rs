@@ -1,6 +1,6 @@
 //! The answer in one sentence. In: sites and pages. Out: text, and the word for a script.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use crate::fold::By;
 use crate::sites::{Found, Site};

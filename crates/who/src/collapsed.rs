@@ -45,7 +45,7 @@ pub fn collapsed(of: &[OfStack], names: &mut Names<'_>, order: Order) -> String 
 
 /// A name without the characters that end a frame or a line.
 fn plain(name: &str) -> String {
-    allocanary_sys::terminal::in_one_line(&name.replace(';', ":"))
+    allocanary_text::outside::in_one_line(&name.replace(';', ":"))
 }
 
 /// A picture of the lines of [`collapsed`]. `of` says whose bytes they are, and when. It is on a separate line, so that a phone shows

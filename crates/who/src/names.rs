@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 use allocanary_trace::stacks::{Code, StackId, Stacks};
 
 use crate::fold::are_allocators;

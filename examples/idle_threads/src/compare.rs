@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_sys::proc::Status;
 use allocanary_sys::sys::usage;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// Processes of each kind, if nothing else is said.
 const REPEATS: usize = 10;

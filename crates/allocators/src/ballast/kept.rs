@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocator::{Allocator, Keeping};
 use crate::error::Result;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 /// While this value lives, the installed allocator keeps freed memory. Made by [`Ballast::keep`](super::Ballast::keep).
 #[must_use = "memory is kept only while the guard lives"]

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::install::installed;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 pub use kept::Kept;
 pub use reserved::{ReserveError, Reserved};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use allocanary_sys::sys::{first_number, line_number, page_bytes, read_into};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 /// A reserved range of addresses, readable and writable, zero until written. Unmapped on drop.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::meter::{Column, Meter, column};
 use crate::workload::Phase;
 use allocanary_allocators::Allocator;
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -6,7 +6,7 @@
 use crate::meter::{Column, Meter, column};
 use allocanary_sys::cgroups::{Controller, Group, Groups};
 use allocanary_sys::sys::first_number;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -2,7 +2,7 @@
 
 use crate::meter::{Column, Meter, column};
 use allocanary_sys::sys::usage;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

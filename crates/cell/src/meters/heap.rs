@@ -1,7 +1,7 @@
 //! The allocator's own statistics.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

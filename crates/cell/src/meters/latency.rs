@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use crate::meter::{Column, column};
 use crate::sample::Latency;
 use crate::workload::Timer;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The readings of the meter, once for a whole run.
 pub const COLUMNS: &[Column] = &[

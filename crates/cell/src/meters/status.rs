@@ -3,7 +3,7 @@
 use crate::meter::{Column, Meter, column};
 use allocanary_allocators::Allocator;
 use allocanary_sys::proc::Status;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -11,9 +11,9 @@ use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -52,7 +52,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, generations) = (setup.number("live")?, setup.number("generations")?);
     let (operations, idle) = (setup.number("operations")?, setup.millis("idle")?);
     let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
-    Available::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
+    room::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
     let verified = AtomicU64::new(0);
     let free = |block: Block| {
         block.check_and_free();

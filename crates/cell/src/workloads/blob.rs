@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::blob_tree::{BlobTree, Hash};
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -71,7 +71,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.millis("idle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };
     // One value for all threads, because it is only read.
-    Available::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;
+    room::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;
     let data = RwLock::new(input(kind, size, setup.seed));
     let wanted = build(&mut BlobTree::new(), &data.read().unwrap())?;
     let dolts = DOLTS.iter().find(|(known, _)| *known == size && kind == "repeating").map(|(_, root)| *root);

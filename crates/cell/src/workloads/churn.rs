@@ -18,9 +18,9 @@ use std::time::Duration;
 use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
+use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -127,7 +127,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         0 => (high / 512).max(8) as usize,
         chunk => chunk,
     };
-    Available::check(
+    room::check(
         most(high, chunk, setup.threads),
         "parameter `high`, with what an allocator takes for chunks of that size",
     )?;

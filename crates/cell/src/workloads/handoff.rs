@@ -11,9 +11,9 @@ use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -55,7 +55,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let idle = setup.millis("idle")?;
     let pairs = (setup.threads / 2).max(1);
     let (depth, share) = ((queued / pairs).max(1), operations / pairs);
-    Available::check_mixed((depth * pairs * BLOCK) as u64, "parameter `queued`")?;
+    room::check_mixed((depth * pairs * BLOCK) as u64, "parameter `queued`")?;
     let queues: Vec<Pair> = (0..pairs)
         .map(|_| {
             let (send, receive) = sync_channel(depth);

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::arena::Arena;
-use allocanary_sys::available::Available;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -62,7 +62,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, setup.small_block),
     };
-    Available::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
+    room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {

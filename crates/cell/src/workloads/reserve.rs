@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, crew};
 use super::laps::Laps;
+use crate::room;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -45,7 +45,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (size, percent) = (setup.number("size")?, setup.number("touched")?);
     let (mine, rest) = (size / setup.threads / 8, setup.millis("idle")?);
     let touched = (mine as u128 * percent as u128 / 100) as usize;
-    Available::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
+    room::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
     let verified = AtomicU64::new(0);
     // Allocated before any thread waits at the gate, so that a failed allocation is an answer and not a panic.
     let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);

@@ -20,10 +20,10 @@ use super::block::Block;
 use super::crew::{Gate, GiveBack, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
+use crate::room;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::give_back_in_wait;
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -214,7 +214,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (bursts, burst, at_once) = (setup.number("bursts")?, setup.number("burst")? as u64, setup.number("at_once")?);
     let (page_bytes, idle) = (setup.number("page")?, setup.millis("idle")?);
     let threads = setup.threads;
-    Available::check_mixed(most(setup)? as u64, "parameters `live`, `burst`, `at_once` and `page`")?;
+    room::check_mixed(most(setup)? as u64, "parameters `live`, `burst`, `at_once` and `page`")?;
 
     // The sizes of the state's slots follow from the seed, so the live set is the same to the byte for each T.
     let mut rng = Rng::part(setup.seed, 0);

@@ -6,9 +6,9 @@ use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -46,7 +46,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, operations) = (setup.number("live")?, setup.number("operations")?);
     let idle = setup.millis("idle")?;
     let (mine, share) = ((live / setup.threads).max(1), operations / setup.threads);
-    Available::check_mixed((mine * setup.threads * BLOCK) as u64, "parameter `live`")?;
+    room::check_mixed((mine * setup.threads * BLOCK) as u64, "parameter `live`")?;
     let live_bytes: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();
     let verified = AtomicU64::new(0);
 

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::arena::Arena;
 use allocanary_structures::sort_buffer::{Options, SortBuffer};
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 
@@ -152,7 +152,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         _ => (boxed, RECORD_BYTES + REFERENCE),
     };
     let Most { blocks, files } = Most::of(setup, records, &folder)?;
-    Available::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
+    room::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
     if setup.word("variant")? == "mapped" {
         // The smallest file, to report a folder that does not allow files before threads wait for each other.
         let tried = buffer(&folder, MAPPED).push(&[0; RECORD_BYTES]);

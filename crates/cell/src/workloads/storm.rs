@@ -18,12 +18,12 @@ use super::block::Block;
 use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
+use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::ballast::Ballast;
 use allocanary_allocators::setting::Kind;
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -120,7 +120,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
     // A ballast consists of memory that a burst has freed, so it adds nothing to the maximum.
     let held = live + (0..threads).map(most).sum::<usize>() * REQUEST;
-    Available::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
+    room::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
     let mut kept = match ballast {
         0 => None,
         bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),

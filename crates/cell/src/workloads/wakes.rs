@@ -11,10 +11,10 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::server::THREAD_IDLE;
 use super::sizes::mixed_size;
+use crate::room;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_allocators::{give_back, give_back_in_wait};
-use allocanary_sys::available::Available;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -62,7 +62,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (every_idle, idle) = (setup.millis("thread_idle_every")?, setup.millis("idle")?);
     let gives_back = setup.word("thread_idle")? == "give_back";
     let wakes = (lasts / every).max(1);
-    Available::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
+    room::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
     let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
 
     let worker = |worker: usize, gate: &Gate| {

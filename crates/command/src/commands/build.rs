@@ -11,8 +11,8 @@ use allocanary_builds::releases::find;
 use allocanary_builds::releases::releases;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_sys::shell::Words;
-use allocanary_sys::units::Unit;
+use allocanary_text::paste::Words;
+use allocanary_text::units::Unit;
 
 use super::terminal;
 use allocanary_args::BuildFlags;

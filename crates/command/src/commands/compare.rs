@@ -13,8 +13,8 @@ use allocanary_measure::rows;
 use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 use allocanary_report::comparison;
 use allocanary_sys::private;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::show_share;
+use allocanary_text::outside::Look;
+use allocanary_text::units::show_share;
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {

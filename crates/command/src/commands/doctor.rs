@@ -21,7 +21,7 @@ use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// The time for reading a process's memory. If a heap cannot be read in this time, it is reported as one part.
 const DEADLINE: Duration = Duration::from_secs(10);

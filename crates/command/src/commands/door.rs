@@ -17,7 +17,7 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, answer};
 use allocanary_sys::private;
-use allocanary_sys::terminal::harmless_lines;
+use allocanary_text::outside::harmless_lines;
 use allocanary_views::{door, heap as reports};
 use serde_json::json;
 

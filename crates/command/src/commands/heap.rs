@@ -20,8 +20,8 @@ use allocanary_heap::reader::{Cost, LEAST, MEMORY};
 use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_sys::private;
 use allocanary_sys::proc::Status;
-use allocanary_sys::terminal::{harmless, harmless_lines};
-use allocanary_sys::units::{parse_bytes, parse_duration, show_duration};
+use allocanary_text::outside::{harmless, harmless_lines};
+use allocanary_text::units::{parse_bytes, parse_duration, show_duration};
 use allocanary_views::heap as reports;
 use saved::{Saved, load};
 

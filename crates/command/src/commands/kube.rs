@@ -9,8 +9,8 @@ use super::terminal;
 use allocanary_args::{KubeFlags, What};
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
-use allocanary_sys::shell::Words;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
+use allocanary_text::paste::Words;
 use allocanary_views::fleet;
 use cluster::{Agent, Cluster, Pod};
 use serde_json::{Value, json};
@@ -114,8 +114,8 @@ fn pasted(found: &Value) -> String {
         let wanted = ["Kubernetes", "environment", "Rust"].into_iter().map(of).find(|lines| !lines.is_empty());
         let Some(wanted) = wanted else { continue };
         let gives = match (remedy["gives"]["kind"].as_str(), remedy["gives"]["bytes"].as_u64()) {
-            (Some("exact"), Some(bytes)) => allocanary_sys::units::Bytes(bytes).to_string(),
-            (Some("bound"), Some(bytes)) => format!("at most {}", allocanary_sys::units::Bytes(bytes)),
+            (Some("exact"), Some(bytes)) => allocanary_text::units::Bytes(bytes).to_string(),
+            (Some("bound"), Some(bytes)) => format!("at most {}", allocanary_text::units::Bytes(bytes)),
             _ => "gain not known".into(),
         };
         let what = harmless(remedy["what"].as_str().unwrap_or_default()).replace('\n', " ");

@@ -4,7 +4,7 @@
 use super::terminal;
 use allocanary_error::Error;
 use allocanary_session::{Left, Target};
-use allocanary_sys::shell::Words;
+use allocanary_text::paste::Words;
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
 pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {

@@ -23,8 +23,8 @@ use allocanary_session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
 };
 use allocanary_sys::private;
-use allocanary_sys::shell::Words;
-use allocanary_sys::units::show_duration;
+use allocanary_text::paste::Words;
+use allocanary_text::units::show_duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 

@@ -4,7 +4,7 @@
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Subject, named, processes};
 use allocanary_spec::nearest;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 
 /// The process that a text names. `verb` is for the error.
 pub fn find(verb: &str, text: &str) -> Result<u32> {

@@ -15,7 +15,7 @@ use allocanary_node::client::Trust;
 use allocanary_node::look::{Counted, Counting, Look, NoProfile, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
-use allocanary_sys::units::parse_duration;
+use allocanary_text::units::parse_duration;
 use allocanary_views::fleet;
 
 /// The memory limit of the child that reads processes. A program of 2 GiB needs less.

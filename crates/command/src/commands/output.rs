@@ -9,7 +9,7 @@ use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
 use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 use allocanary_args::{OutputFlags, TableFlags};
 

@@ -10,8 +10,8 @@ use allocanary_cell::Cell;
 use allocanary_draw::wrapped;
 use allocanary_error::Result;
 use allocanary_session::{Study, StudyFile, expected_time, planned};
-use allocanary_sys::terminal::in_one_line;
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::in_one_line;
+use allocanary_text::units::show_duration;
 
 /// The most lines of the summary.
 const MOST_LINES: usize = 10;

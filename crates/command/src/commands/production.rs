@@ -11,7 +11,7 @@ use allocanary_error::{Error, Result};
 use allocanary_report::production::{Change, Place};
 use allocanary_session::Target;
 use allocanary_sys::private;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// Fails if there is no folder for the files. Called before anything is measured.
 pub fn check(place: Option<Place>, target: &Target) -> Result<()> {

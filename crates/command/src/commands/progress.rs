@@ -13,8 +13,8 @@ use super::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_session::{expected_seconds, expected_time};
-use allocanary_sys::terminal::harmless;
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::harmless;
+use allocanary_text::units::show_duration;
 
 /// One of the studies that run one after the other.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use allocanary_give_back::symbols::{self, Functions};
 use allocanary_heap::reader::{About, Cost, MEMORY, Reader, serve, serves};
 use allocanary_heap::{How, Reading};
 use allocanary_node::look;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// A request that is not a reading.
 #[derive(Serialize, Deserialize)]

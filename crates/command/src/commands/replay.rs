@@ -15,7 +15,7 @@ use allocanary_args::{PaceFlags, ReplayFlags};
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
-use allocanary_sys::units::{Unit, parse_duration, show_duration};
+use allocanary_text::units::{Unit, parse_duration, show_duration};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 

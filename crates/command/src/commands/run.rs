@@ -27,7 +27,7 @@ use allocanary_session::Target;
 use allocanary_session::plan;
 use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
-use allocanary_sys::shell::Words;
+use allocanary_text::paste::Words;
 use started::Started;
 
 /// Does what the flags request.

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use allocanary_error::{Error, Result};
-use allocanary_sys::shell::Words;
 use allocanary_sys::sys;
-use allocanary_sys::terminal::{Look, harmless_but_colours, harmless_lines};
+use allocanary_text::outside::{Look, harmless_but_colours, harmless_lines};
+use allocanary_text::paste::Words;
 
 /// Writes to standard output. It is not an error if the reader closes the pipe early (`| head`).
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {

@@ -33,9 +33,9 @@ use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_session::{Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan};
 use allocanary_spec::Candidate;
 use allocanary_sys::private;
-use allocanary_sys::shell::Words;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::Look;
+use allocanary_text::paste::Words;
+use allocanary_text::units::show_duration;
 
 use shown::Shown;
 use subject::Subject;

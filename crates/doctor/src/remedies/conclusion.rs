@@ -1,7 +1,7 @@
 //! One sentence about what to do first. In: a reading and its remedies. Out: the sentence.
 
 use allocanary_heap::{Part, Reading, Sort};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Gives, Remedy};
 

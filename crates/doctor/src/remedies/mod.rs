@@ -8,7 +8,7 @@ mod study;
 
 use allocanary_allocators::paste;
 use allocanary_heap::{Heap, Reading, Sure};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::allocators::{Case, part};

@@ -2,7 +2,7 @@
 //! allocator, fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
 
 use allocanary_heap::{Part, Reading};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Gives, Line, Remedy, Who, matters};
 

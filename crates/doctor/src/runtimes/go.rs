@@ -1,6 +1,6 @@
 //! Go has its own heap. C code that it calls has `malloc`.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Runtime, area};
 use crate::Flavour;

@@ -1,6 +1,6 @@
 //! Node: JavaScript objects are in V8's heap, buffers in `malloc`'s.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Runtime, added, area, has_library, is_program};
 use crate::remedies::{Gives, Remedy, Subject, Who, variable};

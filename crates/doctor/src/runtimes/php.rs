@@ -1,6 +1,6 @@
 //! PHP-FPM: a worker keeps the memory of its largest request.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Runtime, area, is_program};
 use crate::remedies::{Gives, Line, Remedy, Subject, Who};

@@ -1,6 +1,6 @@
 //! PostgreSQL: a session's process keeps memory contexts and caches of the catalogue until it ends.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::Runtime;
 use crate::identity::file_name;

@@ -1,6 +1,6 @@
 //! Redis and related servers. They can defragment their values if they were built with the jemalloc in their sources.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Runtime, also_now, free, is_program};
 use crate::process::Process;

@@ -1,6 +1,6 @@
 //! Ruby: objects are in separate pages, which `malloc` has given; texts and arrays are in blocks of `malloc`.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::{Runtime, free, has_library, is_program};
 use crate::remedies::{Gives, Line, Remedy, Subject, Who};

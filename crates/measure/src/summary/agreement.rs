@@ -10,7 +10,7 @@ use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
 use allocanary_spec::Candidate;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The width of a candidate's name in the table.
 const NAME: usize = 22;

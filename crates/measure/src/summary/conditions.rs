@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use allocanary_cell::provenance::Provenance;
 use allocanary_sys::host::Host;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// Hosts with equal conditions are one kind of host. Names do not count: the nodes of a fleet are one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use super::{Comparison, metric_percent};
 use crate::metrics::{Better, Metric, Metrics};
 use allocanary_error::{Error, Result};
-use allocanary_sys::units::show_share;
+use allocanary_text::units::show_share;
 
 /// A limit for a metric: it is broken if the metric surely got worse by more than `most`.
 #[derive(Clone)]

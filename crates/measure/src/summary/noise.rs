@@ -1,7 +1,7 @@
 //! How busy the machine was. In: rows. Out: the figures, and whether the machine was too busy for small differences.
 
 use allocanary_cell::sample::Sample;
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The machine's other work, over all rows that recorded it.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use super::ranks::{self, LEAST_SAMPLES, MISSES, RankTest, misses_in, rank_test};
 use super::stats;
 use super::tail::{Tail, tails};
 use crate::metrics::{Better, Metric};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! What limits the figures of a profile. In: the table's counts. Out: sentences.
 
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::Profile;
 use crate::interval::unseen;

@@ -8,7 +8,7 @@ use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
 use allocanary_spec::Candidate;
 use allocanary_sys::rng::Rng;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 use super::*;
 use crate::table::{self, View};

@@ -3,7 +3,7 @@
 
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{Compared, Gate, Judged, Judgement, Verdict};
-use allocanary_sys::units::show_share;
+use allocanary_text::units::show_share;
 use serde_json::{Value, json};
 
 use crate::answer::compared;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use allocanary_measure::summary::Findings;
-use allocanary_sys::units::{Unit, show_time};
+use allocanary_text::units::{Unit, show_time};
 
 /// The list; empty if the rows record none of it.
 pub fn list(findings: &Findings) -> Markup {

@@ -12,7 +12,7 @@ use allocanary_error::Result;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 use super::{comparison, find};
 

@@ -10,7 +10,7 @@ use crate::words;
 use allocanary_draw::Picture;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.
 const MOST: usize = 6;

@@ -6,7 +6,7 @@ use allocanary_draw::canvas::{Canvas, Side};
 use allocanary_draw::scale::Scale;
 use allocanary_draw::{Picture, palette};
 use allocanary_measure::summary::{Estimate, Panel};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {

@@ -7,7 +7,7 @@ use allocanary_draw::scale::{Scale, column_shares};
 use allocanary_draw::{Picture, palette};
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 7] = [

@@ -6,7 +6,7 @@ use allocanary_draw::scale::Scale;
 use crate::words;
 use allocanary_draw::{Picture, palette};
 use allocanary_measure::summary::{Axis, Panel};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The memory over time at one column; `None` if no row has it.
 pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {

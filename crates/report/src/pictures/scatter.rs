@@ -10,7 +10,7 @@ use allocanary_draw::scale::Scale;
 use allocanary_draw::{Picture, palette};
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.
 const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];

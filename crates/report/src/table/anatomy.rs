@@ -3,7 +3,7 @@
 use super::{bold, wrapped};
 use crate::{anatomies, words};
 use allocanary_measure::summary::Panel;
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// The bars at the largest column; nothing if no row has an anatomy.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {

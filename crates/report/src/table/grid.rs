@@ -4,7 +4,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use textwrap::core::display_width;
 
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// A table that is being made.
 pub struct Grid {

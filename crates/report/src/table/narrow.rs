@@ -10,8 +10,8 @@ use super::{Columns, bold, heading, painted, wrapped};
 use crate::{anatomies, figures, words};
 use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::Unit;
+use allocanary_text::outside::Look;
+use allocanary_text::units::Unit;
 
 /// A candidate and its figures.
 struct Row {

@@ -6,7 +6,7 @@ use super::{Grid, bold, broken, painted, wrapped};
 use crate::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Line, PRICE, Panel};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {

@@ -19,7 +19,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_measure::rows;
 use allocanary_program::runtimes;
 use allocanary_session::{Line, Scripted};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 const SECOND: Duration = Duration::from_secs(1);
 

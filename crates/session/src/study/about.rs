@@ -6,7 +6,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metrics};
 use allocanary_measure::summary::{About, Published, limit};
 use allocanary_spec::perhaps;
-use allocanary_sys::terminal::in_one_line;
+use allocanary_text::outside::in_one_line;
 
 impl StudyFile {
     /// What a report says of the study, with the metrics of its rows if there are rows already. An error names a metric

@@ -3,7 +3,7 @@
 
 use super::{Full, StudyFile};
 use allocanary_error::{Error, Result};
-use allocanary_sys::units::{Bytes, parse_bytes};
+use allocanary_text::units::{Bytes, parse_bytes};
 
 /// A study at its large sizes.
 #[derive(Debug, PartialEq)]

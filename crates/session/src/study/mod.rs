@@ -26,7 +26,7 @@ use allocanary_allocators::allocators;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_spec::{Candidate, Spec};
-use allocanary_sys::units::parse_duration;
+use allocanary_text::units::parse_duration;
 
 /// A study with valid values. The plan checks later whether its names exist among the available cells.
 #[derive(Clone, Debug, PartialEq)]

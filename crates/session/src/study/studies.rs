@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{StudyFile, unreadable};
 use allocanary_error::{Error, Result};
 use allocanary_sys::input;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 
 /// One or more studies, in the order in which they run and appear in the report.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use allocanary_contents::Contents;
 use allocanary_heap::signed;
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::Look;
+use allocanary_text::units::show_duration;
 
 use super::{bytes, count, head};
 use crate::heap::{bold, columns};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_contents::{Contents, Leaked};
-use allocanary_sys::units::show_time;
+use allocanary_text::units::show_time;
 use maud::{Markup, html};
 
 use super::{answer, bytes, count, sampled, sure, tree_map};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_contents::Contents;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 use maud::{Markup, html};
 
 use super::{bytes, count};

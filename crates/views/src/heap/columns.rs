@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allocanary_sys::terminal::{Look, harmless};
+use allocanary_text::outside::{Look, harmless};
 
 /// The lines. The first row is the head, in muted colour. A name that is too long is cut at its end. If two names have
 /// the same beginning, it is cut in the middle.

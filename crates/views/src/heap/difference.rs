@@ -4,7 +4,7 @@ use super::columns::columns;
 use super::{bold, bytes};
 use allocanary_draw::wrapped;
 use allocanary_heap::{Change, Difference, signed};
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 
 /// The number of arenas with a separate line.
 const ARENAS: usize = 8;

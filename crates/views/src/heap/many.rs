@@ -4,7 +4,7 @@ use super::columns::columns;
 use super::{bold, bytes, percent};
 use allocanary_draw::wrapped;
 use allocanary_heap::{Part, Reading, Row, together};
-use allocanary_sys::terminal::{Look, harmless};
+use allocanary_text::outside::{Look, harmless};
 
 /// The head of the lines of many processes.
 const HEADS: [&str; 7] = ["process", "pid", "resident", "live", "kept", "not known", "malloc"];

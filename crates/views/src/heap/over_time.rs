@@ -2,7 +2,7 @@
 
 use super::bytes;
 use allocanary_heap::{Part, Reading};
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 use std::time::Duration;
 
 /// The parts with a separate column.

@@ -14,7 +14,7 @@ use allocanary_draw::Page;
 use allocanary_draw::markup::prose;
 use allocanary_draw::{Picture, palette};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
-use allocanary_sys::units::{Unit, show_time};
+use allocanary_text::units::{Unit, show_time};
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");

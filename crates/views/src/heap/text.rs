@@ -8,8 +8,8 @@ use super::{bold, bytes, item, percent};
 use crate::remedies::list;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
-use allocanary_sys::terminal::{Look, harmless};
-use allocanary_sys::units::show_duration;
+use allocanary_text::outside::{Look, harmless};
+use allocanary_text::units::show_duration;
 
 /// The number of arenas with a separate line.
 const ARENAS: usize = 8;

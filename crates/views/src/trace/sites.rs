@@ -1,6 +1,6 @@
 //! Whose blocks pin the pages: a section of a trace's page. In: the sites, pictures, callers. Out: a section.
 
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 use allocanary_who::answer::sentence;
 use allocanary_who::callers::Caller;
 use allocanary_who::collapsed::what;

@@ -1,10 +1,10 @@
 //! Which sites hold more than before. In: the sites of two traces, a gate. Out: text, an answer, JSON. It also reads the sites of an
 //! earlier JSON.
 
-use allocanary_sys::terminal::Look;
+use allocanary_text::outside::Look;
 use std::time::Duration;
 
-use allocanary_sys::units::{Bytes, show_duration, show_share};
+use allocanary_text::units::{Bytes, show_duration, show_share};
 use allocanary_who::Found;
 use allocanary_who::against::{Before, Change, Holds, TIME, changes, is_beyond};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The callers of a site. In: a tree of callers. Out: text for a terminal, JSON, markup for a page.
 
-use allocanary_sys::terminal::{Look, harmless_lines};
-use allocanary_sys::units::Unit;
+use allocanary_text::outside::{Look, harmless_lines};
+use allocanary_text::units::Unit;
 use allocanary_who::callers::{Caller, DEPTH, Figures};
 use allocanary_who::{Found, Order};
 use maud::{Markup, html};

@@ -1,6 +1,6 @@
 //! Which sites grow, and how fast. In: sites with their slopes. Out: a cell of the table, and a sentence.
 
-use allocanary_sys::units::Unit;
+use allocanary_text::units::Unit;
 use allocanary_who::slope::Slope;
 use allocanary_who::{By, Found, Site};
 

@@ -2,8 +2,8 @@
 //! difference from an earlier JSON.
 
 use allocanary_profile::interval::{Estimate, Sum};
-use allocanary_sys::terminal::{Look, harmless, harmless_lines};
-use allocanary_sys::units::{Unit, show_duration};
+use allocanary_text::outside::{Look, harmless, harmless_lines};
+use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
 use allocanary_who::sampled::{Sampled, SampledSite};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ mod saved;
 
 use std::time::Duration;
 
-use allocanary_sys::terminal::Look;
-use allocanary_sys::units::{Bytes, Unit, show_duration};
+use allocanary_text::outside::Look;
+use allocanary_text::units::{Bytes, Unit, show_duration};
 use allocanary_who::WhatIf;
 use allocanary_who::fold::BYS;
 use allocanary_who::what_if::{Heap, Ways};

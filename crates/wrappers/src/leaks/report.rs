@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::sampler::weight;
 use super::stack::{self, Frame};
 use super::table::{DEPTH, Record};
-use allocanary_sys::units::{Bytes, Unit, show_duration};
+use allocanary_text::units::{Bytes, Unit, show_duration};
 
 /// The sum of several blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use allocanary_sys::units;
+use allocanary_text::units;
 
 use crate::discovery;
 use crate::peer::{self, Peer};

@@ -13,7 +13,7 @@ use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
-use allocanary_sys::terminal::harmless_lines;
+use allocanary_text::outside::harmless_lines;
 use allocanary_views::{door, heap as reports};
 
 /// Prints the table.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::super::terminal;
 use allocanary_doctor::program::Program;
 use allocanary_error::{Error, Result};
-use allocanary_sys::shell::Words;
+use allocanary_text::paste::Words;
 
 /// Prints the lines.
 pub fn print(command: &[String]) -> Result<ExitCode> {

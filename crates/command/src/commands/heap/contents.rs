@@ -10,9 +10,9 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_sys::proc::Status;
-use allocanary_sys::terminal::harmless;
-use allocanary_sys::units::{parse_bytes, show_duration};
 use allocanary_sys::{input, private};
+use allocanary_text::outside::harmless;
+use allocanary_text::units::{parse_bytes, show_duration};
 use allocanary_views::contents as reports;
 
 use super::{memory, sites, time};

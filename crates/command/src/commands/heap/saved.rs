@@ -1,7 +1,7 @@
 //! Files of readings, one line of JSON each. In: readings, or a file. Out: a file, or its readings. Only this user can
 //! read the files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use allocanary_heap::{Live, Reader};
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, Trouble};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 use allocanary_who::sampled::Reading;
 use allocanary_who::{Names, profile};
 

@@ -24,7 +24,7 @@ use allocanary_measure::summary::Agreement;
 use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_spec::{Candidate, PRELOAD};
 use allocanary_sys::private;
-use allocanary_sys::units::{Unit, parse_duration};
+use allocanary_text::units::{Unit, parse_duration};
 use allocanary_trace::format::Header;
 
 /// The candidates if the user names none: those of this build.

@@ -21,7 +21,7 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_session::{StudyFile, plan};
 use allocanary_spec::PROCESS_THP;
-use allocanary_sys::units::parse_duration;
+use allocanary_text::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {

@@ -12,7 +12,7 @@ use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::Gate;
 use allocanary_sys::input;
-use allocanary_sys::terminal::{harmless, harmless_lines};
+use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
 use allocanary_views::who::against::{Comparison, before};
 use allocanary_who::against::Before;

@@ -3,7 +3,7 @@
 
 use allocanary_error::{Error, Result};
 use allocanary_spec::nearest;
-use allocanary_sys::terminal::harmless;
+use allocanary_text::outside::harmless;
 use allocanary_who::Found;
 use allocanary_who::what_if::{Miss, pick};
 

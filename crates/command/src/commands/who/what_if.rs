@@ -14,7 +14,7 @@ use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::LEAST_SAMPLES;
-use allocanary_sys::terminal::harmless_lines;
+use allocanary_text::outside::harmless_lines;
 use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;

@@ -2,7 +2,7 @@
 //! because one variable contains all settings.
 
 use allocanary_heap::{Heap, Part};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::super::Case;
 use super::advice::{Considered, advise};

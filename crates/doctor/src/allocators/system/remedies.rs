@@ -4,7 +4,7 @@
 use allocanary_allocators::allocators::system::NAME;
 use allocanary_allocators::idle;
 use allocanary_heap::{Heap, Part};
-use allocanary_sys::units::Bytes;
+use allocanary_text::units::Bytes;
 
 use super::super::Case;
 use crate::Flavour;

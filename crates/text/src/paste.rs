@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::terminal::steers;
+use super::outside::steers;
 
 /// A command line that a user pastes. Text from outside can only be added as a word, which is quoted. Whatever prints such a line takes
 /// this type.

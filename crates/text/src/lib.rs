@@ -1,0 +1,11 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
+//!
+//! What all outputs write in the same way: numbers with their units, texts that come from outside, and command lines that a user pastes.
+
+#![forbid(unsafe_code)]
+// Texts are returned; only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+pub mod outside;
+pub mod paste;
+pub mod units;
