@@ -42,7 +42,7 @@ impl Place {
     fn in_file(self, bytes: usize) -> usize {
         let near = bytes.min(4096);
         let (from, room) = [(0, near), (bytes - near, near), (0, bytes)][usize::from(self.region)];
-        from + (u64::from(self.part) * room as u64 >> 32) as usize
+        from + ((u64::from(self.part) * room as u64) >> 32) as usize
     }
 }
 
@@ -121,6 +121,7 @@ fn names_in(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// Runs the command with these words to its end, and checks what it did. Its output folder is `out`, and is emptied.
+#[expect(clippy::zombie_processes, reason = "`wait4` waits for it, and tells its memory")]
 fn check(folder: &Path, line: &str, baits: &Baits) {
     let out = folder.join("out");
     let _ = fs::remove_dir_all(&out);
