@@ -215,11 +215,11 @@ fn replicas(minute: u64, rows: &[(&str, &str, u64, u64, &str)]) -> String {
         serde_json::json!({
             "namespace": "shop", "pod": pod, "container": "web", "workload": workload, "image": "", "allocator": "glibc", "version": "",
             "settings": settings.split_whitespace().collect::<Vec<_>>(), "follows": "quota", "processes": 1, "unread": 0,
-            "parts": {"live": mib << 20}, "bounds": [], "started": start * 60_000, "cpu": minute * 30_000,
+            "parts": {"live": mib << 20}, "bounds": [], "started": start * 60_000, "cpu": minute * 30_000, "profiled": [],
         })
     };
     serde_json::json!({
-        "schema": 1, "node": "n1", "taken": minute * 60_000, "problems": [],
+        "schema": 1, "node": "n1", "taken": minute * 60_000, "boot": "", "problems": [],
         "host": {"cores": 8, "thp": "madvise", "page": 4096, "arch": "x86_64"}, "rows": rows.iter().map(row).collect::<Vec<_>>(),
         "own": {"cpu": 0.0, "cpu_counts": 0.0, "cpu_walks": 0.0, "up": 0.0, "resident": 0, "processes": 0, "denied": 0, "walks": 0,
                 "failed": 0, "names": null, "nameless": 0},

@@ -98,7 +98,7 @@ fn every_cell_checks_its_data() {
     // A replay writes a file next to its trace.
     let trace = folder.path().join("sample.trace");
     let mut sample = TraceBuilder::new(4096);
-    for at in 0..100 {
+    for at in 0..200 {
         let address = 0x10000 + at * 1024;
         sample.event(0, at * 10, Event::New { how: How::Malloc, address, size: 1000 });
         if at % 2 == 0 {
