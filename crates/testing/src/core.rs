@@ -20,14 +20,13 @@ struct Mapping {
 impl Mapping {
     fn parse(line: &str) -> Mapping {
         let mut words = line.splitn(6, ' ');
-        let mut word = || words.next().expect("maps has six columns");
+        let mut word = || words.next().expect("maps has five columns, and perhaps a name");
         let number = |text: &str| u64::from_str_radix(text, 16).expect("an address");
         let (from, to) = word().split_once('-').expect("two addresses");
         let (from, to) = (number(from), number(to));
         let (rights, offset, _device) = (word().to_string(), number(word()), word());
-        let mut rest = word().splitn(2, ' ');
-        let inode = rest.next().and_then(|inode| inode.parse().ok()).unwrap_or_default();
-        Mapping { from, to, offset, rights, inode, name: rest.next().unwrap_or_default().trim().to_string() }
+        let inode = word().trim().parse().expect("the number of a file, or 0");
+        Mapping { from, to, offset, rights, inode, name: words.next().unwrap_or_default().trim().to_string() }
     }
 
     fn has(&self, right: char) -> bool {
@@ -56,6 +55,7 @@ pub fn of(pid: u32, name: &str, threads: &[(u32, u64)], renamed: &str) -> Vec<u8
     about[40..40 + name.len()].copy_from_slice(name.as_bytes());
     note(&mut notes, 3, &about);
     let files: Vec<&Mapping> = all.iter().filter(|one| one.inode != 0).collect();
+    assert!(files.iter().any(|one| one.name.starts_with('/')), "a program is a file");
     let words = [files.len() as u64, PAGE];
     let words = words.into_iter().chain(files.iter().flat_map(|one| [one.from, one.to, one.offset / PAGE]));
     let mut table: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
