@@ -1,35 +1,34 @@
 //! Damaged files under every verb that reads them: a library of a process that runs, a core, a trace, readings and rows. The whole
-//! command reads them, with its child, its filter and its limits. It must end in time, take little memory, not panic, open none of the
-//! files that the damaged names lead to, and write nothing but what was asked for.
+//! command reads them, with its child, its filter and its limits. It must end in time, take little memory, and not panic. It must not open
+//! the files that the damaged names lead to, and it must write only what was asked for.
 //!
 //! Each property draws the same values each time. `just fuzz` draws new ones.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Seek, Write};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::SystemTime;
 
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::{core, fuzz};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::fs::inotify;
-use tempfile::{TempDir, tempdir, tempfile};
+use tempfile::{TempDir, tempdir};
 
+use super::bounded::Bounded;
 use super::record::traces;
-use super::support::{allocanary, command, golden_path, words};
+use super::support::{allocanary, golden_path, words};
 
 /// How many values of each property the gate draws: three hundred for all together.
 const CASES: u32 = 75;
 
-/// The longest time of a verb with `--timeout 5s`. Most of it is for a busy machine.
-const MOST: Duration = Duration::from_secs(60);
-
 /// The limit of the child that reads, in KiB. The command itself takes less.
-const MEMORY: i64 = 256 << 10;
+const MEMORY: u64 = 256 << 10;
 
 /// Where a file is damaged: near its beginning, near its end, or anywhere.
 #[derive(Clone, Copy, Debug)]
@@ -93,87 +92,53 @@ fn write_damaged(path: &Path, whole: &[u8], damages: &[Damage]) {
     }
 }
 
-/// Files that nobody may open. The kernel tells whether one was.
+/// Files that nobody may open. The kernel reports it if one was.
 struct Baits {
-    told: std::os::fd::OwnedFd,
+    events: OwnedFd,
 }
 
 impl Baits {
     fn new(paths: &[PathBuf]) -> Baits {
-        let told = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
         for path in paths {
             let flags = inotify::WatchFlags::OPEN | inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
-            inotify::add_watch(&told, path, flags | inotify::WatchFlags::DELETE).unwrap();
+            inotify::add_watch(&events, path, flags | inotify::WatchFlags::DELETE).unwrap();
         }
-        Baits { told }
+        Baits { events }
     }
 
     fn was_touched(&self) -> bool {
-        let mut buffer = [0; 4096];
-        rustix::io::read(&self.told, &mut buffer).is_ok_and(|bytes| bytes > 0)
-    }
-}
-
-/// The files of a folder. What a replay has worked out is kept beside its trace, and does not count.
-fn names_in(folder: &Path) -> BTreeSet<PathBuf> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_none_or(|ending| ending != "replay")).collect()
-}
-
-/// Runs the command with these words to its end, and checks what it did. Its output folder is `out`, and is emptied.
-#[expect(clippy::zombie_processes, reason = "`wait4` waits for it, and tells its memory")]
-fn check(folder: &Path, line: &str, baits: &Baits) {
-    let out = folder.join("out");
-    let _ = fs::remove_dir_all(&out);
-    fs::create_dir(&out).unwrap();
-    let before = names_in(folder);
-    let mut said = [tempfile().unwrap(), tempfile().unwrap()];
-    let [output, errors] = [said[0].try_clone().unwrap(), said[1].try_clone().unwrap()];
-    let mut command: Command = command(folder);
-    let began = Instant::now();
-    let child = command.args(words(line)).stdout(Stdio::from(output)).stderr(Stdio::from(errors)).spawn().unwrap();
-    let (status, memory) = end_of(child.id(), began);
-    let mut text = String::new();
-    for file in &mut said {
-        file.rewind().unwrap();
-        let bytes =
-            std::io::read_to_string(&*file).unwrap_or_else(|_| panic!("{line}: it prints bytes that are no text"));
-        text.push_str(&bytes);
-    }
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 4, "{line}: status {status:#x}: {text}");
-    assert!(!text.contains("panicked at") && !text.contains("overflow"), "{line}: {text}");
-    assert!(!text.contains('\u{1b}'), "{line}: codes of a terminal: {text:?}");
-    assert!(memory <= MEMORY, "{line}: {memory} KiB: {text}");
-    assert!(!baits.was_touched(), "{line}: it opened or wrote a file that it has nothing to do with: {text}");
-    assert_eq!(names_in(folder), before, "{line}: {text}");
-}
-
-/// Waits for the end of a process, and kills it when its time is over. Returns its status, and the most memory in KiB
-/// that it or one of its children had.
-fn end_of(pid: u32, began: Instant) -> (libc::c_int, i64) {
-    let (mut status, mut killed) = (0, false);
-    // SAFETY: all zeroes are a value of this structure of numbers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: the two pointers are to a number and a structure of this function.
-        let ended = unsafe { libc::wait4(pid as i32, &raw mut status, libc::WNOHANG, &raw mut usage) };
-        if ended != 0 {
-            assert_eq!(ended, pid as i32);
-            assert!(!killed, "it did not end within {MOST:?}, and was killed");
-            return (status, usage.ru_maxrss);
+        let mut read = || rustix::io::read(&self.events, &mut [0; 4096]).is_ok_and(|bytes| bytes > 0);
+        let mut was_touched = false;
+        while read() {
+            was_touched = true;
         }
-        if began.elapsed() > MOST && !killed {
-            // SAFETY: a system call with two numbers. The process was not waited for, so its number is its own.
-            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
-            killed = true;
-        }
-        std::thread::sleep(Duration::from_millis(2));
+        was_touched
     }
+}
+
+/// The files of a folder and of the folders in it, each with its size and the time of its last change. The output folder does not count. A
+/// replay keeps what it has worked out beside its trace; that does not count either.
+fn files_in(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    let mut files = BTreeMap::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let about = fs::symlink_metadata(&path).unwrap();
+        match about.is_dir() {
+            true if path.ends_with("out") => {}
+            true => files.extend(files_in(&path)),
+            false if path.extension().is_some_and(|ending| ending == "replay") => {}
+            false => drop(files.insert(path, (about.len(), about.modified().unwrap()))),
+        }
+    }
+    files
 }
 
 /// A folder with a library, a program that has loaded it, and what the library's names would lead to.
 struct Setup {
     folder: TempDir,
+    /// A folder with the program that watches the command.
+    apart: TempDir,
+    watched: PathBuf,
     library: PathBuf,
     program: PathBuf,
     baits: Baits,
@@ -181,7 +146,7 @@ struct Setup {
 
 impl Setup {
     fn new() -> Option<Setup> {
-        let folder = tempdir().unwrap();
+        let (folder, apart) = (tempdir().unwrap(), tempdir().unwrap());
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("code")).unwrap();
         fs::create_dir(at("bait")).unwrap();
@@ -190,8 +155,9 @@ impl Setup {
         fs::write(at("code/library.c"), text).unwrap();
         let flags = ["-g", "-shared", "-fPIC", "-Wl,--build-id", "-gsplit-dwarf"];
         let library = compiled(&at("code/library.c"), &at("code"), &flags)?;
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/strangers_c/damaged.c");
-        let program = compiled(&source, folder.path(), &["-ldl"])?;
+        let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/strangers_c").join(name);
+        let program = compiled(&source("damaged.c"), folder.path(), &["-ldl"])?;
+        let watched = compiled(&source("watched.c"), apart.path(), &[])?;
         // Pipes where a reader may look for debug information. `bait` and `code` have names of one length: in a trace and
         // a core, the names lead to the other folder.
         let mut watched = vec![at("bait")];
@@ -201,7 +167,7 @@ impl Setup {
             watched.push(at(name));
         }
         let baits = Baits::new(&watched);
-        Some(Setup { library, program, baits, folder })
+        Some(Setup { library, program, baits, watched, apart, folder })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -215,6 +181,30 @@ impl Setup {
         let mut running = Running::start(&mut command);
         let local = running.counts()["local"];
         (running, local)
+    }
+
+    /// Runs the command with these words to its end, and checks what it did. Its output folder is `out`, and is emptied.
+    /// Returns its exit code.
+    fn check(&self, line: &str) -> i32 {
+        let (out, usage) = (self.path("out"), self.apart.path().join("usage"));
+        let _ = fs::remove_dir_all(&out);
+        fs::create_dir(&out).unwrap();
+        let before = files_in(self.folder.path());
+        let mut command = Command::new(&self.watched);
+        command.arg(&usage).arg(env!("CARGO_BIN_EXE_allocanary")).args(words(line));
+        command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let ran = command.stdin(Stdio::null()).finish().unwrap();
+        let text = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints text")).concat();
+        let usage = fs::read_to_string(usage).unwrap();
+        let (status, memory) = usage.split_once(' ').unwrap();
+        let (status, memory): (i32, u64) = (status.parse().unwrap(), memory.parse().unwrap());
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 4, "{line}: status {status:#x}: {text}");
+        assert!(!text.contains("panicked at") && !text.contains("overflowed its stack"), "{line}: {text}");
+        assert!(!text.contains('\u{1b}'), "{line}: codes of a terminal: {text:?}");
+        assert!(memory <= MEMORY, "{line}: {memory} KiB: {text}");
+        assert!(!self.baits.was_touched(), "{line}: it opened or wrote a file that it has nothing to do with: {text}");
+        assert_eq!(files_in(self.folder.path()), before, "{line}: {text}");
+        libc::WEXITSTATUS(status)
     }
 
     /// These bytes with all names below `code` led to `bait`.
@@ -244,15 +234,15 @@ fn a_bait_tells_that_it_was_opened() {
     assert!(baits.was_touched());
 }
 
-/// Runs one of these lines on a file with each damage that is drawn. The first run of each has none.
+/// Runs one of these lines on a file with each damage that is drawn. First each line runs on the whole file, and must succeed.
 fn holds(setup: &Setup, file: &Path, whole: &[u8], cases: u32, lines: &[&str]) {
     for line in lines {
         write_damaged(file, whole, &[]);
-        check(setup.folder.path(), line, &setup.baits);
+        assert_eq!(setup.check(line), 0, "{line}");
     }
     fuzz::holds(cases, 1, (0..lines.len(), vec(damage(), 1..5)), |(line, damages)| {
         write_damaged(file, whole, &damages);
-        check(setup.folder.path(), lines[line], &setup.baits);
+        setup.check(lines[line]);
     });
 }
 
@@ -273,6 +263,8 @@ fn fuzz_a_library_of_a_process() {
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     holds(&setup, &setup.library, &whole, CASES, &lines);
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    assert!(!stat.contains(") Z "), "the process still runs: {stat}");
 }
 
 #[test]
