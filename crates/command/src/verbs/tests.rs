@@ -91,3 +91,40 @@ fn a_default_that_tune_has_of_its_own_is_in_its_help() {
         assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");
     }
 }
+
+/// The words of an example up to its comment, which two spaces precede, or up to what a shell does with its output.
+fn words_of_example(line: &str) -> Vec<String> {
+    let line = ["  ", " | ", " > ", " && "].iter().fold(line, |line, end| line.split(end).next().unwrap_or_default());
+    let (mut words, mut is_quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn every_example_is_a_command_line() {
+    let line = command();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for verb in line.get_subcommands().chain([&line]) {
+        let text = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default().replace(" \\\n", " ");
+        for example in text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.trim_start_matches("sudo ").strip_prefix("allocanary "))
+        {
+            let words = words_of_example(&format!("allocanary {}", example.trim_start()));
+            count += 1;
+            if let Err(mistake) = command().try_get_matches_from(&words)
+                && !matches!(mistake.kind(), ErrorKind::DisplayHelp)
+            {
+                wrong.push(format!("{}: {mistake}", words.join(" ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && count > 100, "{count} examples: {}", wrong.join("\n"));
+}
