@@ -106,10 +106,10 @@ pub fn load(path: &Path) -> Result<Option<Contents>> {
     let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
     let found: Contents = serde_json::from_str(&text)
         .map_err(|error| refused(format!("wanted what `allocanary heap PID --contents --save` writes: {error}")))?;
-    if found.contents > SCHEMA {
+    if found.contents != SCHEMA {
+        let schema = found.contents;
         return Err(refused(format!(
-            "contents of schema {}; this command knows up to {SCHEMA}: use a newer one",
-            found.contents
+            "wanted contents of schema {SCHEMA}, found {schema}: use the command that wrote it"
         )));
     }
     Ok(Some(found))

@@ -48,8 +48,8 @@ fn parse(path: &Path, number: usize, line: &str) -> Result<Reading> {
     let value: serde_json::Value =
         serde_json::from_str(line).map_err(|error| wrong(format!("wanted a reading, found no JSON: {error}")))?;
     match value.get("schema").and_then(serde_json::Value::as_u64) {
-        Some(schema) if schema > SCHEMA.into() => {
-            Err(wrong(format!("a reading of schema {schema}; this command knows up to {SCHEMA}: use a newer one")))
+        Some(schema) if schema != u64::from(SCHEMA) => {
+            Err(wrong(format!("wanted a reading of schema {SCHEMA}, found {schema}: use the command that wrote it")))
         }
         Some(_) => serde_json::from_value(value).map_err(|error| wrong(format!("not a reading: {error}"))),
         None => Err(wrong("wanted a reading of `allocanary heap PID --save`, found no `schema`".into())),
