@@ -159,7 +159,8 @@ fn loader() -> Option<String> {
     let is_loader =
         |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld64."));
     let mut paths = maps::lines(&maps).filter_map(|line| str::from_utf8(line.file()?).ok());
-    paths.find(is_loader).map(str::to_string)
+    // An update may have replaced it since. Its successor at the same path reads the same variables.
+    paths.find(is_loader).map(|path| path.trim_end_matches(" (deleted)").to_string())
 }
 
 /// `glibc.malloc.arena_max: 0x1 (min: 0x1, max: 0xffff)` as a setting and its canonical value.
