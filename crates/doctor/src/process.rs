@@ -2,7 +2,7 @@
 //! its allocator, its memory by kind, its mappings, its environment. If a process cannot be read, the error is one line
 //! with the pid and the file.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -150,8 +150,9 @@ fn parts(maps: &[u8], live: &Live) -> Mappings {
         let [resident, huge, swapped] = [one.resident, one.huge, one.swapped].map(Some);
         (one.mapping.from, Counts { resident, huge, swapped, ..Counts::default() })
     };
-    let counted: HashMap<u64, Counts> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
-    Mappings::of(maps, |from| counted.get(&from).copied().unwrap_or_default())
+    // A mapping that grew while the kernel wrote the text is there twice, and was counted as one from the lower address on.
+    let counted: BTreeMap<u64, Counts> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
+    Mappings::of(maps, |from| counted.range(..=from).next_back().map_or_else(Counts::default, |(_, counts)| *counts))
 }
 
 /// The files in the order in which the loader looks for symbols: first those that LD_PRELOAD names, then the others in
