@@ -23,12 +23,13 @@ impl Clock {
     /// Now, if this is the present child.
     pub fn now(child: Option<u32>) -> Clock {
         let own = usage();
-        let ended = Stat::own().map_or(Duration::ZERO, |stat| time(stat.user_of_children + stat.system_of_children));
+        let ended = Stat::own()
+            .map_or(Duration::ZERO, |stat| time(stat.user_of_children.saturating_add(stat.system_of_children)));
         let present = child.map_or(Duration::ZERO, |pid| {
             // Nanoseconds, where the kernel counts them.
             match read_whole(path(pid, File::Schedstat)).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
-                _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user + stat.system)),
+                _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user.saturating_add(stat.system))),
             }
         });
         Clock {

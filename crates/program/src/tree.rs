@@ -111,8 +111,8 @@ impl Details {
         let rollup = Counts::of(pid).unwrap_or_default();
         let micros = |own: u64, children: u64| stat::time(own.saturating_add(children)).as_micros() as u64;
         Some(Details {
-            minor_faults: stat.minor_faults + stat.minor_faults_of_children,
-            major_faults: stat.major_faults + stat.major_faults_of_children,
+            minor_faults: stat.minor_faults.saturating_add(stat.minor_faults_of_children),
+            major_faults: stat.major_faults.saturating_add(stat.major_faults_of_children),
             user_us: micros(stat.user, stat.user_of_children),
             system_us: micros(stat.system, stat.system_of_children),
             pss: rollup.share,
