@@ -31,7 +31,7 @@ lint:
 
 # Golden files as they are now. Read the difference before you commit it.
 golden:
-    UPDATE_GOLDEN=1 cargo test --release --locked --features {{features}} --test it
+    UPDATE_GOLDEN=1 cargo test --release --workspace --locked --features {{features}} --test it --test golden
 
 # Random cases for every property, so many seconds each.
 fuzz seconds="60":

@@ -107,12 +107,15 @@ fn the_format_has_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let fresh = folder.path().join("sample.trace");
     std::fs::write(&fresh, sample()).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sample.trace");
+    let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let (path, unpacked) = (golden("sample.trace"), golden("unpacked.trace"));
     let built = events(&Trace::open(&fresh).unwrap());
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var("UPDATE_GOLDEN").is_ok_and(|value| value == "1") {
+        std::fs::copy(&fresh, &unpacked).unwrap();
         pack(&fresh).unwrap().unwrap();
         std::fs::copy(&fresh, &path).unwrap();
     }
+    assert!(std::fs::read(unpacked).unwrap() == sample(), "the writer's bytes have changed");
     let trace = Trace::open(&path).unwrap();
     assert_eq!((trace.header.stacks, trace.has_window(), trace.header.is_packed), (2, true, true));
     assert_eq!((events(&trace), trace.damage()), (built, None));
