@@ -11,7 +11,7 @@ use crate::program::{Figure, Output, OverTime};
 use crate::provenance::Provenance;
 use crate::workload::Phase;
 
-/// The version of the row's format. A reader accepts this version and all earlier ones.
+/// The version of the row's format. A reader refuses any other version.
 pub const SCHEMA: u32 = 1;
 
 /// One row.

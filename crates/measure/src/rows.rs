@@ -188,7 +188,7 @@ impl<F: FnMut(Sample) -> Result<()>> Tally<'_, F> {
 fn parse(line: &[u8]) -> std::result::Result<Sample, String> {
     match sample(line) {
         Ok(sample) if sample.schema == SCHEMA => Ok(sample),
-        // A row of a later schema may not fit today's fields. Only its schema number is certain to be readable.
+        // A row of another schema may not fit today's fields. Only its schema number is certain to be readable.
         other => match (serde_json::from_slice::<Version>(line), other) {
             (Ok(Version { schema }), _) if schema != SCHEMA => Err(format!(
                 "schema {schema}, and this command reads {SCHEMA}: report it with the command that wrote it"

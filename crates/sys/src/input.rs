@@ -9,7 +9,7 @@ use std::path::Path;
 /// The longest text that is read, in bytes. The readings of a thousand processes are shorter.
 pub const MOST: u64 = 100 << 20;
 
-/// The text of a file. The error says if there is more than [`MOST`].
+/// The text of a file. The error says if there is more than [`MOST`]. A pipe is waited for, as the shell's `<(...)` is one.
 pub fn text(path: &Path) -> io::Result<String> {
     at_most(path, MOST)
 }

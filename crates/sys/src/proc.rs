@@ -1,7 +1,7 @@
-//! The files of `/proc` about a process: each is parsed in one place. In: a text of the kernel. Out: what it tells, in bytes.
+//! The files of `/proc` about a process: each is parsed in one place. In: a text of the kernel. Out: its fields, in bytes.
 //!
-//! A parser takes a text. The functions that read open the file with the rights of this process. What reads another process in the child
-//! without rights gets the text from `allocanary_process`, and gives it to the parser.
+//! A parser takes a text. The functions that read open the file with the rights of this process. The child without
+//! rights may not open files: it gets the text from `allocanary_process`.
 
 pub mod files;
 pub mod kinds;

@@ -1,6 +1,6 @@
 //! Where the other files of `/proc` about a process are. In: a process, a file. Out: a path.
 //!
-//! What is parsed in this folder has no name here: who wants it calls its parser, and nobody writes a second one.
+//! What is parsed in this folder has no name here: who wants it calls its parser.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The lines of `/proc/PID/maps`, which are also the first lines of the mappings in `smaps`. In: bytes. Out: what they tell. The parser
+//! The lines of `/proc/PID/maps`, which are also the first lines of the mappings in `smaps`. In: bytes. Out: their fields. The parser
 //! allocates nothing.
 
 use std::io::Result;
@@ -15,7 +15,7 @@ pub fn own() -> Result<Vec<u8>> {
     read_whole("/proc/self/maps")
 }
 
-/// The mappings of a text, as it tells them: one that grew while the kernel wrote the text can be there twice ([`super::parse_maps`] joins
+/// The mappings of a text, in its order: one that grew while the kernel wrote the text can be there twice ([`super::parse_maps`] joins
 /// those).
 pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(Line::of)
@@ -51,7 +51,7 @@ impl<'a> Line<'a> {
         (self.inode != 0 && self.name.starts_with(b"/")).then_some(self.name)
     }
 
-    /// The mapping of a line without its end; `None` if the line is none of a mapping.
+    /// The mapping of a line without its end; `None` if the line describes no mapping.
     pub fn of(line: &'a [u8]) -> Option<Line<'a>> {
         let mut rest = line;
         let mut word = || {

@@ -1,11 +1,11 @@
-//! `/proc/PID/stat`, and the time of boot in `/proc/stat`. In: a text. Out: what it tells; times in clock ticks.
+//! `/proc/PID/stat`, and the time of boot in `/proc/stat`. In: a text. Out: its fields; times in clock ticks.
 
 use std::io::Result;
 use std::time::Duration;
 
 use crate::sys::{line_number, read_whole};
 
-/// A clock tick: the kernel tells programs hundredths of a second, whatever its own clock.
+/// A clock tick: the kernel counts in hundredths of a second for programs, whatever its own clock.
 pub const TICK: Duration = Duration::from_millis(10);
 
 /// What the kernel says of a process or a thread.
@@ -48,7 +48,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Parses the text. The name may have spaces, brackets and line feeds in it. `None` if it is none.
+    /// Parses the text. The name may have spaces, brackets and line feeds in it. `None` if the text has another form.
     pub fn parse(text: &[u8]) -> Option<Stat> {
         let text = String::from_utf8_lossy(text);
         let (pid, rest) = text.split_once(" (")?;

@@ -1,4 +1,4 @@
-//! `/proc/PID/status`, and that of a thread. In: its text. Out: its numbers, in bytes. Allocates nothing.
+//! `/proc/PID/status`, and that of a thread. In: its text. Out: its numbers, in bytes. `parse` and `own` allocate nothing.
 //!
 //! The text has the process's name in its first line, in which the kernel escapes line feeds. If a key is there twice, the last line counts.
 
