@@ -14,6 +14,11 @@ use crate::{Memory, Window};
 /// So many entries of a leaf are tried, and so many leaves.
 const PROOF: u64 = 64;
 
+const PAGE: u64 = 4096;
+
+/// The most leaves to which a page of the root points: those of a heap of 256 GiB, whose leaves have 2 GiB each.
+const MOST_LEAVES: usize = 128;
+
 /// A map.
 #[derive(Clone, Debug)]
 pub struct Map {
@@ -54,18 +59,38 @@ pub fn find(memory: &dyn Memory) -> Vec<Map> {
         let Some(last) = range.end.checked_sub(8 << release.root_bits).filter(|last| *last >= range.start) else {
             continue;
         };
-        each_word(memory, range, |slot, leaf| {
+        for (slot, leaf) in candidates(memory, range, release) {
             if found.iter().any(|map| (map.root..map.root + map.root_bytes()).contains(&slot)) {
-                return;
+                continue;
             }
-            let Some(index) = proven(memory, leaf, release) else { return };
+            let Some(index) = proven(memory, leaf, release) else { continue };
             if let Some(root) = slot.checked_sub(8 * index).filter(|root| (range.start..=last).contains(root)) {
                 let map = Map { root, globals: range.clone(), release };
                 found.extend(Some(map).filter(|map| map.is_proven(memory)));
             }
-        });
+        }
     }
     found
+}
+
+/// The words among these variables that may be slots of a root, each with the leaf to which it would point. To look at a leaf takes some 50
+/// reads, and a program may have an array of a million pointers: a page with more than [`MOST_LEAVES`] of them is no part of a root.
+fn candidates(memory: &dyn Memory, range: &Range<u64>, release: &Release) -> Vec<(u64, u64)> {
+    let page_of = |slot: u64| slot / PAGE;
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    let mut begin = 0;
+    each_word(memory, range, |slot, leaf| {
+        if all.last().is_some_and(|(last, _)| page_of(*last) != page_of(slot)) {
+            begin = all.len();
+        }
+        // One more than the most shows that the page has too many.
+        let is_full = all.len() - begin > MOST_LEAVES;
+        if !is_full && leaf.is_multiple_of(8) && is_heap(memory, leaf, 8 << release.leaf_bits) {
+            all.push((slot, leaf));
+        }
+    });
+    let pages = all.chunk_by(|(one, _), (other, _)| page_of(*one) == page_of(*other));
+    pages.filter(|page| page.len() <= MOST_LEAVES).flatten().copied().collect()
 }
 
 fn is_heap(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
@@ -99,7 +124,8 @@ fn proven(memory: &dyn Memory, leaf: u64, release: &Release) -> Option<u64> {
 }
 
 fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &Release) -> Option<Span> {
-    let bytes = window.bytes(at, release.span.bytes).filter(|_| is_heap(memory, at, 8))?;
+    // Most words that are no spans lead nowhere, and to ask for the mapping is cheaper than to read.
+    let bytes = is_heap(memory, at, 8).then(|| window.bytes(at, release.span.bytes))??;
     Span::parse(at, bytes, release)
 }
 
@@ -150,5 +176,31 @@ impl Map {
             found.leaves.push(leaf);
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    const GLOBALS: u64 = 0x5000_0000_0000;
+    const HEAP: u64 = 0x7200_0000_0000;
+
+    #[test]
+    fn an_array_of_pointers_is_no_root() {
+        let mut fake = Fake::default();
+        fake.map(GLOBALS, 4 << 20, true, 0, "");
+        fake.map(HEAP, 8 << 20, true, 0, "");
+        // A page of the root of a heap of 256 GiB, a page with one slot more, an array, and a page with one slot.
+        let slots: [(u64, u64); 4] = [(0, 128), (PAGE, 129), (2 * PAGE, 4000), (16 * PAGE + 8, 1)];
+        for (at, count) in slots {
+            let words: Vec<u64> = (0..count).map(|number| HEAP + 8 * number).collect();
+            fake.put(GLOBALS + at, &words);
+        }
+        let found = candidates(&fake.done(), &(GLOBALS..GLOBALS + (4 << 20)), &ALL[0]);
+        let places: Vec<u64> = found.iter().map(|(slot, _)| slot - GLOBALS).collect();
+        let wanted: Vec<u64> = (0..128).map(|number| 8 * number).chain([16 * PAGE + 8]).collect();
+        assert_eq!(places, wanted);
     }
 }
