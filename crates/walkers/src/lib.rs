@@ -17,6 +17,7 @@
 mod bits;
 pub mod build_id;
 pub mod counters;
+mod counts;
 #[cfg(test)]
 mod damage;
 mod elf;
@@ -25,7 +26,9 @@ mod fact;
 pub mod fake;
 mod globals;
 mod jemalloc;
+mod known;
 mod layout;
+mod look;
 mod memory;
 mod mimalloc;
 mod musl;
@@ -38,33 +41,23 @@ mod sums;
 pub mod system;
 mod tcmalloc;
 mod walk;
+mod walks;
 mod window;
 
 pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use fact::Fact;
+pub use known::Known;
 pub use layout::{Block, Kind, Layout, Stretch};
 pub use memory::{Memory, Thread};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts, part_of};
 pub use piece::Piece;
-pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
+pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walker};
+pub use walks::{Walked, best_of, walk_all};
 pub use window::Window;
 
 /// Every walker.
 pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER, &musl::WALKER];
-
-/// By what an allocator is known whose heap no walker has found.
-#[derive(Debug)]
-pub struct Known {
-    /// Its name in readings.
-    pub name: &'static str,
-    /// The beginnings of its libraries' names.
-    pub libraries: &'static [&'static str],
-    /// A text in its constants that survives stripping, if it is looked for. It is reversed, so that this program does not have it.
-    pub text: Option<&'static [u8]>,
-    /// Whether it is mapped under every other allocator, too.
-    pub is_below_others: bool,
-}
 
 /// Every allocator that is known in one of these ways. Problems are told in this order.
 pub const KNOWN: &[Known] =
@@ -73,24 +66,4 @@ pub const KNOWN: &[Known] =
 /// The texts, reversed, each with its allocator's name.
 pub fn texts() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     KNOWN.iter().filter_map(|known| Some((known.name, known.text?)))
-}
-
-/// A walk that has found nothing yet.
-fn empty(memory: &dyn Memory, allocator: &'static str, version: impl Into<String>) -> Walk {
-    Walk {
-        allocator,
-        version: version.into(),
-        layout: Layout::of(memory),
-        arenas: Vec::new(),
-        live: 0,
-        blocks: 0,
-        cached: 0,
-        breaks: 0,
-        skipped: 0,
-        moved: 0,
-        swapped: 0,
-        checks: Vec::new(),
-        forecasts: Vec::new(),
-        late: None,
-    }
 }

@@ -145,11 +145,6 @@ impl Walk {
     }
 }
 
-/// Walks with every walker, and returns what each has found.
-pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
-    crate::ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
-}
-
 impl Walk {
     /// Whether more than 2 % of the live bytes, and not only few blocks, moved while they were counted.
     fn is_moving(&self) -> bool {
@@ -163,41 +158,22 @@ impl Walk {
     }
 }
 
-/// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best
-/// one with the memory that it read. An error of the first opening is returned; a later one ends the tries.
-pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<Walked<M>, E> {
-    let mut walk = || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| Walked { memory, walks });
-    let mut best = walk()?;
-    for _ in 1..tries {
-        if best.doubt() == (0, 0, 0, 0) {
-            break;
-        }
-        let Ok(next) = walk() else { break };
-        if next.doubt() < best.doubt() {
-            best = next;
-        }
-    }
-    Ok(best)
-}
-
-/// A memory, and what each walker found in it.
-#[derive(Debug)]
-pub struct Walked<M> {
-    /// What was read: the mappings and the states of the pages belong to these walks.
-    pub memory: M,
-    /// The heaps, as [`walk_all`] returns them.
-    pub walks: Vec<Result<Walk, Unknown>>,
-}
-
-impl<M> Walked<M> {
-    /// The heaps that could not be divided, and the doubts of the others together.
-    fn doubt(&self) -> (u64, u64, u64, u64) {
-        self.walks.iter().fold((0, 0, 0, 0), |sum, walk| match walk {
-            Err(_) => (sum.0 + 1, sum.1, sum.2, sum.3),
-            Ok(walk) => {
-                let (failed, skipped, breaks) = walk.doubt();
-                (sum.0, sum.1 + failed, sum.2.saturating_add(skipped), sum.3.saturating_add(breaks))
-            }
-        })
+/// A walk that has found nothing yet.
+pub(crate) fn empty(memory: &dyn Memory, allocator: &'static str, version: impl Into<String>) -> Walk {
+    Walk {
+        allocator,
+        version: version.into(),
+        layout: Layout::of(memory),
+        arenas: Vec::new(),
+        live: 0,
+        blocks: 0,
+        cached: 0,
+        breaks: 0,
+        skipped: 0,
+        moved: 0,
+        swapped: 0,
+        checks: Vec::new(),
+        forecasts: Vec::new(),
+        late: None,
     }
 }

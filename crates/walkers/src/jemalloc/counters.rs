@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{metadata, release, rtree};
-use crate::counters::{Counters, Source};
+use crate::counts::{Counters, Source};
 use crate::{Memory, PAGE};
 
 /// Where they are. An arena that begins later is not among them until they are looked for again.

@@ -16,7 +16,8 @@ use extents::Extents;
 use release::Release;
 use rtree::Tree;
 
-use super::Known;
+use crate::known::Known;
+use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::jemalloc::NAME;
 
@@ -36,7 +37,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 }
 
 fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
-    let mut walk = super::empty(memory, WALKER.name, "");
+    let mut walk = empty(memory, WALKER.name, "");
     let mut purge = 0;
     for tree in trees {
         let (release, extents) = choose(memory, tree)?;

@@ -315,7 +315,7 @@ fn fuzz_damaged_heaps_are_refused_or_warned_about() {
 
 #[test]
 fn the_counters_are_those_of_the_arenas() {
-    use crate::counters::Source;
+    use crate::counts::Source;
     for shape in [Shape::Two, Shape::Three] {
         let memory = heap(shape, 0);
         let place = super::counters::Place::find(&memory).unwrap();

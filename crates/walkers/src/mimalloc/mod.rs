@@ -18,7 +18,8 @@ use arena::Arena;
 use map::{Found, Map};
 use owners::Owned;
 
-use super::Known;
+use crate::known::Known;
+use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::mimalloc::NAME;
 
@@ -48,7 +49,7 @@ fn known() -> String {
 
 /// The heap of mimalloc 2.
 fn take_segments(memory: &dyn Memory, heap: &segments::Heap) -> Walk {
-    let mut walk = super::empty(memory, WALKER.name, heap.release.name);
+    let mut walk = empty(memory, WALKER.name, heap.release.name);
     let free = fill::fill_segments(memory, heap, &mut walk);
     let (wanted, found) = heap.owned(memory);
     walk.checks.push(Check { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
@@ -57,7 +58,7 @@ fn take_segments(memory: &dyn Memory, heap: &segments::Heap) -> Walk {
 }
 
 fn take_apart(memory: &dyn Memory, maps: &[Vec<Map>]) -> Result<Walk, String> {
-    let mut walk = super::empty(memory, WALKER.name, "");
+    let mut walk = empty(memory, WALKER.name, "");
     let (mut wanted, mut found, mut collected, mut owned) = (0, 0, 0, Owned::default());
     for map in maps {
         let Apart { map, pages, arenas, unsure } = choose(memory, map)?;

@@ -13,7 +13,8 @@ mod tests;
 use context::Context;
 use release::{CLASSES, LARGE, UNIT};
 
-use super::Known;
+use crate::known::Known;
+use crate::walk::empty;
 use crate::{Check, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 
@@ -36,7 +37,7 @@ pub(super) const KNOWN: Known = Known {
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let contexts = context::find(memory);
     let first = contexts.first()?;
-    let mut walk = super::empty(memory, WALKER.name, first.release.name);
+    let mut walk = empty(memory, WALKER.name, first.release.name);
     for context in &contexts {
         if let Err(reason) = take_apart(memory, context, &mut walk) {
             return Some(Err(Unknown { allocator: WALKER.name, reason }));

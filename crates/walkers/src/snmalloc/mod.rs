@@ -1,6 +1,6 @@
 //! snmalloc: its heap is not divided.
 
-use super::Known;
+use crate::known::Known;
 use allocanary_allocators::allocators::snmalloc::DESCRIPTOR;
 
 /// By what it is known.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::arenas::{self, Arena, HEADERS, HEAPS, MOST, NEXT};
 use super::params::Params;
 use super::{release, version};
-use crate::counters::{Counters, Source};
+use crate::counts::{Counters, Source};
 use crate::{Memory, PAGE};
 
 /// The places of the counters.

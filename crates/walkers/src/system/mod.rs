@@ -35,7 +35,7 @@ use memories::Memories;
 use structures::Structures;
 pub(crate) use version::of_file as release_of_file;
 
-use super::Known;
+use crate::known::Known;
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::system;
 

@@ -13,7 +13,8 @@ mod tests;
 use blocks::Blocks;
 use map::Map;
 
-use super::Known;
+use crate::known::Known;
+use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 use allocanary_allocators::allocators::tcmalloc::DESCRIPTOR;
 
@@ -37,7 +38,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 }
 
 fn take_apart(memory: &dyn Memory, maps: &[(Map, Vec<u64>)]) -> Result<Walk, String> {
-    let mut walk = super::empty(memory, WALKER.name, "");
+    let mut walk = empty(memory, WALKER.name, "");
     let mut releasable = 0;
     for (map, sizes) in maps {
         walk.version = map.release.name.into();
