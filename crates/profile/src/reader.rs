@@ -7,91 +7,14 @@
 mod decode;
 mod limits;
 mod process;
+mod trouble;
 
-use std::fmt;
 use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Counts, Frame, Profile, Sample};
-pub use process::{Mapping, Source, own_mappings};
-
-/// Why there is no profile.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// There is no such process, or it may not be read.
-    #[error("process {pid}: {what}: {error}")]
-    Unreadable {
-        /// The process.
-        pid: u32,
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        error: std::io::Error,
-    },
-    /// It has no table.
-    #[error(
-        "process {0} has no profile: start it with LD_PRELOAD of `allocanary preload profile`, or with another preload and \
-         ALLOCANARY_PRELOAD=profile=512KiB"
-    )]
-    None(u32),
-    /// This program does not sample itself.
-    #[error(
-        "this program has no profile: write `profile = \"512KiB\"` in its install!, or `profile = off` there and start it with \
-         ALLOCANARY_PROFILE=512KiB"
-    )]
-    Off,
-    /// The process was forked while another thread held what names functions.
-    #[error(
-        "process {0} was forked while its parent looked up names for a profile, which it can no longer do: use `allocanary who {0}`, \
-         which reads it from outside"
-    )]
-    Forked(u32),
-    /// The process has given itself a filter of system calls.
-    #[error(
-        "process {0} has given itself a filter of system calls, which may end it where names are looked up: use `allocanary who {0}`, which \
-         reads it from outside"
-    )]
-    Filtered(u32),
-    /// Its table is of another version.
-    #[error(
-        "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"
-    )]
-    Version {
-        /// The process.
-        pid: u32,
-        /// The version.
-        found: u64,
-    },
-    /// Its table makes no sense.
-    #[error("process {pid}: its profile is damaged: {what}")]
-    Damaged {
-        /// The process.
-        pid: u32,
-        /// What is wrong.
-        what: Wrong,
-    },
-}
-
-/// What is wrong with a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// More places than a reader takes, or a part that lies nowhere.
-    Sizes,
-    /// A part could not be read: the process may have ended.
-    Unread,
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wrong::Sizes => "its header has sizes that no table has",
-            Wrong::Unread => "a part of it could not be read, perhaps because the process has ended",
-        })
-    }
-}
-
-/// The most tables that are looked at. A process has one for each library that profiles it; any data may look like a mark.
-pub const MOST_TABLES: usize = 64;
+pub use process::{MOST_TABLES, Mapping, Source, own_mappings};
+pub use trouble::{Trouble, Wrong};
 
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
 pub fn read(source: &dyn Source) -> Result<Profile, Trouble> {

@@ -10,8 +10,10 @@ mod frames;
 mod probes;
 mod samples;
 mod stack;
+mod state;
 mod table;
 mod thread;
+mod walkers;
 
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
@@ -22,11 +24,13 @@ use allocanary_stacks::walk;
 use allocanary_sys::clocks::monotonic_nanos;
 
 use self::samples::Sample;
+use self::state::{IS_BEFORE_FILTER, MEAN, OWN};
 use self::table::Table;
 use crate::layout::{MARK, word};
 use crate::weight::{MEANS, weight};
 
 pub use self::filter::may_be_sampled;
+pub use self::state::is_before_filter;
 pub use self::thread::{draw, left};
 
 /// Leads a reader to the table. The mark lies in writable data because it is not zero.
@@ -37,10 +41,6 @@ struct Beacon {
 }
 
 static BEACON: Beacon = Beacon { mark: MARK, table: AtomicPtr::new(std::ptr::null_mut()) };
-static MEAN: AtomicU64 = AtomicU64::new(0);
-/// The address range of the library whose frames are left out; empty in a program that profiles itself.
-static OWN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
 /// Where the sampler is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -172,9 +172,6 @@ pub fn freed(block: *mut u8) {
     }
 }
 
-/// Whether the process has given itself a filter of system calls, or is about to.
-static IS_BEFORE_FILTER: AtomicBool = AtomicBool::new(false);
-
 /// How long [`before_filter`] waits for other threads' walks, in milliseconds. A walk takes microseconds; one that this thread's own signal
 /// handler has interrupted never ends meanwhile.
 const WALKS_END: u32 = 1000;
@@ -190,11 +187,6 @@ pub fn before_filter() {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-}
-
-/// Whether [`before_filter`] was called.
-pub fn is_before_filter() -> bool {
-    IS_BEFORE_FILTER.load(SeqCst)
 }
 
 /// A sample was not taken, because the process has given itself a filter of system calls.

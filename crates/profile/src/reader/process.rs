@@ -5,9 +5,11 @@ use std::time::Instant;
 pub use allocanary_sys::proc::Mapping;
 use allocanary_sys::proc::{maps, parse_maps};
 
-use super::{MOST_TABLES, Trouble};
+use super::trouble::Trouble;
 use crate::layout::{MARK, table_of};
 
+/// The most tables that are looked at. A process has one for each library that profiles it; any data may look like a mark.
+pub const MOST_TABLES: usize = 64;
 /// The most bytes of writable data in which beacons are looked for.
 const MOST_DATA: u64 = 1 << 30;
 /// Bytes that are read at once.

@@ -3,32 +3,17 @@
 //! A walker has 25 KiB, too much for each thread, and samples are rare: a few walkers serve all threads, one thread at a time. What a thread
 //! knows of its stack it keeps itself, so that it does not read the process's mappings for each sample.
 
-use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use std::cell::Cell;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
-use allocanary_stacks::walk::{Host, Walker, here};
+use allocanary_stacks::walk::{Host, here};
 
-use super::OWN;
-use super::table::{Rules, Table};
+use super::state::{OWN, is_before_filter};
+use super::table::Table;
 use super::thread;
+use super::walkers::{Place, Rules};
 use crate::layout::word;
-
-/// Walkers of a process. A thread, or a handler, that finds all of them taken has no stack for its sample.
-const WALKERS: usize = 6;
-
-/// The walkers. All zeros: none is taken.
-#[repr(C)]
-pub(super) struct Walkers([Place; WALKERS]);
-
-#[repr(C)]
-struct Place {
-    taken: AtomicU32,
-    walker: UnsafeCell<Walker>,
-}
-
-// SAFETY: only the thread that has changed `taken` from 0 to 1 uses the walker.
-unsafe impl Sync for Place {}
 
 /// The number of the calling thread's stack in the table; 0 if it has none.
 #[inline(never)]
@@ -39,7 +24,7 @@ pub(super) fn of_here(table: &Table) -> u32 {
         return 0;
     };
     // Either this sees that a filter comes, or whoever announces it sees this walker and waits for it.
-    if super::is_before_filter() {
+    if is_before_filter() {
         place.taken.store(0, Release);
         return 0;
     }

@@ -2,17 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use allocanary_stacks::rules;
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::sys::map_zeroed;
 
 use super::frames::Frames;
 use super::samples::Samples;
-use super::stack::Walkers;
+use super::walkers::{Rules, Walkers};
 use crate::layout::{FRAMES, HEADER, MAGIC, SAMPLES, VERSION, word};
-
-/// A cache of half as many rules as there are frames. A rule that another one has replaced is looked up again.
-pub(super) type Rules = rules::Rules<{ FRAMES / 2 }>;
 
 /// The table. All zeros is one that has not begun.
 #[repr(C)]

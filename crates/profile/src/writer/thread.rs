@@ -8,7 +8,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::thread_word;
 
-use super::MEAN;
+use super::state::MEAN;
 use crate::weight::gap;
 
 mod words {
