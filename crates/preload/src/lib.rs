@@ -34,6 +34,7 @@ where_it_works! {
     mod budget;
     pub mod by_hand;
     pub mod called;
+    mod complain;
     pub mod cores;
     pub mod counted;
     pub mod end;

@@ -7,7 +7,7 @@ use allocanary_profile::{weight, writer};
 
 pub use allocanary_profile::writer::Place;
 
-use crate::start::complain;
+use crate::complain::complain;
 use crate::{sandbox, settings};
 
 /// Turns the sampler on, in the constructor. Returns whether there was memory for the table.

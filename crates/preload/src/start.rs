@@ -9,9 +9,10 @@ use allocanary_allocators::budget::Source;
 use allocanary_allocators::notice::Writer;
 use allocanary_sys::sys;
 
+use crate::complain::complain;
 use crate::settings::{self, Problem, Settings};
 use crate::this::This;
-use crate::{budget, cores, counted, opened, profiled, proof, raw, waits};
+use crate::{budget, cores, counted, opened, profiled, proof, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "x86_64")]
@@ -118,13 +119,5 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
             }
         }
         Err(Problem { part, wanted }) => begin().line(&["refused `", part, "`: ", wanted]),
-    }
-}
-
-/// Writes one line on standard error: a variable, what is wrong with it, and what happens now.
-pub fn complain(name: &CStr, found: &[u8], wanted: &str) {
-    let parts = [b"allocanary: ", name.to_bytes(), b": `", found, b"`: ", wanted.as_bytes(), b": the program runs without it\n"];
-    for part in parts {
-        raw::complain(part);
     }
 }

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::fmt::{self, Write};
 
-use super::next;
+use super::next::next;
 use super::value::Read;
 
 /// The first options have had the same numbers since 1.7. Some got new names.

@@ -10,7 +10,7 @@
 //! The line at the end has the settings again, because a program may change them.
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -19,11 +19,13 @@ use allocanary_sys::sys;
 use crate::line::JsonLine;
 use crate::proof::{self, add_exe, append};
 use crate::raw;
+use next::next;
 use reader::Reader;
 use value::Read;
 
 mod jemalloc;
 mod mimalloc;
+mod next;
 mod reader;
 mod tcmalloc;
 mod value;
@@ -185,12 +187,6 @@ fn split(text: &[u8], at: u8) -> (&[u8], &[u8]) {
         Some(place) => (&text[..place], &text[place + 1..]),
         None => (text, &[]),
     }
-}
-
-/// The address of the function with this name in the libraries after this one; null if none has it.
-fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: the name ends in NUL. The loader's lock is not the allocator's.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
 /// The path of the library whose `malloc` serves the program's calls; empty if there is none. The program itself is not searched,

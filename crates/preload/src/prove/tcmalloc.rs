@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{self, Write};
 
-use super::next;
+use super::next::next;
 use super::value::Read;
 
 /// Settings that are properties of `MallocExtension`.

@@ -13,8 +13,9 @@ use std::ffi::{c_int, c_long};
 
 use libc::{clockid_t, sem_t, timespec};
 
+use super::reals::{missing, reals};
+use super::split::{between, first_of};
 use super::times::{self, Nanos, nanos_of, timespec};
-use super::{between, first_of, missing, reals};
 use crate::handlers::signals;
 use crate::{cores, raw};
 

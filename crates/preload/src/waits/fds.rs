@@ -9,8 +9,10 @@ use std::ptr::null_mut;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
+use super::reals::{missing, reals};
+use super::split::{before, between, first_of};
 use super::times::{self, Until, millis, nanos_of, nanos_of_millis, timespec};
-use super::{Mask, between, first_of, missing, reals};
+use crate::handlers::signals::Mask;
 
 type EpollWait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int) -> c_int;
 type EpollPwait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
@@ -305,7 +307,7 @@ pub unsafe fn pselect(
 /// As C's.
 pub unsafe fn accept(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
     let Some(real) = REAL.accept() else { return missing() };
-    super::before(None);
+    before(None);
     // SAFETY: the caller's promise.
     unsafe { real(file, address, length) }
 }
@@ -317,7 +319,7 @@ pub unsafe fn accept(file: c_int, address: *mut libc::sockaddr, length: *mut lib
 /// As C's.
 pub unsafe fn accept4(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t, flags: c_int) -> c_int {
     let Some(real) = REAL.accept4() else { return missing() };
-    super::before(None);
+    before(None);
     // SAFETY: the caller's promise.
     unsafe { real(file, address, length, flags) }
 }

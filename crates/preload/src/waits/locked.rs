@@ -8,8 +8,9 @@ use std::ffi::{c_int, c_void};
 
 use libc::{clockid_t, timespec};
 
+use super::reals::reals;
+use super::split::{before, first_of};
 use super::times::{self, Nanos, nanos_of};
-use super::{before, first_of, reals};
 
 type Wait = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type Timedwait = unsafe extern "C" fn(*mut c_void, *mut c_void, *const timespec) -> c_int;

@@ -4,8 +4,10 @@ use std::ffi::c_int;
 
 use libc::{clockid_t, timespec};
 
+use super::fds;
+use super::reals::{missing, reals};
+use super::split::{between, first_of};
 use super::times::{self, Nanos, nanos_of, timespec};
-use super::{between, fds, first_of, missing, reals};
 use crate::raw;
 
 type Nanosleep = unsafe extern "C" fn(*const timespec, *mut timespec) -> c_int;
