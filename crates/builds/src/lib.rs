@@ -16,6 +16,7 @@ mod allocators;
 pub mod cache;
 pub mod error;
 pub mod make;
+mod release;
 pub mod releases;
 mod step;
 pub mod trial;

@@ -2,8 +2,8 @@
 
 use allocanary_allocators::allocators::mimalloc::NAME;
 
-use super::Part;
-use crate::releases::Release;
+use super::part::Part;
+use crate::release::Release;
 
 pub(super) const PART: Part = Part { name: NAME, releases: RELEASES, version };
 

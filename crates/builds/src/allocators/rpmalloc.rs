@@ -2,8 +2,8 @@
 
 use allocanary_allocators::allocators::rpmalloc::NAME;
 
-use super::{Part, as_told};
-use crate::releases::Release;
+use super::part::{Part, as_told};
+use crate::release::Release;
 
 pub(super) const PART: Part = Part { name: NAME, releases: &[RELEASE], version: as_told };
 
