@@ -1,9 +1,10 @@
-//! The variables with which a program is started: how settings reach an allocator that is preloaded, our contract with the preloads, and what
-//! a row keeps of them. In: a cell, the libraries. Out: variables.
+//! The variables with which a program is started: how settings reach an allocator that is preloaded, and our contract with the preloads. In:
+//! a cell, the libraries. Out: variables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::given::{CORES, PROOF, PROVE};
 use super::launcher::Launcher;
 use super::proof::BUDGET;
 use super::variables;
@@ -12,11 +13,8 @@ use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_spec::{PRELOAD, PROCESS_THP};
 
-/// The variables of the contract with our preloaded libraries.
-const PROOF: &str = "ALLOCANARY_PROOF";
-const CORES: &str = "ALLOCANARY_CORES";
+/// The variable of the contract that has the settings.
 const SETTINGS: &str = "ALLOCANARY_PRELOAD";
-const PROVE: &str = "ALLOCANARY_PROVE";
 
 impl Launcher {
     /// The environment of the program: the user's, with the library and its settings.
@@ -96,19 +94,10 @@ fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
     [cell.allocator.clone(), reader.into()].into_iter().chain(each).collect::<Vec<_>>().join(" ")
 }
 
-/// The variables that differ from ours, but for those of our contract with the library, and without the library that only asks.
-pub(super) fn given(environment: &BTreeMap<String, String>, prover: Option<&Path>) -> BTreeMap<String, String> {
-    let ours = |name: &str| [PROOF, CORES, PROVE].contains(&name);
-    let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);
-    let prover = prover.map(|prover| format!("{}:", prover.display()));
-    let without =
-        |value: &String| prover.as_ref().and_then(|prover| value.strip_prefix(prover)).unwrap_or(value).into();
-    environment.iter().filter(differs).map(|(name, value)| (name.clone(), without(value))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::given::given;
     use crate::huge_pages;
     use allocanary_cell::job::Job;
     use allocanary_cell::program::Program;

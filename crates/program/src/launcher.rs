@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::build::build_of;
-use super::environment::given;
 use super::filled::{filled, filled_all, free_port, with};
+use super::given::given;
 use super::{Interrupted, Residents, RunContext, Unspent, runtimes, variables};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;

@@ -10,10 +10,12 @@
 mod around;
 mod build;
 pub mod cause;
+mod context;
 mod divided;
 mod environment;
 pub mod figures;
 mod filled;
+mod given;
 mod group;
 pub mod huge_pages;
 mod judged;
@@ -32,13 +34,14 @@ mod values;
 mod variables;
 mod watch;
 
+pub use context::{RunContext, Unspent};
 pub use figures::Wanted;
 pub use group::ContainerLimits;
 pub use launcher::{Launcher, Other, Recorded, Recorder};
 pub use proof::BUDGET;
 pub use ready::Ready;
 pub use residents::{Interrupted, Residents, residents};
-pub use run::{Ran, RunContext, SETTLE, Unspent, end_all};
+pub use run::{Ran, SETTLE, end_all};
 pub use values::{check, limits};
 
 use run::fail;

@@ -2,23 +2,19 @@
 //! or a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::around::Around;
 use super::huge_pages::Seen;
 use super::marks::{Marks, SIZES, START, readings};
 use super::running::{LEFT, Running};
 use super::tree::{self, Details};
 use super::watch::Watch;
-use super::{Interrupted, Ready, Residents, Wanted, pipes, residents, runtimes};
-use allocanary_cell::Cell;
-use allocanary_cell::program::Program;
+use super::{Ready, Residents, RunContext, Wanted, pipes, runtimes};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
-use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::sys;
 use allocanary_text::units::parse_duration;
 
@@ -27,37 +23,6 @@ pub const SETTLE: Duration = Duration::from_secs(5);
 
 /// The time that the command after the program has when the user has interrupted the run.
 const CLEANING: Duration = Duration::from_secs(10);
-
-/// Where one run happens, and with what.
-pub struct RunContext<'a> {
-    /// The cell.
-    pub cell: &'a Cell,
-    /// Its program, with its port and folder filled in.
-    pub program: Program,
-    /// Files of the run.
-    pub folder: PathBuf,
-    /// The environment of the program.
-    pub environment: BTreeMap<String, String>,
-    /// The environment of the commands around it.
-    pub around: BTreeMap<String, String>,
-    /// When it must have ended.
-    pub deadline: Duration,
-    /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
-    /// Of each candidate, what its next run may use for reading its heap: a hundred times that.
-    pub unspent: &'a Unspent,
-    /// The library of somebody else's that it preloads.
-    pub library: Option<PathBuf>,
-    /// The runtime whose settings are read back, if it has some.
-    pub runtime: Option<&'a runtimes::Found>,
-    /// Where it runs under the recorder: what was read until the user interrupts it is put there.
-    pub interrupted: Option<&'a Mutex<Interrupted>>,
-    /// Whether its resident pages are read at the marks, and when the user interrupts it.
-    pub reads_pages: bool,
-}
-
-/// Microseconds by candidate; less than nothing if more was used than earned.
-pub type Unspent = Mutex<BTreeMap<String, i64>>;
 
 /// A run that has ended.
 pub struct Ran {
@@ -90,11 +55,6 @@ pub(super) fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, F
 }
 
 impl RunContext<'_> {
-    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
-        let output = self.folder.join(flag.trim_start_matches('-'));
-        Around { flag, text, folder: Path::new("."), environment: &self.around, output, input }
-    }
-
     /// Runs the program, and the commands before and after it.
     pub fn run(&self) -> Result<Ran, Failure> {
         let until = Instant::now() + self.deadline;
@@ -289,21 +249,6 @@ impl RunContext<'_> {
         }
         let residents = std::mem::take(residents);
         Ok(Ran { residents, ..self.ran(answer, &running, moments) })
-    }
-
-    /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
-    fn residents(&self, phase: Option<Phase>, watch: &mut Watch) -> Vec<Residents> {
-        let pids = if self.reads_pages { watch.alive() } else { &[] };
-        residents::of(pids, phase)
-    }
-
-    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.
-    pub(super) fn interrupt(&self, watch: &mut Watch) {
-        if let Some(interrupted) = self.interrupted {
-            let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
-            interrupted.end = monotonic_nanos();
-            interrupted.residents = self.residents(None, watch);
-        }
     }
 
     fn answer(&self, marks: Marks, running: &Running) -> Answer {

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::ContainerLimits;
-use super::RunContext;
 use super::around::{Around, how, is_killed, signal_number};
 use super::cause::{cause, killed_for_memory};
+use super::context::RunContext;
 use super::group::ControlGroup;
 use super::huge_pages;
 use super::pipes::Pipe;

@@ -10,9 +10,12 @@ mod node;
 mod proof;
 mod python;
 mod ruby;
+mod runtime;
+mod taken;
 
 pub use knob::{Knob, Usual, Way};
 pub use proof::{Seen, proof};
+pub use runtime::{Runtime, Traits};
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,35 +26,8 @@ use allocanary_spec::Candidate;
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys;
 
-/// A runtime with settings of its own.
-pub struct Runtime {
-    /// Its name: `Go`.
-    pub name: &'static str,
-    /// Its settings.
-    pub knobs: &'static [Knob],
-    /// Settings that `run` tries in a program that cannot be preloaded.
-    pub tried: &'static [&'static str],
-    /// What a program's file says, without links in its path; `None` if this runtime does not run it.
-    recognise: fn(&Path) -> Option<Traits>,
-    /// The word of a command line that makes this runtime ignore its variables.
-    ignores: fn(&[String]) -> Option<&str>,
-    /// Whether a program can change these settings after its start. Such a setting is proven only if the runtime itself was read.
-    is_changeable: bool,
-}
-
 /// Every runtime.
 pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
-
-/// What a program's file says of its runtime.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traits {
-    /// The version: `1.26.8`; empty if it is not known.
-    pub version: String,
-    /// Settings that this version does not have, each with what to do.
-    pub lacks: Vec<(&'static str, String)>,
-    /// Where a Go program has what it took.
-    pub globals: Option<go::Globals>,
-}
 
 /// The runtime of a program.
 #[derive(Clone)]
@@ -112,11 +88,6 @@ impl Found {
         };
         self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()
     }
-}
-
-/// The answer of a runtime that never ignores its variables.
-fn never(_words: &[String]) -> Option<&str> {
-    None
 }
 
 /// The runtime that has a setting of this name.

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use super::knob::Also;
+use super::runtime::never;
 use super::{Knob, Runtime, Traits, Usual, Way};
 use allocanary_allocators::setting::Kind;
 
@@ -41,7 +42,7 @@ pub const NODE: Runtime = Runtime {
     ],
     tried: &[],
     recognise,
-    ignores: super::never,
+    ignores: never,
     is_changeable: false,
 };
 

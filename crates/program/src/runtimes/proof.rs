@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::go::Taken;
+use super::taken::Taken;
 use super::{Found, Knob, Runtime, Way};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use super::knob::Also;
+use super::runtime::never;
 use super::{Knob, Runtime, Traits, Usual, Way};
 use allocanary_allocators::setting::Kind;
 
@@ -62,7 +63,7 @@ pub const RUBY: Runtime = Runtime {
     ],
     tried: &[],
     recognise,
-    ignores: super::never,
+    ignores: never,
     is_changeable: false,
 };
 
