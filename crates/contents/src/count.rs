@@ -16,9 +16,9 @@ use crate::modules::Open;
 use crate::paths::Paths;
 use crate::profile::Profile;
 use crate::python::Variable;
-use crate::take::Wanted;
 use crate::texts;
 use crate::threads::Thread;
+use crate::wanted::Wanted;
 
 /// The rows of each table. What is beyond is one row.
 const ROWS: usize = 200;

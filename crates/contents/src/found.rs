@@ -11,7 +11,7 @@ use crate::modules::{Modules, Open};
 use crate::profile::Profile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
-use crate::sample::Sample;
+use crate::sample::part::Sample;
 use crate::threads::Thread;
 
 /// What was found.

@@ -38,6 +38,8 @@ mod snapshot;
 mod take;
 mod texts;
 mod threads;
+mod wanted;
 
 pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Retained, Row, SCHEMA, Sampled, Site, Text};
-pub use take::{Wanted, take, take_core};
+pub use take::{take, take_core};
+pub use wanted::Wanted;

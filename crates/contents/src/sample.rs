@@ -4,11 +4,13 @@
 //! these pages is its share of all; by how much the pages differ tells how far off that can be (the ratio estimator of a cluster sample,
 //! Cochran, Sampling Techniques, 9A.1).
 
+pub mod part;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use allocanary_heap::{Block, Memory, PAGE};
+use allocanary_heap::{Memory, PAGE};
 use allocanary_text::units::Bytes;
 
 use crate::blocks::Blocks;
@@ -19,46 +21,10 @@ use crate::found::Found;
 use crate::kinds::Kinds;
 use crate::modules::{Modules, Open};
 use crate::threads::Thread;
+use part::{LARGE, PART, Sample};
 
-/// Blocks of so many bytes are all looked at, and so many bytes of each.
-const LARGE: u64 = 1 << 20;
-const BEGINNING: u64 = 16 << 10;
-/// The sample takes one of so many parts of what may be copied, and the variables of the program at most another one.
-const PART: u64 = 8;
-/// The fewest pages that tell something.
-const FEWEST: u64 = 64;
 /// From the standard error to the interval that has the truth in 95 of 100 samples.
 const WIDE: f64 = 1.96;
-
-/// Which pages are looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    every: u64,
-}
-
-impl Sample {
-    /// So many pages that their blocks take a part of what may be copied.
-    fn of(blocks: &Blocks, limit: u64) -> Sample {
-        let bytes: u64 = blocks.iter().map(|(_, block)| block.bytes).filter(|bytes| *bytes < LARGE).sum();
-        Sample { every: bytes.div_ceil((limit / PART).max(FEWEST * PAGE)).max(1) }
-    }
-
-    /// Whether a block is looked at.
-    pub fn has(&self, block: &Block) -> bool {
-        let mixed = (block.at / PAGE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        block.bytes >= LARGE || mixed.is_multiple_of(self.every)
-    }
-
-    /// The pages of the blocks that are looked at.
-    fn pages(&self, blocks: &Blocks) -> Vec<Range<u64>> {
-        let looked = blocks.iter().map(|(_, block)| block).filter(|block| self.has(block));
-        let pages = |block: Block| {
-            let bytes = if block.bytes < LARGE { block.bytes } else { BEGINNING };
-            block.at / PAGE * PAGE..(block.at + bytes).next_multiple_of(PAGE)
-        };
-        looked.map(pages).collect()
-    }
-}
 
 /// The contents of a memory of which `bytes` would have to be copied.
 pub fn contents(memory: &dyn Memory, threads: &[Thread], bytes: u64, limit: u64, open: &Open) -> Contents {

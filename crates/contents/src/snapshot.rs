@@ -15,9 +15,9 @@ use crate::modules::Open;
 use crate::python::{self, Variable};
 use crate::reach::Reach;
 use crate::roots::{Place, Root};
-use crate::take::Wanted;
 use crate::texts;
 use crate::threads::Thread;
+use crate::wanted::Wanted;
 
 /// The bytes of a block's header in glibc.
 const HEADER: u64 = 16;

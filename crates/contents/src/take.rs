@@ -15,21 +15,7 @@ use crate::leaks::{self, Candidate};
 use crate::sample;
 use crate::snapshot::Snapshot;
 use crate::threads;
-
-/// What is looked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Whether the process is stopped.
-    pub how: How,
-    /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
-    pub limit: u64,
-    /// Whether to tell who holds the blocks.
-    pub holders: bool,
-    /// Whether to tell what texts say.
-    pub texts: bool,
-    /// Whether to tell the addresses of leaked blocks.
-    pub addresses: bool,
-}
+use crate::wanted::Wanted;
 
 /// The most readings. In a process whose blocks move fast, each one leaves a hundredth of what is false in the one before.
 const READINGS: u32 = 8;

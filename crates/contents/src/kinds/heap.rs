@@ -7,7 +7,7 @@ use crate::blocks::Blocks;
 use crate::copy::{Copy, PIECE};
 use crate::modules::{Modules, Open};
 use crate::roots::Root;
-use crate::sample::Sample;
+use crate::sample::part::Sample;
 
 /// The blocks and what is known of the process.
 pub struct Heap<'a> {

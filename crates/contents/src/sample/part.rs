@@ -1,0 +1,45 @@
+//! The part of a heap that is looked at. In: its blocks, and what may be copied. Out: which blocks are looked at, and their pages.
+
+use std::ops::Range;
+
+use allocanary_heap::{Block, PAGE};
+
+use crate::blocks::Blocks;
+
+/// Blocks of so many bytes are all looked at, and so many bytes of each.
+pub(super) const LARGE: u64 = 1 << 20;
+const BEGINNING: u64 = 16 << 10;
+/// The sample takes one of so many parts of what may be copied, and the variables of the program at most another one.
+pub(super) const PART: u64 = 8;
+/// The fewest pages that tell something.
+const FEWEST: u64 = 64;
+
+/// Which pages are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub(super) every: u64,
+}
+
+impl Sample {
+    /// So many pages that their blocks take a part of what may be copied.
+    pub(super) fn of(blocks: &Blocks, limit: u64) -> Sample {
+        let bytes: u64 = blocks.iter().map(|(_, block)| block.bytes).filter(|bytes| *bytes < LARGE).sum();
+        Sample { every: bytes.div_ceil((limit / PART).max(FEWEST * PAGE)).max(1) }
+    }
+
+    /// Whether a block is looked at.
+    pub fn has(&self, block: &Block) -> bool {
+        let mixed = (block.at / PAGE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        block.bytes >= LARGE || mixed.is_multiple_of(self.every)
+    }
+
+    /// The pages of the blocks that are looked at.
+    pub(super) fn pages(&self, blocks: &Blocks) -> Vec<Range<u64>> {
+        let looked = blocks.iter().map(|(_, block)| block).filter(|block| self.has(block));
+        let pages = |block: Block| {
+            let bytes = if block.bytes < LARGE { block.bytes } else { BEGINNING };
+            block.at / PAGE * PAGE..(block.at + bytes).next_multiple_of(PAGE)
+        };
+        looked.map(pages).collect()
+    }
+}

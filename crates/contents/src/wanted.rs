@@ -1,0 +1,18 @@
+//! What is looked for in a heap. In: flags. Out: the type that all of the reading has.
+
+use allocanary_heap::How;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Whether the process is stopped.
+    pub how: How,
+    /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
+    pub limit: u64,
+    /// Whether to tell who holds the blocks.
+    pub holders: bool,
+    /// Whether to tell what texts say.
+    pub texts: bool,
+    /// Whether to tell the addresses of leaked blocks.
+    pub addresses: bool,
+}
