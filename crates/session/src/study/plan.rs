@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Scale, Study};
+use super::checked::{Scale, Study};
 use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::job::Job;
