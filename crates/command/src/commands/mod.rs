@@ -29,6 +29,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod run;
+mod studies;
 pub mod study;
 pub mod terminal;
 pub mod trace;

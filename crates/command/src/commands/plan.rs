@@ -18,7 +18,7 @@ const MOST_LINES: usize = 10;
 
 /// Prints the plan. It runs nothing except cells that describe themselves.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
-    let (_, group) = super::study::study(flags)?;
+    let (_, group) = super::studies::study(flags)?;
     let cells = match group.0.as_slice() {
         [StudyFile { program: Some(program), .. }] => super::run::descriptions(program, &flags.run.cells)?,
         _ => cells::roster_for(&group, &flags.run.cells)?.descriptions(),
