@@ -348,11 +348,6 @@ fn offered() -> Offered {
     Offered::of(ALL.iter().map(|verb| verb.name))
 }
 
-/// The names of the verbs.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|verb| verb.name)
-}
-
 /// Reads the command line and executes it. The exit code is 0 for success, 1 if a cell or a gate failed, 2 for an
 /// error, and 130 if the user interrupted. If the command line is wrong, clap prints the error and ends the process.
 pub fn carry_out() -> Result<ExitCode> {
@@ -380,7 +375,8 @@ pub fn carry_out() -> Result<ExitCode> {
             if line.door.process.is_some() || !line.door.command.is_empty() {
                 refuse_measuring(&found)?;
             }
-            door::run(&line.door).unwrap_or_else(here)
+            let verbs: Vec<&str> = ALL.iter().map(|verb| verb.name).collect();
+            door::run(&line.door, &verbs).unwrap_or_else(here)
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::reader::{self, Form};
-use super::{named, terminal};
+use super::form::Form;
+use super::{named, reader, terminal};
 use allocanary_args::{DoctorFlags, OutputFlags};
 use allocanary_doctor::Variables;
 use allocanary_doctor::advice::{Advice, advice};

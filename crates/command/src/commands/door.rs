@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::heap::{or_unread, without_map};
+use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
 use allocanary_args::DoorFlags;
 use allocanary_doctor::remedies::{Remedy, conclusion};
@@ -26,25 +26,26 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The version of the JSON. A reader refuses later versions.
 const SCHEMA: u32 = 1;
 
-/// Does what the flags request; `None` if they name neither a process nor a program.
-pub fn run(flags: &DoorFlags) -> Option<Result<ExitCode>> {
+/// Does what the flags request; `None` if they name neither a process nor a program. A name that no process has may be a misspelled verb
+/// of `verbs`.
+pub fn run(flags: &DoorFlags, verbs: &[&str]) -> Option<Result<ExitCode>> {
     match (&flags.process, flags.command.as_slice()) {
-        (Some(process), _) => Some(of_process(flags, process)),
+        (Some(process), _) => Some(of_process(flags, process, verbs)),
         (None, command @ [_, ..]) => Some(unstarted::print(command)),
         (None, []) => None,
     }
 }
 
 /// The process that a text names. With `name:` before it, the text is never taken for a verb.
-fn find(text: &str) -> Result<u32> {
+fn find(text: &str, verbs: &[&str]) -> Result<u32> {
     match text.strip_prefix("name:") {
         Some(name) => named::find("", name),
-        None => named::find_or_verb(text),
+        None => named::find_or_verb(text, verbs),
     }
 }
 
-fn of_process(flags: &DoorFlags, process: &str) -> Result<ExitCode> {
-    let pid = find(process)?;
+fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCode> {
+    let pid = find(process, verbs)?;
     if flags.tree {
         return tree::print(flags, pid);
     }

@@ -11,13 +11,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
 use allocanary_args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
-use allocanary_heap::reader::{Cost, LEAST, MEMORY};
-use allocanary_heap::{Difference, Frozen, How, Map, Reader, Reading, Shares, Subject, Sure, Trouble};
+use allocanary_heap::reader::{LEAST, MEMORY};
+use allocanary_heap::{Difference, Frozen, How, Reader, Reading, Shares, Subject, Sure, Trouble};
 use allocanary_sys::private;
 use allocanary_sys::proc::Status;
 use allocanary_text::outside::{harmless, harmless_lines};
@@ -85,17 +86,6 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
     or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))
-}
-
-/// For a process that costs too much, returns a reading that has only the kernel's counts and the reason.
-pub fn or_unread(pid: u32, read: std::result::Result<Reading, Trouble>) -> std::result::Result<Reading, Trouble> {
-    let Err(Trouble::Costly { cost, .. }) = read else { return read };
-    let hint = match cost {
-        Cost::Time(_) => "; --timeout gives it more",
-        Cost::Memory(_) => "; --memory allows more",
-        Cost::Rights | Cost::Ended(_) => "",
-    };
-    Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
 }
 
 /// A reader with the memory limit of --memory.
@@ -186,12 +176,6 @@ fn write_page(file: &Path, readings: &[Reading], remedies: &[Remedy]) -> Result<
 fn json(reading: &Reading) -> Result<String> {
     let line = serde_json::to_string(&without_map(reading));
     line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --json: {error}")))
-}
-
-pub fn without_map(reading: &Reading) -> Reading {
-    let mut reading = reading.clone();
-    reading.heaps.iter_mut().for_each(|heap| heap.map = Map::default());
-    reading
 }
 
 fn difference(before: &Path, after: &Path) -> Result<ExitCode> {

@@ -3,11 +3,13 @@
 
 pub mod build;
 mod cells;
+mod child;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod door;
 pub mod fleet;
+mod form;
 pub mod give_back;
 pub mod glossary;
 pub mod heap;
@@ -25,6 +27,7 @@ pub mod preload;
 mod production;
 mod progress;
 mod reader;
+mod readings;
 pub mod record;
 pub mod replay;
 pub mod report;
@@ -38,5 +41,5 @@ pub mod tune;
 pub mod who;
 
 pub use cells::{built_with, features};
-pub use reader::serve_if_asked;
+pub use child::serve_if_asked;
 pub use terminal::tell;

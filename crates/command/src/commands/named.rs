@@ -16,10 +16,10 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
     among(verb, &all, text)
 }
 
-/// The process that the first word of the command line names. The word may also be a misspelled verb.
-pub fn find_or_verb(text: &str) -> Result<u32> {
+/// The process that the first word of the command line names. The word may also be a misspelled verb, of these.
+pub fn find_or_verb(text: &str, verbs: &[&str]) -> Result<u32> {
     find("", text).map_err(|error| {
-        let near = nearest(text, crate::verbs::names());
+        let near = nearest(text, verbs.iter().copied());
         let verb = near.first().map_or(String::new(), |verb| format!("\nIs it a verb? Perhaps `allocanary {verb}`"));
         let is_word = text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
         let also = if verb.is_empty() && is_word {

@@ -1,31 +1,26 @@
-//! The child that reads processes within limits. It is this program again. In: requests on standard input. Out: answers
-//! on standard output, a line each. The requests that are not readings are here, for both sides.
+//! What the child that reads processes is asked, and its answers. In: a process. Out: what the child says of it, within limits. The
+//! requests that are not readings are here, for both sides.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::doctor;
-use super::heap::{sampled, without_map};
-use super::node;
-use super::who::process;
-use allocanary_contents::{Contents, Wanted};
+use super::form::Form;
+use super::readings::without_map;
+use super::who::asked;
+use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
-use allocanary_doctor::process::Process;
-use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_give_back::symbols::{self, Functions};
-use allocanary_heap::reader::{About, Cost, MEMORY, Reader, serve, serves};
-use allocanary_heap::{How, Reading};
+use allocanary_heap::Reading;
+use allocanary_heap::reader::{About, Cost, MEMORY, Reader};
 use allocanary_node::look;
-use allocanary_text::outside::Look;
 
 /// A request that is not a reading.
 #[derive(Serialize, Deserialize)]
-enum Asked {
+pub(super) enum Asked {
     /// The diagnosis of a process.
     Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>>, surroundings: Box<Surroundings> },
     /// The remedies for its memory.
@@ -37,7 +32,7 @@ enum Asked {
     /// The profile of a process, for pprof, with names or without.
     Profile { pid: u32, named: bool },
     /// Its call sites, by its profile.
-    Sites { pid: u32, wanted: process::Wanted },
+    Sites { pid: u32, wanted: asked::Wanted },
     /// Why a recorder would not see its allocations.
     Hidden(u32),
     /// Where its functions are.
@@ -56,7 +51,7 @@ pub enum Of {
 }
 
 impl Of {
-    fn about(&self) -> About {
+    pub(super) fn about(&self) -> About {
         match self {
             Of::Process(pid) => About::process(*pid),
             Of::Core(path) => About { pids: Vec::new(), core: Some(path.clone()) },
@@ -75,74 +70,6 @@ pub struct Asking {
     pub texts: bool,
     /// Whether the addresses of leaked blocks are returned.
     pub addresses: bool,
-}
-
-/// The form of a diagnosis.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub enum Form {
-    /// A text, for a terminal.
-    Text { color: bool, width: u16 },
-    /// A line of JSON.
-    Json,
-    /// A few lines, for a terminal.
-    Short { color: bool, width: u16 },
-}
-
-/// Serves requests if this program was started as such a child. Otherwise, this program can start such a child from now
-/// on.
-pub fn serve_if_asked() -> Option<ExitCode> {
-    let Some(memory) = serves(std::env::args_os()) else {
-        // The files of a process are searched by the child as well.
-        symbols::search_by(functions);
-        return None;
-    };
-    Some(ExitCode::from(serve(memory, answer)))
-}
-
-fn answer(text: &str) -> String {
-    let answer: Result<String, String> = match serde_json::from_str(text) {
-        Ok(Asked::Diagnosis { pid, form, reading, surroundings }) => {
-            doctor::of_process(pid, form, reading.as_deref(), *surroundings)
-                .and_then(|text| serde_json::to_string(&text).map_err(|error| error.to_string()))
-        }
-        Ok(Asked::Sites { pid, wanted }) => process::written_by(pid, &wanted)
-            .and_then(|written| serde_json::to_string(&written).map_err(|error| error.to_string())),
-        Ok(Asked::Hidden(pid)) => {
-            hidden_in_file(pid).and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string()))
-        }
-        Ok(Asked::Functions { pid, wanted }) => {
-            serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
-        }
-        Ok(Asked::Remedies { reading, surroundings }) => {
-            let process = Process::look_at(reading.process.pid, *surroundings).ok();
-            serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
-        }
-        Ok(Asked::Node(wanted, surroundings)) => {
-            let line = |seen| serde_json::to_string(&seen).map_err(|error| error.to_string());
-            look::look(&wanted, *surroundings).and_then(line)
-        }
-        Ok(Asked::Counters(wanted, time)) => {
-            serde_json::to_string(&look::count(&wanted, time)).map_err(|error| error.to_string())
-        }
-        Ok(Asked::Profile { pid, named }) => {
-            serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
-        }
-        Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
-            let how = if stopped { How::Stopped } else { How::Running };
-            let wanted = Wanted { how, limit, holders: true, texts, addresses };
-            let mut found = match &of {
-                Of::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
-                Of::Core(path) => allocanary_contents::take_core(path, &wanted, time),
-            };
-            if let Ok(found) = &mut found {
-                sampled::add(found, of.about().pids.first().copied());
-            }
-            let line = |found| serde_json::to_string(&found).map_err(|error| error.to_string());
-            found.map_err(|error| error.to_string()).and_then(line)
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    serde_json::to_string(&answer).unwrap_or_default()
 }
 
 /// Why there is no answer.
@@ -188,12 +115,7 @@ pub fn diagnosis(
 }
 
 /// The call sites of a process, by its profile.
-pub fn sites(
-    reader: &mut Reader,
-    pid: u32,
-    wanted: &process::Wanted,
-    time: Duration,
-) -> Result<process::Written, Unread> {
+pub fn sites(reader: &mut Reader, pid: u32, wanted: &asked::Wanted, time: Duration) -> Result<asked::Written, Unread> {
     ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, About::process(pid), time)
 }
 
@@ -203,7 +125,7 @@ pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String
 }
 
 /// Where the functions of a process are.
-fn functions(pid: u32, wanted: &symbols::Wanted) -> Result<Functions, String> {
+pub(super) fn functions(pid: u32, wanted: &symbols::Wanted) -> Result<Functions, String> {
     let asked = Asked::Functions { pid, wanted: wanted.clone() };
     Ok(ask(&mut Reader::new(MEMORY), &asked, About::process(pid), SEARCH)?)
 }
@@ -244,14 +166,4 @@ pub fn remedies_of(reader: &mut Reader, reading: &Reading, time: Duration) -> Ve
     let pid = reading.process.pid;
     let asked = Asked::Remedies { reading: Box::new(without_map(reading)), surroundings: surroundings(pid) };
     ask(reader, &asked, About::process(pid), time).unwrap_or_else(|_| remedies(reading, None))
-}
-
-impl Form {
-    /// The width and colours of the terminal that the text is for.
-    pub fn look(self) -> Look {
-        match self {
-            Form::Text { color, width } | Form::Short { color, width } => Look { color, width },
-            Form::Json => Look { color: false, width: 80 },
-        }
-    }
 }

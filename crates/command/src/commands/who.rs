@@ -2,6 +2,7 @@
 //! JSON, and files for other tools.
 
 mod against;
+pub(super) mod asked;
 mod picked;
 pub(super) mod process;
 mod under;

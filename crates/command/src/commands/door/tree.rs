@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::super::{reader, terminal};
 use super::{DEADLINE, json};
-use crate::commands::heap::{or_unread, without_map};
+use crate::commands::readings::{or_unread, without_map};
 use allocanary_args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_draw::short;

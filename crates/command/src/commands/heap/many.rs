@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::saved::Saved;
-use super::{is_undivided, json, memory, or_unread, shares, time, trouble, without_map};
+use super::{is_undivided, json, memory, shares, time, trouble};
+use crate::commands::readings::{or_unread, without_map};
 use crate::commands::terminal;
 use allocanary_args::HeapFlags;
 use allocanary_error::Result;

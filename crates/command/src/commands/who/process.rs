@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::super::reader::{self, Form, Unread};
+use super::super::form::Form;
+use super::super::reader::{self, Unread};
 use super::super::terminal;
+use super::asked::{Wanted, Written};
 use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
@@ -26,32 +26,6 @@ use allocanary_who::{By, Folding, Names, Order, collapsed, profile};
 /// file.
 pub fn of(trace: &Path) -> Option<u32> {
     trace.to_str()?.parse().ok()
-}
-
-/// What is asked about a process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wanted {
-    by: String,
-    is_not_folded: bool,
-    skip: Vec<String>,
-    sort: Option<String>,
-    top: Option<usize>,
-    form: Form,
-    /// An earlier answer: its name, and its text.
-    against: Option<(String, String)>,
-    /// The format of a file for another tool.
-    format: Option<String>,
-    /// Whether only the tables of symbols are read, and no debug information.
-    is_brief: bool,
-}
-
-/// What the child answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Written {
-    /// What is printed.
-    text: String,
-    /// The bytes of the file.
-    file: Option<Vec<u8>>,
 }
 
 /// The time for reading the samples and naming their functions.

@@ -1,0 +1,74 @@
+//! The child that reads processes within limits. It is this program again. In: requests on standard input. Out: answers
+//! on standard output, a line each.
+
+use std::process::ExitCode;
+
+use super::heap::sampled;
+use super::reader::{Asked, Asking, Of, functions};
+use super::who::process;
+use super::{doctor, node};
+use allocanary_contents::Wanted;
+use allocanary_doctor::process::Process;
+use allocanary_doctor::program::hidden_in as hidden_in_file;
+use allocanary_doctor::remedies::remedies;
+use allocanary_give_back::symbols::{self, Functions};
+use allocanary_heap::How;
+use allocanary_heap::reader::{serve, serves};
+use allocanary_node::look;
+
+/// Serves requests if this program was started as such a child. Otherwise, this program can start such a child from now
+/// on.
+pub fn serve_if_asked() -> Option<ExitCode> {
+    let Some(memory) = serves(std::env::args_os()) else {
+        // The files of a process are searched by the child as well.
+        symbols::search_by(functions);
+        return None;
+    };
+    Some(ExitCode::from(serve(memory, answer)))
+}
+
+fn answer(text: &str) -> String {
+    let answer: Result<String, String> = match serde_json::from_str(text) {
+        Ok(Asked::Diagnosis { pid, form, reading, surroundings }) => {
+            doctor::of_process(pid, form, reading.as_deref(), *surroundings)
+                .and_then(|text| serde_json::to_string(&text).map_err(|error| error.to_string()))
+        }
+        Ok(Asked::Sites { pid, wanted }) => process::written_by(pid, &wanted)
+            .and_then(|written| serde_json::to_string(&written).map_err(|error| error.to_string())),
+        Ok(Asked::Hidden(pid)) => {
+            hidden_in_file(pid).and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string()))
+        }
+        Ok(Asked::Functions { pid, wanted }) => {
+            serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
+        }
+        Ok(Asked::Remedies { reading, surroundings }) => {
+            let process = Process::look_at(reading.process.pid, *surroundings).ok();
+            serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
+        }
+        Ok(Asked::Node(wanted, surroundings)) => {
+            let line = |seen| serde_json::to_string(&seen).map_err(|error| error.to_string());
+            look::look(&wanted, *surroundings).and_then(line)
+        }
+        Ok(Asked::Counters(wanted, time)) => {
+            serde_json::to_string(&look::count(&wanted, time)).map_err(|error| error.to_string())
+        }
+        Ok(Asked::Profile { pid, named }) => {
+            serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
+        }
+        Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
+            let how = if stopped { How::Stopped } else { How::Running };
+            let wanted = Wanted { how, limit, holders: true, texts, addresses };
+            let mut found = match &of {
+                Of::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
+                Of::Core(path) => allocanary_contents::take_core(path, &wanted, time),
+            };
+            if let Ok(found) = &mut found {
+                sampled::add(found, of.about().pids.first().copied());
+            }
+            let line = |found| serde_json::to_string(&found).map_err(|error| error.to_string());
+            found.map_err(|error| error.to_string()).and_then(line)
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    serde_json::to_string(&answer).unwrap_or_default()
+}

@@ -1,0 +1,22 @@
+//! Readings of processes, as several verbs use them. In: a reading, or why there is none. Out: one with less in it.
+
+use allocanary_heap::reader::Cost;
+use allocanary_heap::{Map, Reading, Trouble};
+
+/// For a process that costs too much, returns a reading that has only the kernel's counts and the reason.
+pub fn or_unread(pid: u32, read: Result<Reading, Trouble>) -> Result<Reading, Trouble> {
+    let Err(Trouble::Costly { cost, .. }) = read else { return read };
+    let hint = match cost {
+        Cost::Time(_) => "; --timeout gives it more",
+        Cost::Memory(_) => "; --memory allows more",
+        Cost::Rights | Cost::Ended(_) => "",
+    };
+    Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
+}
+
+/// A copy without the map, which is for the page.
+pub fn without_map(reading: &Reading) -> Reading {
+    let mut reading = reading.clone();
+    reading.heaps.iter_mut().for_each(|heap| heap.map = Map::default());
+    reading
+}
