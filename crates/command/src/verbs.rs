@@ -1,6 +1,7 @@
 //! The verbs of the command, one entry each. In: the command line. Out: an exit code.
 
 mod help;
+mod verb;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -27,47 +28,7 @@ use allocanary_args::{
 };
 use allocanary_error::{Error, Result};
 use help::{first_examples, help_flag, overview};
-
-/// What a verb is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
-    Look,
-    Measure,
-    Ship,
-    /// Only `--help` lists it.
-    More,
-}
-
-impl Group {
-    const SHOWN: [Group; 3] = [Group::Look, Group::Measure, Group::Ship];
-
-    fn heading(self) -> &'static str {
-        match self {
-            Group::Look => "Look at a process",
-            Group::Measure => "Measure before you deploy",
-            Group::Ship => "Ship",
-            Group::More => "More",
-        }
-    }
-}
-
-/// A verb.
-struct Verb {
-    /// Its name on the command line.
-    name: &'static str,
-    /// Where the first help lists it.
-    group: Group,
-    /// What it does, in one sentence.
-    about: &'static str,
-    /// The flags that its first help shows. `--help` shows all.
-    first: &'static [&'static str],
-    /// The end of its help: defaults and examples.
-    examples: fn() -> String,
-    /// Adds its flags to a command.
-    takes: fn(Command) -> Command,
-    /// Carries it out.
-    run: fn(&ArgMatches) -> Result<ExitCode>,
-}
+use verb::{Group, Verb};
 
 /// An entry of the table. In this order: name, group, sentence, the flags of its first help, the end of its help, its
 /// flags, and the function that executes it.
@@ -328,8 +289,8 @@ fn command() -> Command {
         .disable_version_flag(true)
         .arg(help_flag().hide_short_help(true))
         .arg(arg!(-V --version "Print the version").action(ArgAction::Version).hide_short_help(true))
-        .before_help(overview(&Group::SHOWN) + "More verbs: node fleet try kube build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
-        .before_long_help(overview(&[Group::Look, Group::Measure, Group::Ship, Group::More]))
+        .before_help(overview(ALL, &Group::SHOWN) + "More verbs: node fleet try kube build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
+        .before_long_help(overview(ALL, &[Group::Look, Group::Measure, Group::Ship, Group::More]))
         .after_long_help(with_glossary())
         .help_template("{about-with-newline}{usage-heading} {usage}\n\n{before-help}{options}{after-help}");
     line.subcommands(ALL.iter().map(|verb| {

@@ -1,30 +1,26 @@
 //! `allocanary PROCESS`: what its memory is, what to do now and before the next release, and how to look deeper. In: a process, by its ID
 //! or its name. Out: a screen, JSON, or a page. The process is read, and not changed.
 
+mod line;
 mod tree;
 mod unstarted;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::readings::{or_unread, without_map};
+use super::readings::{DEADLINE, or_unread};
 use super::{named, reader, terminal};
 use allocanary_args::DoorFlags;
-use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_doctor::remedies::Remedy;
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, Reader, Reading, answer};
+use allocanary_heap::{How, Reader, Reading};
 use allocanary_sys::private;
 use allocanary_text::outside::harmless_lines;
 use allocanary_views::{door, heap as reports};
-use serde_json::json;
-
-/// The time for reading the process. If a heap cannot be read in this time, it is reported as one part.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// The version of the JSON. A reader refuses later versions.
-const SCHEMA: u32 = 1;
+use line::json;
 
 /// Does what the flags request; `None` if they name neither a process nor a program. A name that no process has may be a misspelled verb
 /// of `verbs`.
@@ -72,16 +68,4 @@ fn page(file: &Path, reading: &Reading, remedies: &[Remedy]) -> Result<()> {
     private::replace(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))?;
     terminal::tell(format_args!("page: {}", file.display()));
     Ok(())
-}
-
-/// One line of JSON. `remedies` are in the order of the screen.
-fn json(reading: &Reading, remedies: &[Remedy]) -> String {
-    let document = json!({
-        "schema": SCHEMA,
-        "answer": answer::answer(reading),
-        "conclusion": conclusion(reading, remedies),
-        "remedies": remedies,
-        "reading": without_map(reading),
-    });
-    format!("{document}\n")
 }

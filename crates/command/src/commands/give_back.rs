@@ -1,9 +1,9 @@
 //! `allocanary give-back`: a running process gives free memory back, or changes a setting of its allocator. In: a process. Out: the forecast,
 //! a question, the result.
 
+mod confirmed;
 mod settings;
 
-use std::io::{BufRead, IsTerminal, stdin};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,12 +21,10 @@ use allocanary_sys::private;
 use allocanary_text::outside::harmless;
 use allocanary_text::units::{Unit, parse_duration};
 use allocanary_views::remedies::list;
+use confirmed::{REFUSED, confirmed};
 
 /// The time for a reading. If a heap cannot be read in this time, it has no forecast.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// The exit code if the process was left unchanged.
-const REFUSED: u8 = 1;
 
 /// Does what the flags request.
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
@@ -168,19 +166,6 @@ fn print(flags: &GiveBackFlags, account: &Account, text: fn(&Account) -> String)
     }
     let line = serde_json::to_string(account).map_err(|error| Error::Input(format!("give-back: --json: {error}")))?;
     terminal::print((line + "\n").as_bytes())
-}
-
-/// Asks the user. Without a terminal nobody can answer.
-fn confirmed() -> Result<bool> {
-    if !stdin().is_terminal() {
-        let text = "give-back: a thread of the process would make these calls. Wanted --yes, because there is no terminal to ask on; \
-                    or --dry-run";
-        return Err(Error::Input(text.into()));
-    }
-    eprint!("A thread of the process makes these calls and then waits again as before. Go on? [y/N] ");
-    let mut line = String::new();
-    stdin().lock().read_line(&mut line).map_err(|error| Error::file("standard input", "reading", error))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 /// Gives back again and again, until the process ends. A refusal is printed, and the command tries again at the next

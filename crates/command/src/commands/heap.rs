@@ -2,10 +2,12 @@
 //! Out: a text, JSON, files of readings, a page.
 
 mod contents;
+mod limits;
 mod many;
 pub(super) mod sampled;
 mod saved;
 mod sites;
+mod told;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,17 +19,15 @@ use allocanary_args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
-use allocanary_heap::reader::{LEAST, MEMORY};
-use allocanary_heap::{Difference, Frozen, How, Reader, Reading, Shares, Subject, Sure, Trouble};
+use allocanary_heap::{Difference, Frozen, How, Reader, Reading, Subject, Trouble};
 use allocanary_sys::private;
 use allocanary_sys::proc::Status;
 use allocanary_text::outside::{harmless, harmless_lines};
-use allocanary_text::units::{parse_bytes, parse_duration, show_duration};
+use allocanary_text::units::{parse_duration, show_duration};
 use allocanary_views::heap as reports;
+use limits::{memory, shares, time};
 use saved::{Saved, load};
-
-/// The time for a process without --timeout. A GiB takes less than a second.
-const DEADLINE: Duration = Duration::from_secs(30);
+use told::{is_undivided, json, trouble};
 
 /// Does what the flags request.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
@@ -73,10 +73,6 @@ fn refused(verb: &str, flag: &str) -> Result<ExitCode> {
     Err(Error::Input(format!("heap {verb}: it has no {flag}")))
 }
 
-fn trouble(error: Trouble) -> Error {
-    Error::Input(format!("heap: {error}"))
-}
-
 /// Reads a process. If the user wants it stopped, the expected pause is printed first.
 fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
     if !flags.freeze {
@@ -91,32 +87,6 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
 /// A reader with the memory limit of --memory.
 fn limited(flags: &HeapFlags) -> Result<Reader> {
     memory(flags).map(Reader::new)
-}
-
-/// The memory that a reading may take.
-fn memory(flags: &HeapFlags) -> Result<u64> {
-    let Some(text) = &flags.memory else { return Ok(MEMORY) };
-    parse_bytes(text).filter(|bytes| *bytes >= LEAST).ok_or_else(|| {
-        let found = harmless(text);
-        Error::Input(format!("heap: --memory: wanted a size of 64MiB or more, such as 1GiB; found `{found}`"))
-    })
-}
-
-/// How the number of processes that have a page is read.
-fn shares(flags: &HeapFlags) -> Shares {
-    match flags {
-        HeapFlags { exact_shares: true, .. } => Shares::BySmaps,
-        HeapFlags { tree: true, .. } => Shares::ByPages,
-        _ => Shares::NotRead,
-    }
-}
-
-/// The time for each process.
-fn time(flags: &HeapFlags) -> Result<Duration> {
-    let Some(text) = &flags.timeout else { return Ok(DEADLINE) };
-    parse_duration(text).filter(|time| *time >= Duration::from_millis(1)).ok_or_else(|| {
-        Error::Input(format!("heap: --timeout: wanted a time of 1ms or more, such as 10s; found `{}`", harmless(text)))
-    })
 }
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
@@ -162,20 +132,9 @@ fn print(flags: &HeapFlags, readings: &[Reading], remedies: &[Remedy]) -> Result
     Ok(ExitCode::from(u8::from(is_undivided(reading))))
 }
 
-/// Whether a heap that was found could not be divided.
-fn is_undivided(reading: &Reading) -> bool {
-    reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty()
-}
-
 fn write_page(file: &Path, readings: &[Reading], remedies: &[Remedy]) -> Result<()> {
     let page = reports::page(readings, remedies);
     private::replace(file, page.as_bytes()).map(drop).map_err(|error| Error::file(file, "writing the page", error))
-}
-
-/// A line of JSON, without the map, which is for the page.
-fn json(reading: &Reading) -> Result<String> {
-    let line = serde_json::to_string(&without_map(reading));
-    line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --json: {error}")))
 }
 
 fn difference(before: &Path, after: &Path) -> Result<ExitCode> {

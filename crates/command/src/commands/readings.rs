@@ -1,7 +1,12 @@
 //! Readings of processes, as several verbs use them. In: a reading, or why there is none. Out: one with less in it.
 
+use std::time::Duration;
+
 use allocanary_heap::reader::Cost;
 use allocanary_heap::{Map, Reading, Trouble};
+
+/// The time for reading each process of `allocanary PROCESS`. If a heap cannot be read in this time, it is reported as one part.
+pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// For a process that costs too much, returns a reading that has only the kernel's counts and the reason.
 pub fn or_unread(pid: u32, read: Result<Reading, Trouble>) -> Result<Reading, Trouble> {

@@ -5,28 +5,29 @@ mod attached;
 mod loader;
 mod perf_map;
 mod plain;
+mod recorded;
+mod stacks;
+mod traces;
 mod verify;
 mod watched;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
 use super::terminal;
 use allocanary_args::RecordFlags;
-use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_program::Residents;
 use allocanary_session::{StudyFile, place};
 use allocanary_text::paste::Words;
-use allocanary_text::units::{Unit, parse_bytes, parse_duration, show_duration};
-use allocanary_trace::format::{Header, State};
+use allocanary_text::units::{parse_bytes, parse_duration};
 use allocanary_trace::pack::pack;
-use allocanary_trace::reader::Trace;
-use allocanary_trace::record::{Made, RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
-use allocanary_trace::stacks::{NoRoom, Resident};
+use allocanary_trace::record::{RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
+use recorded::{INTERRUPTED, mark, residents};
+use stacks::stacks;
 use verify::Verification;
 
 /// Default of `--verify`: the number of runs under each candidate.
@@ -134,116 +135,11 @@ fn refuse(command: &[String]) -> Result<()> {
     )))
 }
 
-/// A program that was recorded.
-#[derive(Default)]
-struct Recorded {
-    /// Its exit code, or [`INTERRUPTED`].
-    code: u8,
-    /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
-    /// none.
-    marks: [u64; 3],
-    /// When the recording was ended from outside, in nanoseconds of the same clock. 0 if it was not ended from outside,
-    /// or if the pages were not read then.
-    end: u64,
-    /// The resident pages of each process: when the load ended, when the program was idle, and when the recording was
-    /// ended from outside.
-    residents: Vec<Residents>,
-}
-
-/// The resident pages of one process, as its trace has them.
-fn residents(pid: u32, all: &[Residents]) -> Vec<Resident> {
-    let of = all.iter().filter(|residents| residents.pid == pid);
-    of.map(|residents| Resident { mark: mark(residents.phase), ranges: residents.ranges.clone() }).collect()
-}
-
-/// The number of a mark in a trace.
-fn mark(phase: Option<Phase>) -> u8 {
-    match phase {
-        None => 3,
-        Some(Phase::Idle) => 2,
-        Some(Phase::Peak) => 1,
-        Some(_) => 0,
-    }
-}
-
-/// The exit code after Ctrl-C.
-const INTERRUPTED: u8 = 130;
-
 /// The time of `--window`.
 fn window(text: &str) -> Result<Duration> {
     let (least, most) = (Duration::from_millis(100), Duration::from_secs(1_000_000));
     let wanted = || Error::Input(format!("--window: wanted a time from 100ms to 11 days, such as 60s, found `{text}`"));
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
-}
-
-/// The number of `--stacks`: the stack of one allocation in this many is recorded, 0 for none. With a window the
-/// default is none: windows are for services in production, and stacks cost more than everything else.
-fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
-    let one_in = match text {
-        None => Some(u32::from(!has_window)),
-        Some("all") => Some(1),
-        Some("off") => Some(0),
-        Some(text) => text.strip_prefix("1/").and_then(|number| number.parse().ok()),
-    };
-    let found = || text.unwrap_or_default();
-    match one_in.filter(|one_in| *one_in <= 1 << 20 && (*one_in > 0 || !found().starts_with("1/"))) {
-        Some(one_in) => Ok(one_in),
-        None => Err(Error::Input(format!(
-            "--stacks: wanted all, off, or 1/N with N up to 1048576, such as 1/10, found `{}`",
-            found()
-        ))),
-    }
-}
-
-/// The traces, without those that another user may have put there. Says which these are.
-fn traces_of(made: Made) -> Vec<(PathBuf, Header)> {
-    for path in &made.of_others {
-        terminal::tell(format_args!(
-            "{}: it belongs to another user, who was not recorded: left as it is",
-            path.display()
-        ));
-    }
-    made.traces
-}
-
-/// Prints what was recorded.
-fn tell(made: &[(PathBuf, Header)]) {
-    for (path, header) in made {
-        let span = show_duration(span(header));
-        // A packed file is smaller than the header says.
-        let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
-        let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
-        let why = match header.state {
-            State::Full | State::NoRoom => format!(" ({})", header.state.words()),
-            _ => String::new(),
-        };
-        let (file, path, command) = (path, path.display(), brief(&header.command));
-        terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
-        if header.no_room > 0 {
-            let stacks = Unit::Count.show(header.no_room as f64);
-            terminal::tell(format_args!("{path}: {stacks} stacks had no room: {}", lacks(file, header)));
-        }
-    }
-}
-
-/// Which limit was too small for the stacks of a trace.
-fn lacks(path: &Path, header: &Header) -> &'static str {
-    let frames = Trace::open(path).and_then(|trace| trace.stacks()).map_or(0, |stacks| stacks.nodes.len());
-    match NoRoom::of(header.state, frames) {
-        NoRoom::Disk => "the disk was full",
-        NoRoom::Format => "a trace has at most some 4 million different frames: record fewer stacks (--stacks 1/10)",
-        NoRoom::Limit => "allow a larger --max-size",
-    }
-}
-
-/// How long a process was recorded.
-fn span(header: &Header) -> Duration {
-    Duration::from_nanos(header.nanos(header.last_ticks))
-}
-
-/// The trace with the most events, of one or more.
-fn largest(made: &[(PathBuf, Header)]) -> &Path {
-    &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
 }
 
 /// The study to record: that of `--program`, if one is named, changed by each flag that was given.
@@ -254,12 +150,6 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
     let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
-}
-
-/// A folder that does not exist yet: `allocanary-out/record-1` and so on.
-fn fresh_folder() -> PathBuf {
-    let numbered = (1..).map(|number| Path::new("allocanary-out").join(format!("record-{number}")));
-    numbered.into_iter().find(|folder| !folder.exists()).expect("numbers do not end")
 }
 
 /// The recording preload.
@@ -273,32 +163,4 @@ fn preload() -> Result<PathBuf> {
         "{path}: not found: install allocanary again, by its package or by `cargo install`; in its sources `cargo build --release \
          --bins` builds it"
     )))
-}
-
-/// The beginning of a command line.
-fn brief(command: &str) -> String {
-    let cut: String = command.chars().take(60).collect();
-    if cut.len() < command.len() { cut + "..." } else { cut }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stacks_are_recorded_of_all_unless_something_else_is_asked_for() {
-        let number = |text, has_window| stacks(text, has_window).map_err(|error| error.to_string());
-        assert_eq!((number(None, false), number(None, true)), (Ok(1), Ok(0)));
-        assert_eq!((number(Some("all"), false), number(Some("off"), false)), (Ok(1), Ok(0)));
-        assert_eq!((number(Some("1/10"), false), number(Some("off"), true)), (Ok(10), Ok(0)));
-        for text in ["", "10", "1/0", "1/", "1/-1", "1/1048577", "2/10", "on"] {
-            let error = number(Some(text), false).unwrap_err();
-            assert!(error.contains("wanted all, off, or 1/N") && error.contains(&format!("`{text}`")), "{error}");
-        }
-        assert_eq!(
-            (number(Some("1/10"), true), number(Some("all"), true)),
-            (Ok(10), Ok(1)),
-            "a window has them if they are asked for"
-        );
-    }
 }

@@ -3,12 +3,13 @@
 
 mod against;
 pub(super) mod asked;
+mod groups;
 mod picked;
 pub(super) mod process;
+pub(super) mod program;
 mod under;
 mod what_if;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
@@ -22,9 +23,10 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_views::who as reports;
 use allocanary_who::fold::BYS;
-use allocanary_who::fold::Skip;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{By, Folding, Groups, Names, Order, Taken, Under, Wanted, callers, collapsed, profile, sites};
+use allocanary_who::{By, Names, Order, Taken, Under, Wanted, callers, collapsed, profile, sites};
+use groups::{folding, groups};
+use program::program;
 
 /// Reads the trace, and prints and writes what the flags request.
 pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
@@ -117,25 +119,6 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     terminal::print(text.as_bytes())
 }
 
-/// What is passed over, in addition to functions that are known by name.
-pub(super) fn folding(flags: &WhoFlags) -> Folding {
-    Folding { is_off: flags.no_fold, skip: Skip(flags.skip.clone()), ..Folding::default() }
-}
-
-/// The groups of stacks. If no function matches a pattern of --skip, this is an error, because the pattern is probably
-/// misspelled.
-pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut Names<'_>, by: By) -> Result<Groups> {
-    let groups = Groups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
-    if let [pattern, ..] = groups.folding.skip.unknown(names.seen())[..] {
-        return Err(Error::Input(format!(
-            "--skip {}: wanted the whole name of a function of this trace, or of its program or library, found none: \
-             a * is any text, as in 'sds*'",
-            harmless(pattern)
-        )));
-    }
-    Ok(groups)
-}
-
 /// The moment of --at.
 fn wanted(text: &str) -> Result<Wanted> {
     let time = || parse_duration(text).and_then(|time| u64::try_from(time.as_nanos()).ok());
@@ -150,14 +133,6 @@ fn wanted(text: &str) -> Result<Wanted> {
             ))
         }),
     }
-}
-
-/// The name by which the program was started. Debian's redis-server is a link to redis-check-rdb.
-pub(super) fn program(trace: &Trace) -> String {
-    let started = trace.header.command.split_whitespace().next().unwrap_or(&trace.header.program);
-    let name =
-        Path::new(started).file_name().map_or_else(|| started.into(), |name| name.to_string_lossy().into_owned());
-    harmless(&name).into_owned()
 }
 
 /// The data from which the files for other tools are made.

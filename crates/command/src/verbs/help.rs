@@ -2,14 +2,14 @@
 
 use clap::{ArgAction, arg};
 
-use super::{ALL, Group};
+use super::verb::{Group, Verb};
 
 /// The verbs, in groups.
-pub fn overview(groups: &[Group]) -> String {
+pub fn overview(all: &[Verb], groups: &[Group]) -> String {
     let mut out = String::new();
     for group in groups {
         out.push_str(&format!("{}:\n", group.heading()));
-        for verb in ALL.iter().filter(|verb| verb.group == *group) {
+        for verb in all.iter().filter(|verb| verb.group == *group) {
             out.push_str(&format!("  {:<12}{}\n", verb.name, verb.about));
         }
     }

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use super::super::{reader, terminal};
-use super::{DEADLINE, json};
-use crate::commands::readings::{or_unread, without_map};
+use super::line::json;
+use crate::commands::readings::{DEADLINE, or_unread, without_map};
 use allocanary_args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_draw::short;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use super::{REFUSED, confirmed};
+use super::confirmed::{REFUSED, confirmed};
 use crate::commands::terminal;
 use allocanary_args::GiveBackFlags;
 use allocanary_error::Error;

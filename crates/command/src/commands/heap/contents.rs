@@ -15,7 +15,8 @@ use allocanary_text::outside::harmless;
 use allocanary_text::units::{parse_bytes, show_duration};
 use allocanary_views::contents as reports;
 
-use super::{memory, sites, time};
+use super::limits::{memory, time};
+use super::sites;
 use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
 use allocanary_args::HeapFlags;

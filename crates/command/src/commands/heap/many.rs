@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::limits::{memory, shares, time};
 use super::saved::Saved;
-use super::{is_undivided, json, memory, shares, time, trouble};
+use super::told::{is_undivided, json, trouble};
 use crate::commands::readings::{or_unread, without_map};
 use crate::commands::terminal;
 use allocanary_args::HeapFlags;

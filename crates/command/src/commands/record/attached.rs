@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{fresh_folder, mark, stacks, tell, traces_of};
+use super::recorded::mark;
+use super::stacks::stacks;
+use super::traces::{fresh_folder, tell, traces_of};
 use crate::commands::{measure, reader, terminal};
 use allocanary_args::RecordFlags;
 use allocanary_attach::{Asked, Recorder, Refusal, Reply, modules};

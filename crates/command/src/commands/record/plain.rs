@@ -10,7 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Recorded;
+use super::recorded::Recorded;
 use crate::commands::terminal;
 use allocanary_error::{Error, Result};
 use allocanary_program::{end_all, residents};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{brief, largest, span};
+use super::traces::{brief, largest, span};
 use crate::commands::cells;
 use crate::commands::measure::Measurement;
 use crate::commands::output::Output;

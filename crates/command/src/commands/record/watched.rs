@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::{INTERRUPTED, Recorded};
+use super::recorded::{INTERRUPTED, Recorded};
 use crate::commands::run::started::Started;
 use crate::commands::{measure, terminal};
 use allocanary_cell::Cell;

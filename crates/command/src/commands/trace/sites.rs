@@ -1,7 +1,7 @@
 //! The sites of a trace, for its page. In: a trace. Out: the sites that pin its pages, pictures and callers; nothing
 //! for a trace without stacks.
 
-use crate::commands::who::program;
+use crate::commands::who::program::program;
 use allocanary_error::Result;
 use allocanary_trace::reader::Trace;
 use allocanary_views::trace::{Flames, Sites};

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::super::terminal;
-use super::{groups, program};
+use super::groups::groups;
+use super::program::program;
 use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::super::terminal;
+use super::groups::{folding, groups};
+use super::picked;
+use super::program::program;
 use super::under::{Replay, named};
-use super::{folding, groups, picked, program};
 use allocanary_args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
