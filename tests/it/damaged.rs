@@ -108,7 +108,7 @@ impl Baits {
     }
 
     fn was_touched(&self) -> bool {
-        let mut read = || rustix::io::read(&self.events, &mut [0; 4096]).is_ok_and(|bytes| bytes > 0);
+        let read = || rustix::io::read(&self.events, &mut [0; 4096]).is_ok_and(|bytes| bytes > 0);
         let mut was_touched = false;
         while read() {
             was_touched = true;
@@ -160,13 +160,13 @@ impl Setup {
         let watched = compiled(&source("watched.c"), apart.path(), &[])?;
         // Pipes where a reader may look for debug information. `bait` and `code` have names of one length: in a trace and
         // a core, the names lead to the other folder.
-        let mut watched = vec![at("bait")];
+        let mut places = vec![at("bait")];
         for name in ["code/library.dwp", "code/library.debug", "code/library.dwo", "bait/library"] {
             let _ = fs::remove_file(at(name));
             assert!(Command::new("mkfifo").arg(at(name)).status().unwrap().success());
-            watched.push(at(name));
+            places.push(at(name));
         }
-        let baits = Baits::new(&watched);
+        let baits = Baits::new(&places);
         Some(Setup { library, program, baits, watched, apart, folder })
     }
 
