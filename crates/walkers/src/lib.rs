@@ -53,11 +53,8 @@ pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts, part_of};
 pub use piece::Piece;
 pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walker};
-pub use walks::{Walked, best_of, walk_all};
+pub use walks::{ALL, Walked, best_of, walk_all};
 pub use window::Window;
-
-/// Every walker.
-pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER, &musl::WALKER];
 
 /// Every allocator that is known in one of these ways. Problems are told in this order.
 pub const KNOWN: &[Known] =

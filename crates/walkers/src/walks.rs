@@ -1,10 +1,13 @@
 //! Walks with every walker. In: a memory, or what opens one. Out: what each walker has found.
 
-use crate::{Memory, Unknown, Walk};
+use crate::{Memory, Unknown, Walk, Walker, jemalloc, mimalloc, musl, system, tcmalloc};
+
+/// Every walker.
+pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER, &musl::WALKER];
 
 /// Walks with every walker, and returns what each has found.
 pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
-    crate::ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
+    ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
 }
 
 /// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best

@@ -5,7 +5,8 @@
 //! children agree: each has its parent at one distance, its place 0, 1, 2 … at another, and a length of 1 to 11 right behind.
 //! A map of up to 11 entries is one node, which nothing proves. (Rust 1.36 and later.)
 
-use super::{Heap, Kinds, Words};
+use super::heap::{Heap, Words};
+use super::table::Kinds;
 
 /// The most entries of a node.
 const MOST: u16 = 11;

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use allocanary_heap::Memory;
 
-use super::{Heap, Kinds};
+use super::heap::Heap;
+use super::table::Kinds;
 use crate::names;
 
 /// The longest name that is read. One that is longer is cut there.

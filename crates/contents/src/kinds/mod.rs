@@ -20,7 +20,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use crate::python::Types;
+use crate::python::types::Types;
 pub use heap::{Heap, Words};
 use table::NONE;
 pub use table::{Kind, Kinds};

@@ -4,7 +4,8 @@
 //! is itself, and its parent's child is itself. A node of a list has next and previous, whose previous and next are itself. Lists of C programs
 //! look alike, so that these are likely only.
 
-use super::{Heap, Kinds};
+use super::heap::Heap;
+use super::table::Kinds;
 
 /// Gives nodes their kinds.
 pub fn mark(heap: &Heap, kinds: &mut Kinds) {

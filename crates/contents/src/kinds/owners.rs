@@ -14,7 +14,8 @@
 //! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
 use super::content::is_text;
-use super::{Heap, Kinds, Words};
+use super::heap::{Heap, Words};
+use super::table::Kinds;
 
 /// Gives blocks that containers hold their kinds.
 pub fn mark(heap: &Heap, kinds: &mut Kinds) {

@@ -1,7 +1,8 @@
 //! Objects of CPython, and what only they have. In: the types. Out: kinds.
 
-use super::{Heap, Kinds, Words};
-use crate::python::Types;
+use super::heap::{Heap, Words};
+use super::table::Kinds;
+use crate::python::types::Types;
 
 /// Where a dict has its keys and its values, and a list its items.
 const KEYS: u64 = 32;

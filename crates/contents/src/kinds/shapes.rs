@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::content::text;
-use super::{Heap, Kinds, Words};
+use super::heap::{Heap, Words};
+use super::table::Kinds;
 
 /// The largest block that is shown word by word.
 const SMALL: u64 = 128;

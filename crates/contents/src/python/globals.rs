@@ -5,7 +5,7 @@
 
 use allocanary_heap::Block;
 
-use super::Types;
+use super::types::Types;
 use crate::blocks::Blocks;
 use crate::copy::Copy;
 use crate::kinds::Words;

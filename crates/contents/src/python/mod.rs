@@ -5,7 +5,7 @@
 
 mod globals;
 mod pools;
-mod types;
+pub mod types;
 
 pub use globals::{Variable, find as variables};
 pub use pools::find as pools;

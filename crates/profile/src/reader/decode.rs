@@ -2,7 +2,7 @@
 
 use allocanary_sys::clocks::monotonic_nanos;
 
-use super::Mapping;
+use super::process::Mapping;
 use crate::layout::{ADDRESS, ADDRESS_BITS, BLOCK, OF_FRAME, OF_SAMPLE, SIZE, SIZE_BITS, TAKEN, word};
 
 /// The most frames of a stack.

@@ -9,10 +9,9 @@ use std::path::Path;
 
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 
-use super::knob::Also;
-use super::runtime::never;
+use super::knob::{Also, Knob, Usual, Way};
+use super::runtime::{Runtime, Traits, never};
 use super::taken::Globals;
-use super::{Knob, Runtime, Traits, Usual, Way};
 use allocanary_allocators::setting::Kind;
 
 /// Go.

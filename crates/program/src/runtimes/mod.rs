@@ -3,6 +3,7 @@
 //!
 //! They are settings of `own`. Each runtime is a file here and a line of [`ALL`].
 
+mod found;
 mod go;
 mod java;
 mod knob;
@@ -13,81 +14,24 @@ mod ruby;
 mod runtime;
 mod taken;
 
+pub use found::Found;
 pub use knob::{Knob, Usual, Way};
 pub use proof::{Seen, proof};
 pub use runtime::{Runtime, Traits};
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use allocanary_cell::Cell;
 use allocanary_spec::Candidate;
-use allocanary_sys::container::Cpus;
-use allocanary_sys::sys;
 
 /// Every runtime.
 pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
-
-/// The runtime of a program.
-#[derive(Clone)]
-pub struct Found {
-    /// The runtime.
-    pub runtime: &'static Runtime,
-    /// What the file says.
-    pub traits: Traits,
-    /// The file, without links in its path.
-    pub file: PathBuf,
-}
 
 /// The runtime of the program that this file runs.
 pub fn of(file: &Path) -> Option<Found> {
     let file = fs::canonicalize(file).ok()?;
     let found = ALL.iter().find_map(|runtime| Some((*runtime, (runtime.recognise)(&file)?)));
     found.map(|(runtime, traits)| Found { runtime, traits, file })
-}
-
-impl Found {
-    /// Its name and version: `Go 1.26.8`.
-    pub fn title(&self) -> String {
-        match self.traits.version.as_str() {
-            "" => self.runtime.name.to_string(),
-            version => format!("{} {version}", self.runtime.name),
-        }
-    }
-
-    /// The settings that this version has.
-    pub fn knobs(&self) -> impl Iterator<Item = &'static Knob> + use<'_> {
-        let lacks = |knob: &&Knob| self.traits.lacks.iter().any(|(name, _)| *name == knob.setting.name);
-        self.runtime.knobs.iter().filter(move |knob| !lacks(knob))
-    }
-
-    /// Moves the settings of the runtime into variables. An option is added to what the user's variable has already: the later one
-    /// wins.
-    pub fn add_to(&self, variables: &mut BTreeMap<String, String>, settings: &mut BTreeMap<String, String>) {
-        for knob in self.runtime.knobs {
-            if let Some(value) = settings.remove(knob.setting.name.as_ref()) {
-                knob.add_to(variables, &value);
-            }
-        }
-    }
-
-    /// Whether a cell has a setting of this runtime.
-    pub fn is_set_by(&self, cell: &Cell) -> bool {
-        cell.allocator == "own" && self.runtime.knobs.iter().any(|knob| cell.settings.contains_key(&*knob.setting.name))
-    }
-
-    /// The values without any setting.
-    pub fn usual(&self) -> BTreeMap<String, String> {
-        let (cpus, affinity) = (Cpus::here(), sys::affinity());
-        let value = |knob: &Knob| match knob.usual {
-            Usual::Unknown => None,
-            Usual::Text(text) => Some(text.to_string()),
-            // A quota counts for some runtimes, and for some of their versions: the value is then not known.
-            Usual::Cores => (cpus.count() == affinity).then(|| affinity.to_string()),
-        };
-        self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()
-    }
 }
 
 /// The runtime that has a setting of this name.
@@ -137,6 +81,9 @@ pub fn check<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
     use super::*;
 
     fn found(runtime: &'static Runtime, traits: Traits) -> Found {

@@ -4,9 +4,8 @@
 
 use std::path::Path;
 
-use super::knob::Also;
-use super::runtime::never;
-use super::{Knob, Runtime, Traits, Usual, Way};
+use super::knob::{Also, Knob, Usual, Way};
+use super::runtime::{Runtime, Traits, never};
 use allocanary_allocators::setting::Kind;
 
 const OPTIONS: &str = "NODE_OPTIONS";

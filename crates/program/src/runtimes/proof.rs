@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use super::found::Found;
+use super::knob::{Knob, Way};
+use super::runtime::Runtime;
 use super::taken::Taken;
-use super::{Found, Knob, Runtime, Way};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_sys::proc::files::{File, path};

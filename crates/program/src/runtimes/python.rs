@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::knob::Also;
-use super::{Knob, Runtime, Traits, Usual, Way};
+use super::knob::{Also, Knob, Usual, Way};
+use super::runtime::{Runtime, Traits};
 use allocanary_allocators::setting::Kind;
 
 /// CPython.

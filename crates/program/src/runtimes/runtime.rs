@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Knob;
+use super::knob::Knob;
 use super::taken::Globals;
 
 /// A runtime with settings of its own.

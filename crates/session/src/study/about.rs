@@ -1,7 +1,7 @@
 //! What reports say of a study besides its rows. In: the study's file, the metrics of its rows. Out: its question, the
 //! published figures, and the metrics to show.
 
-use super::StudyFile;
+use super::file::StudyFile;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metrics};
 use allocanary_measure::summary::{About, Published, limit};

@@ -1,8 +1,8 @@
 //! Counts the cells of a study before the plan is built, because a plan that is too large would use up the memory.
 //! In: a study file's fields. Out: an error with the number, if there are too many.
 
-use super::StudyFile;
 use super::checked::{REPEATS, Study, THREADS};
+use super::file::StudyFile;
 use allocanary_error::{Error, Result};
 
 /// The maximum number of cells of a study, and of a group of studies. They take hours to run, and 200 MiB to plan.

@@ -1,7 +1,7 @@
 //! The large sizes of a study. In: a study with `[[full]]` tables, and the available memory. Out: one study for each
 //! size that fits, all with the same name, and a message for each size that does not fit.
 
-use super::{Full, StudyFile};
+use super::file::{Full, StudyFile};
 use allocanary_error::{Error, Result};
 use allocanary_text::units::{Bytes, parse_bytes};
 

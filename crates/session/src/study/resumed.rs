@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use super::{Scale, Studies, Study};
+use super::checked::{Scale, Study};
+use super::studies::Studies;
 use allocanary_error::Result;
 
 impl Studies {

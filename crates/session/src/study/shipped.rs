@@ -1,6 +1,7 @@
 //! The studies that come with the command, by name.
 
-use super::{Studies, StudyFile};
+use super::file::StudyFile;
+use super::studies::Studies;
 use allocanary_error::Result;
 
 /// A study that comes with the command.
