@@ -34,6 +34,7 @@ mod elsewhere;
 mod filter;
 #[cfg(target_arch = "x86_64")]
 mod frame;
+mod functions;
 #[cfg(target_arch = "x86_64")]
 mod handlers;
 mod limits;

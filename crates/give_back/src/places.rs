@@ -4,7 +4,7 @@
 
 use allocanary_heap::Mapping;
 
-use crate::symbols::Function;
+use crate::functions::Function;
 
 /// What a piece of code belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

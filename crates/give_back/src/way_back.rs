@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory};
 
+use crate::functions::Functions;
 use crate::reader::Reader;
-use crate::symbols::Functions;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
 const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
