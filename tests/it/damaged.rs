@@ -190,6 +190,8 @@ impl Setup {
         let _ = fs::remove_dir_all(&out);
         fs::create_dir(&out).unwrap();
         let before = files_in(self.folder.path());
+        // This look opened folders.
+        self.baits.was_touched();
         let mut command = Command::new(&self.watched);
         command.arg(&usage).arg(env!("CARGO_BIN_EXE_allocanary")).args(words(line));
         command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());

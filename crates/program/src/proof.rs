@@ -240,7 +240,7 @@ mod tests {
     fn cell() -> Cell {
         serde_json::from_value(serde_json::json!({
             "candidate": "jemalloc:narenas=1", "allocator": "jemalloc", "settings": {"narenas": "1"},
-            "workload": "x", "threads": 0, "repeat": 0, "seed": 1
+            "workload": "x", "threads": 0, "repeat": 0, "seed": 1, "place": 0
         }))
         .unwrap()
     }

@@ -112,16 +112,17 @@ fn every_example_is_a_command_line() {
     let line = command();
     let (mut wrong, mut count) = (Vec::new(), 0);
     for verb in line.get_subcommands().chain([&line]) {
-        let text = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default().replace(" \\\n", " ");
-        for example in text
-            .lines()
-            .filter_map(|line| line.strip_prefix("  ")?.trim_start_matches("sudo ").strip_prefix("allocanary "))
+        let text = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        // A line that ends in a backslash goes on.
+        let text = text.split("\\\n").map(str::trim_start).collect::<String>();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+        for example in lines.map(|line| line.trim_start_matches("sudo ")).filter(|line| line.starts_with("allocanary "))
         {
-            let words = words_of_example(&format!("allocanary {}", example.trim_start()));
+            let words = words_of_example(example);
             count += 1;
-            if let Err(mistake) = command().try_get_matches_from(&words)
-                && !matches!(mistake.kind(), ErrorKind::DisplayHelp)
-            {
+            let Err(mistake) = command().try_get_matches_from(&words) else { continue };
+            // A machine without a load generator is told so.
+            if mistake.kind() != ErrorKind::DisplayHelp && !mistake.to_string().contains("found none on PATH") {
                 wrong.push(format!("{}: {mistake}", words.join(" ")));
             }
         }
