@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, SCHEMA};
 use allocanary_sys::{input, private};
+use serde::Deserialize;
 
 /// A file that is being written.
 pub struct Saved {
@@ -43,15 +44,23 @@ pub fn load(path: &Path) -> Result<Vec<Reading>> {
     }
 }
 
+/// The part of a reading that says how to read the rest. Another user may have written the file: as a [`serde_json::Value`] a text takes twenty
+/// times its length.
+#[derive(Deserialize)]
+struct Version {
+    schema: Option<u32>,
+}
+
 fn parse(path: &Path, number: usize, line: &str) -> Result<Reading> {
     let wrong = |what: String| Error::Input(format!("{}: line {number}: {what}", path.display()));
-    let value: serde_json::Value =
-        serde_json::from_str(line).map_err(|error| wrong(format!("wanted a reading, found no JSON: {error}")))?;
-    match value.get("schema").and_then(serde_json::Value::as_u64) {
-        Some(schema) if schema != u64::from(SCHEMA) => {
+    match serde_json::from_str(line) {
+        Ok(Version { schema: Some(SCHEMA) }) => {
+            serde_json::from_str(line).map_err(|error| wrong(format!("not a reading: {error}")))
+        }
+        Ok(Version { schema: Some(schema) }) => {
             Err(wrong(format!("wanted a reading of schema {SCHEMA}, found {schema}: use the command that wrote it")))
         }
-        Some(_) => serde_json::from_value(value).map_err(|error| wrong(format!("not a reading: {error}"))),
-        None => Err(wrong("wanted a reading of `allocanary heap PID --save`, found no `schema`".into())),
+        Err(error) if !error.is_data() => Err(wrong(format!("wanted a reading, found no JSON: {error}"))),
+        _ => Err(wrong("wanted a reading of `allocanary heap PID --save`, found no `schema`".into())),
     }
 }
