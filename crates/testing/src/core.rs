@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 
 const PAGE: u64 = 4096;
 
-/// A line of `/proc/PID/maps`.
+/// A line of `/proc/PID/maps`. This crate parses it itself: it tests the crate that has the parser, and a fault of that parser must not
+/// write a core in which the fault does not show.
 struct Mapping {
     from: u64,
     to: u64,
