@@ -25,11 +25,11 @@ for name; do
     cp dist/try-inside.sh "$root/tmp/"
     for user in root user; do
         # A folder of its own, and an account without rights.
-        mkdir -p "$root/work/$user"
-        [ "$user" = root ] || chown 1000:1000 "$root/work/$user"
+        mkdir -p "$root/try/$user"
+        [ "$user" = root ] || chown 1000:1000 "$root/try/$user"
         as=()
         [ "$user" = root ] || as=(setpriv --reuid 1000 --regid 1000 --clear-groups)
-        within "$root" "${as[@]}" sh -c "cd /work/$user && exec sh /tmp/try-inside.sh" >"$work/$name-$user" 2>"$work/$name-$user.log" || true
+        within "$root" "${as[@]}" sh -c "cd /try/$user && exec sh /tmp/try-inside.sh" >"$work/$name-$user" 2>"$work/$name-$user.log" || true
         row="| $name | $user |"
         for step in $steps; do
             answer=$(sed -n "s/^$step //p" "$work/$name-$user")
