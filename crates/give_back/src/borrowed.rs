@@ -136,7 +136,7 @@ impl<'a> Borrowed<'a> {
         step();
         let unfit = |why: &str| Ok(Taken::Unfit(format!("waiting in {} {why}", waiting.name())));
         let at = allocanary_stacks::walk::Registers { pc: found.rip, sp: found.rsp, bp: found.rbp };
-        if let Some(why) = prepared.ground.unfit(prepared.reader, at, waiting.wait.is_for_another()) {
+        if let Some(why) = prepared.ground.unfit(prepared.reader, at, waiting.wait.is_for_another())? {
             return unfit(&why);
         }
         let Some(again) = again(waiting, &found) else { return unfit("again, it is not known for what") };

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
-use allocanary_stacks::walk::Registers;
 
 use crate::borrowed::{Borrowed, Prepared, Taken};
 use crate::places::{Place, Places};
@@ -15,7 +14,7 @@ use crate::remedy::{Argument, Call, Does};
 use crate::standing::Ground;
 use crate::symbols::{Function, Functions, Wanted};
 use crate::threads::{Threads, Waiting};
-use crate::way_back::WayBack;
+use crate::walks::Walks;
 use crate::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
@@ -138,18 +137,16 @@ fn with_thread<T>(
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let way = WayBack::find(reader, functions).map_err(|missing| {
+    let (walks, way) = Walks::prepare(pid, functions)?.map_err(|missing| {
         let state = format!("{missing} was not found in its C library, by which the thread goes back");
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })?;
-    let ground = Ground::new(Places::of(&functions.all, reader.mappings()));
-    // From here on threads are stopped.
-    reader.open_no_more();
+    let ground = Ground::new(Places::of(&functions.all, reader.mappings()), walks);
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
     loop {
         // The mappings are read each time, because a stack grows, and its mapping with it.
-        let reader = reader.again()?;
+        let reader = Reader::open(pid)?;
         let prepared = Prepared {
             reader: &reader,
             ground: &ground,
@@ -199,6 +196,7 @@ fn borrow<'a>(
     unfit: &mut Unfit,
 ) -> Result<Result<Box<Borrowed<'a>>, Threads>, Refusal> {
     let mut threads = Threads::of(prepared.reader, pid);
+    prepared.ground.round(threads.asleep.iter().map(|(_, told)| told))?;
     match (nobody_forks(prepared, pid, &threads), terms.does) {
         (Err(Refusal::State { state, .. }), Does::Opens) => {
             threads.waiting.clear();
@@ -244,18 +242,14 @@ fn borrow<'a>(
 
 /// Why a thread cannot be borrowed, as far as this is known without stopping it.
 fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
-    let registers = Registers { pc: waiting.told.pc, sp: waiting.told.sp, bp: 0 };
-    let place = prepared.ground.inside(prepared.reader, registers)?;
+    let place = prepared.ground.inside(&waiting.told)?;
     Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
 
 /// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
 /// fork continues.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
-    let forks = |told: &waits::Told| {
-        let registers = Registers { pc: told.pc, sp: told.sp, bp: 0 };
-        prepared.ground.inside(prepared.reader, registers) == Some(Place::Fork)
-    };
+    let forks = |told: &waits::Told| prepared.ground.inside(told) == Some(Place::Fork);
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),
         Some((tid, _)) => {

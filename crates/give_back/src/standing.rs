@@ -5,12 +5,14 @@ use std::cell::RefCell;
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
-use allocanary_stacks::outside::{End, Modules, Stack};
+use allocanary_stacks::outside::{End, Stack};
 use allocanary_stacks::walk::Registers;
 
 use crate::handlers;
 use crate::places::{Place, Places};
 use crate::reader::Reader;
+use crate::walks::Walks;
+use crate::{Refusal, waits};
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;
@@ -18,23 +20,33 @@ const LONGEST: u64 = 8 << 20;
 /// The maximum of frames between a wait and the function that the thread has called: these frames are the C library's.
 const NEAR: usize = 5;
 
-/// The code of a process, and the unwind tables that were read.
+/// The code of a process, and the stacks of its threads.
 pub struct Ground {
     places: Places,
-    modules: RefCell<Modules>,
+    walks: RefCell<Walks>,
 }
 
 impl Ground {
     /// Makes it from the places in the process's code.
-    pub fn new(places: Places) -> Ground {
-        Ground { places, modules: RefCell::new(Modules::new()) }
+    pub fn new(places: Places, walks: Walks) -> Ground {
+        Ground { places, walks: RefCell::new(walks) }
     }
 
-    /// Why a thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in futex, which is harmless only
-    /// if it waits for a condition. Without a frame pointer (0) a walk may end early.
-    pub fn unfit(&self, reader: &Reader, registers: Registers, for_lock: bool) -> Option<String> {
-        let stack = self.modules.borrow_mut().walk(reader, registers);
-        if let Some(place) = self.place(&stack) {
+    /// Walks the stacks of threads that wait, without a stop.
+    pub fn round<'a>(&self, waiting: impl Iterator<Item = &'a waits::Told>) -> Result<(), Refusal> {
+        let from: Vec<Registers> = waiting.map(registers).collect();
+        self.walks.borrow_mut().round(&from)
+    }
+
+    /// Why a stopped thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in
+    /// futex, which is harmless only if it waits for a condition.
+    pub fn unfit(&self, reader: &Reader, registers: Registers, for_lock: bool) -> Result<Option<String>, Refusal> {
+        let stack = self.walks.borrow_mut().walk(registers)?;
+        Ok(self.unfit_by(reader, registers, for_lock, &stack))
+    }
+
+    fn unfit_by(&self, reader: &Reader, registers: Registers, for_lock: bool, stack: &Stack) -> Option<String> {
+        if let Some(place) = self.place(stack) {
             return Some(format!("inside of {}", place.words()));
         }
         if stack.frames[1..].iter().any(|frame| frame.is_exact) {
@@ -64,9 +76,9 @@ impl Ground {
         None
     }
 
-    /// The place of [`Place`] that a thread is inside of. It is found only by a walk of the thread's stack.
-    pub fn inside(&self, reader: &Reader, registers: Registers) -> Option<Place> {
-        self.place(&self.modules.borrow_mut().walk(reader, registers))
+    /// The place of [`Place`] that a thread of this round is inside of.
+    pub fn inside(&self, waiting: &waits::Told) -> Option<Place> {
+        self.walks.borrow().known(registers(waiting)).and_then(|stack| self.place(stack))
     }
 
     /// The first frame in code where no thread may be borrowed. `fork` takes precedence over the others, because it is the reason
@@ -94,4 +106,9 @@ impl Ground {
         };
         Some({ words }.find_map(|word| place(word).filter(|_| is_return(word))))
     }
+}
+
+/// The kernel does not tell the frame pointer of a thread that runs. Without it a walk may end early.
+fn registers(told: &waits::Told) -> Registers {
+    Registers { pc: told.pc, sp: told.sp, bp: 0 }
 }

@@ -4,9 +4,10 @@
 use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory};
+use serde::{Deserialize, Serialize};
 
 use crate::functions::Functions;
-use crate::reader::Reader;
+use crate::walker::Seen;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
 const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
@@ -15,7 +16,7 @@ const POP: &[&[u8]] = &[&[0x5f, 0xc3]];
 
 /// Code that stores a result: `mov %rax, distance(%rbx)`, then instructions that take words from the stack, then `ret`. Without its first
 /// byte it stores four bytes of the register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Store {
     /// Its address.
     pub at: u64,
@@ -26,7 +27,7 @@ pub struct Store {
 }
 
 /// All pieces of code that a thread needs to return.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayBack {
     /// Ends a handler.
     pub restore: u64,
@@ -50,7 +51,7 @@ const MOST: u64 = 64 << 20;
 
 impl WayBack {
     /// Finds the code, or returns what is missing.
-    pub fn find(memory: &Reader, functions: &Functions) -> Result<WayBack, &'static str> {
+    pub(crate) fn find(memory: &Seen, functions: &Functions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
         let raise = function("raise").ok_or("the function `raise`")?;
         let errno = function("__errno_location").and_then(|one| error_number(memory, one.at));
@@ -164,11 +165,12 @@ mod tests {
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
-        let live = Reader::open(pid).unwrap();
+        let walker = crate::walker::Walker::open(pid).unwrap();
+        let live = &walker.seen;
         let functions = Functions::find(pid, &Wanted { names: Vec::new(), to_borrow: true }).unwrap();
-        let found = WayBack::find(&live, &functions).unwrap();
+        let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
-        assert!(has(&live, found.store.at, &[0x48, 0x89]) && has(&live, found.pop, POP[0]));
+        assert!(has(live, found.store.at, &[0x48, 0x89]) && has(live, found.pop, POP[0]));
         let pointer: u64;
         // SAFETY: the first word of a thread's structure is its address.
         unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly)) };

@@ -23,12 +23,20 @@ pub struct About {
     pub pids: Vec<u32>,
     /// A core file.
     pub core: Option<PathBuf>,
+    /// Whether a thread of the process is stopped, or is about to be: no file is opened, because its file system may not
+    /// answer.
+    pub is_stopped: bool,
 }
 
 impl About {
     /// One process.
     pub fn process(pid: u32) -> About {
-        About { pids: vec![pid], core: None }
+        About { pids: vec![pid], ..About::default() }
+    }
+
+    /// A process that is, or may be, stopped.
+    pub fn stopped(pid: u32) -> About {
+        About { is_stopped: true, ..About::process(pid) }
     }
 }
 
@@ -48,7 +56,7 @@ impl Broker {
     /// Carries out a wish.
     pub(crate) fn give(&self, wish: &str, number: u32, held: &mut Held) -> io::Result<Given> {
         let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
-        let About { pids, core } = &self.0;
+        let About { pids, core, is_stopped } = &self.0;
         let may = match (&what, what.pid()) {
             (_, Some(pid)) => pids.contains(&pid),
             (What::Core | What::Library(_), _) => core.is_some(),
@@ -56,6 +64,9 @@ impl Broker {
         };
         if !may || number > MOST {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if *is_stopped && what.touches_files() {
+            return Err(io::Error::other("no file is opened while the process is stopped"));
         }
         if let (What::Core, Some(core)) = (&what, core) {
             return file::of_host(core).map(given);
@@ -105,5 +116,10 @@ mod tests {
         assert_eq!(denied(&What::Core, 1), io::ErrorKind::PermissionDenied);
         assert_eq!(denied(&What::Library("/bin/sh".into()), 1), io::ErrorKind::PermissionDenied);
         assert!(broker.give("/etc/shadow", 1, &mut Held::default()).is_err());
+        let (executable, stopped) = (wish(&What::Executable(own)), Broker::of(&About::stopped(own)));
+        assert!(broker.give(&executable, 1, &mut Held::default()).is_ok());
+        let refused = stopped.give(&executable, 1, &mut Held::default()).unwrap_err().to_string();
+        assert!(refused.contains("while the process is stopped"), "{refused}");
+        assert!(stopped.give(&wish(&What::Proc(own, Name::Maps)), 1, &mut Held::default()).is_ok());
     }
 }

@@ -8,7 +8,6 @@
 mod file;
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use crate::epilogue::{self, AFTER, BEFORE};
 use crate::frames::SIGNAL;
@@ -36,8 +35,8 @@ pub trait Process {
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
     /// The executable mapping that has an address.
     fn code(&self, at: u64) -> Option<Code>;
-    /// The file of the mapping; `None` for memory without a file.
-    fn file(&self, code: &Code) -> Option<fs::File>;
+    /// Copies bytes of the mapping's file, from an offset. Returns whether all were copied: false for memory without a file.
+    fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool;
 }
 
 /// A frame.
@@ -123,7 +122,7 @@ impl Modules {
             return *rule;
         }
         let rule = process.code(pc).map_or(Rule::UNKNOWN, |code| {
-            let read = || Tables::read(&process.file(&code)?, &code);
+            let read = || Tables::read(&|at, into| process.read_file(&code, at, into), &code);
             match self.tables.entry(code.from).or_insert_with(read) {
                 Some(tables) => tables.rule(pc),
                 // If such code was interrupted, the built part of its frame is not known.

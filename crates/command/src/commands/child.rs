@@ -12,6 +12,8 @@ use allocanary_doctor::process::Process;
 use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
 use allocanary_give_back::symbols::{self, Functions};
+#[cfg(target_arch = "x86_64")]
+use allocanary_give_back::walks;
 use allocanary_heap::How;
 use allocanary_heap::reader::{serve, serves};
 use allocanary_node::look;
@@ -20,14 +22,25 @@ use allocanary_node::look;
 /// on.
 pub fn serve_if_asked() -> Option<ExitCode> {
     let Some(memory) = serves(std::env::args_os()) else {
-        // The files of a process are searched by the child as well.
+        // What `give-back` needs of a process is read by the child as well.
         symbols::search_by(functions);
+        #[cfg(target_arch = "x86_64")]
+        walks::ask_by(super::reader::walked);
         return None;
     };
-    Some(ExitCode::from(serve(memory, answer)))
+    let mut left = Left::default();
+    Some(ExitCode::from(serve(memory, |text| answer(text, &mut left))))
 }
 
-fn answer(text: &str) -> String {
+/// What one answer leaves for the next.
+#[derive(Default)]
+struct Left {
+    #[cfg(target_arch = "x86_64")]
+    walker: Option<allocanary_give_back::walker::Walker>,
+}
+
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "the parameter is used by give-back only"))]
+fn answer(text: &str, left: &mut Left) -> String {
     let answer: Result<String, String> = match serde_json::from_str(text) {
         Ok(Asked::Diagnosis { pid, form, reading, surroundings }) => {
             doctor::of_process(pid, form, reading.as_deref(), *surroundings)
@@ -41,6 +54,9 @@ fn answer(text: &str) -> String {
         Ok(Asked::Functions { pid, wanted }) => {
             serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
         }
+        #[cfg(target_arch = "x86_64")]
+        Ok(Asked::Walks(asked)) => walks::answer(&mut left.walker, &asked)
+            .and_then(|answer| serde_json::to_string(&answer).map_err(|error| error.to_string())),
         Ok(Asked::Remedies { reading, surroundings }) => {
             let process = Process::look_at(reading.process.pid, *surroundings).ok();
             serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())

@@ -14,6 +14,8 @@ use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_give_back::symbols::{self, Functions};
+#[cfg(target_arch = "x86_64")]
+use allocanary_give_back::walks;
 use allocanary_heap::Reading;
 use allocanary_heap::reader::{About, Cost, MEMORY, Reader};
 use allocanary_node::look;
@@ -37,6 +39,9 @@ pub(super) enum Asked {
     Hidden(u32),
     /// Where its functions are.
     Functions { pid: u32, wanted: symbols::Wanted },
+    /// The stacks of its threads, before and while one of them is stopped.
+    #[cfg(target_arch = "x86_64")]
+    Walks(walks::Asked),
     /// What its heap contains.
     Contents { of: Of, wanted: Asking, time: Duration },
 }
@@ -54,7 +59,7 @@ impl Of {
     pub(super) fn about(&self) -> About {
         match self {
             Of::Process(pid) => About::process(*pid),
-            Of::Core(path) => About { pids: Vec::new(), core: Some(path.clone()) },
+            Of::Core(path) => About { core: Some(path.clone()), ..About::default() },
         }
     }
 }
@@ -130,6 +135,19 @@ pub(super) fn functions(pid: u32, wanted: &symbols::Wanted) -> Result<Functions,
     Ok(ask(&mut Reader::new(MEMORY), &asked, About::process(pid), SEARCH)?)
 }
 
+/// What answers questions about the stacks of a process. It keeps one child, which has the files open.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn walked(pid: u32) -> walks::Ask {
+    let mut reader = Reader::new(MEMORY);
+    Box::new(move |asked, time| {
+        let about = match asked {
+            walks::Asked::Prepare { .. } => About::process(pid),
+            walks::Asked::Walk { .. } => About::stopped(pid),
+        };
+        Ok(ask(&mut reader, &Asked::Walks(asked.clone()), about, time)?)
+    })
+}
+
 /// The time for a search for functions.
 const SEARCH: Duration = Duration::from_secs(30);
 
@@ -147,7 +165,7 @@ pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, St
 
 /// What allocators of many processes count.
 pub fn counted(reader: &mut Reader, wanted: &[look::Counting], time: Duration) -> Result<Vec<look::Counted>, String> {
-    let about = About { pids: wanted.iter().map(|one| one.pid).collect(), core: None };
+    let about = About { pids: wanted.iter().map(|one| one.pid).collect(), ..About::default() };
     Ok(ask(reader, &Asked::Counters(wanted.to_vec(), time), about, time)?)
 }
 

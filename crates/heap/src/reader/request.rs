@@ -42,7 +42,7 @@ impl Request {
     pub fn about(&self) -> About {
         match &self.of {
             Of::Process { pid, .. } => About::process(*pid),
-            Of::Core(path) => About { pids: Vec::new(), core: Some(path.clone()) },
+            Of::Core(path) => About { core: Some(path.clone()), ..About::default() },
             Of::Other(_, about) => about.clone(),
         }
     }

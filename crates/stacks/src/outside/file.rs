@@ -1,15 +1,13 @@
-//! The tables of a file that a process has mapped. In: the file, and one of its mappings. Out: rules for addresses of the process.
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+//! The tables of a file that a process has mapped. In: a way to read the file, and one of its mappings. Out: rules for addresses of
+//! the process.
 
 use super::Code;
 use crate::bytes::Bytes;
 use crate::frames;
 use crate::rule::Rule;
 
-/// The largest segment that is read for its tables, in bytes.
-const LARGEST: u64 = 512 << 20;
+/// The most bytes that are read for the tables of a file.
+const LARGEST: u64 = 128 << 20;
 
 /// The most program headers of a file.
 const HEADERS: usize = 256;
@@ -41,8 +39,9 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads the tables. `None` if the file has none.
-    pub(super) fn read(file: &File, code: &Code) -> Option<Tables> {
+    /// Reads the tables. `file` copies bytes of the file from an offset, and returns whether it could copy all. `None` if the file
+    /// has no tables.
+    pub(super) fn read(file: &dyn Fn(u64, &mut [u8]) -> bool, code: &Code) -> Option<Tables> {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
@@ -56,12 +55,16 @@ impl Tables {
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
         let with = loads().find(|part| header.address.wrapping_sub(part.address) < part.bytes)?;
-        if with.bytes > LARGEST {
-            return None;
-        }
-        let mut bytes = vec![0; usize::try_from(with.bytes).ok()?];
-        file.read_exact_at(&mut bytes, with.offset).ok()?;
-        Some(Tables { bytes, address: with.address.wrapping_add(bias), header: header.address.wrapping_add(bias) })
+        // A linker puts the tables behind the header. What is before it in the segment, such as names of symbols, is not read.
+        let before = header.address - with.address;
+        let mut begin = [0; 8];
+        file(with.offset.checked_add(before)?, &mut begin).then_some(())?;
+        let skipped = if is_followed(&begin) { before } else { 0 };
+        let size = usize::try_from(with.bytes - skipped).ok().filter(|size| *size as u64 <= LARGEST)?;
+        let mut bytes = vec![0; size];
+        file(with.offset.checked_add(skipped)?, &mut bytes).then_some(())?;
+        let address = with.address.wrapping_add(skipped).wrapping_add(bias);
+        Some(Tables { bytes, address, header: header.address.wrapping_add(bias) })
     }
 
     /// The rule of an address of the process.
@@ -70,10 +73,17 @@ impl Tables {
     }
 }
 
+/// Whether the tables are behind a header that begins with these bytes. Its version is 1, and it has the distance to the tables as a
+/// signed number of four bytes (0x1b).
+fn is_followed(header: &[u8; 8]) -> bool {
+    let [version, form, _, _, distance @ ..] = header;
+    (*version, *form) == (1, 0x1b) && i32::from_le_bytes(*distance) > 0
+}
+
 /// The program headers of a 64-bit file.
-fn parts(file: &File) -> Option<Vec<Part>> {
+fn parts(file: &dyn Fn(u64, &mut [u8]) -> bool) -> Option<Vec<Part>> {
     let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0).ok()?;
+    file(0, &mut head).then_some(())?;
     if head[..6] != *b"\x7fELF\x02\x01" {
         return None;
     }
@@ -84,7 +94,7 @@ fn parts(file: &File) -> Option<Vec<Part>> {
         return None;
     }
     let mut bytes = vec![0; count * 56];
-    file.read_exact_at(&mut bytes, at).ok()?;
+    file(at, &mut bytes).then_some(())?;
     let part = |entry: &[u8]| {
         let word = |from: usize| Bytes::from(entry, from).u64();
         let kind = Bytes::from(entry, 0).u32()?;
@@ -120,9 +130,17 @@ mod tests {
             entry[16..24].copy_from_slice(&address.to_le_bytes());
             entry[32..40].copy_from_slice(&size.to_le_bytes());
         }
-        let mut file = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let file = |at: u64, into: &mut [u8]| {
+            bytes.get(at as usize..).and_then(|rest| rest.get(..into.len())).map(|found| into.copy_from_slice(found)).is_some()
+        };
         let tables = Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }).unwrap();
         assert_eq!((tables.address, tables.header), (0x7000_0000, 0x7000_0100));
+    }
+
+    #[test]
+    fn what_is_before_the_header_is_read_only_if_the_tables_are_there() {
+        assert!(is_followed(&[1, 0x1b, 3, 0x3b, 0x24, 0, 0, 0]));
+        assert!(!is_followed(&[1, 0x1b, 3, 0x3b, 0, 0, 0, 0x80]), "the tables are before it");
+        assert!(!is_followed(&[1, 0x03, 3, 0x3b, 0x24, 0, 0, 0]), "another form");
     }
 }

@@ -1,6 +1,7 @@
 //! Walks a waiting thread of this process as if it belonged to another process.
 
 use super::*;
+use std::fs;
 use std::os::unix::fs::FileExt;
 
 /// This process, read as if it were another one.
@@ -33,9 +34,10 @@ impl Process for Own {
         self.code.iter().map(|(code, _)| *code).find(|code| (code.from..code.to).contains(&at))
     }
 
-    fn file(&self, code: &Code) -> Option<fs::File> {
-        let (_, path) = self.code.iter().find(|(one, _)| one == code)?;
-        fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()))
+    fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool {
+        let Some((_, path)) = self.code.iter().find(|(one, _)| one == code) else { return false };
+        let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()));
+        file.is_some_and(|file| file.read_exact_at(into, at).is_ok())
     }
 }
 
