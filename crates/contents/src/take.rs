@@ -137,8 +137,8 @@ pub fn take_core(path: &Path, wanted: &Wanted, time: Duration) -> Result<Content
     };
     let subject = Subject {
         pid: core.pid,
-        name: core.name.clone(),
-        executable: core.executable.clone(),
+        name: core.name.clone().into(),
+        executable: core.executable.clone().into(),
         started: core.written,
         threads: core.threads().len() as u64,
         ..Subject::default()

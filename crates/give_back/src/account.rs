@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use allocanary_heap::Reading;
+use allocanary_text::Foreign;
 use allocanary_text::outside::in_one_line;
 use allocanary_text::units::{Unit, show_duration, show_time};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct Account {
     /// The process.
     pub pid: u32,
     /// Its name.
-    pub name: String,
+    pub name: Foreign,
     /// The user who asked, as a number.
     pub user: u32,
     /// Resident bytes before.
@@ -137,7 +138,7 @@ impl Account {
 
     /// The forecast, for a person: some lines.
     pub fn expectation(&self) -> String {
-        let head = format!("process {} ({}): {} resident", self.pid, in_one_line(&self.name), bytes(self.before));
+        let head = format!("process {} ({}): {} resident", self.pid, in_one_line(self.name.raw()), bytes(self.before));
         let rest = match self.not_known {
             0 => String::new(),
             rest => format!("{} of it belong to no allocator that is known here", bytes(rest)),
@@ -211,7 +212,7 @@ impl Account {
             show_time(Duration::from_millis(self.time)).replace(' ', "T"),
             self.user,
             self.pid,
-            in_one_line(&self.name).replace([' ', '='], "_"),
+            in_one_line(self.name.raw()).replace([' ', '='], "_"),
             calls.join(","),
             self.before,
             number(self.after),

@@ -21,7 +21,7 @@ pub(crate) fn name(reading: &mut Reading, memory: &dyn Memory) {
     if unknown < LITTLE || unknown < reading.resident / PART {
         return;
     }
-    for (name, path) in found(memory, reading.process.file()) {
+    for (name, path) in found(memory, reading.process.raw_file()) {
         if reading.heaps.iter().any(|heap| heap.allocator == name)
             || reading.undivided.iter().any(|known| known == name)
         {

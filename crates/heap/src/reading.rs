@@ -193,7 +193,7 @@ impl Reading {
         }
         heaps.retain(|heap| heap.resident > 0 || heap.live > 0);
         heaps.sort_by_key(|heap| std::cmp::Reverse(heap.resident));
-        let sight = Sight { memory, executable: process.file() };
+        let sight = Sight { memory, executable: process.raw_file() };
         let areas = others::areas(&sight, counted, &|mapping| claims.divided(mapping, memory.pages()));
         Reading {
             schema: SCHEMA,

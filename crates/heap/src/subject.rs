@@ -5,6 +5,7 @@ use std::time::Duration;
 use allocanary_process::{Host, Name, kernel, link, text};
 use allocanary_sys::proc::{Stat, pids, stat};
 use allocanary_sys::sys::read_whole_of;
+use allocanary_text::Foreign;
 use serde::{Deserialize, Serialize};
 
 /// A process, described by properties that do not change while it runs one program.
@@ -15,9 +16,9 @@ pub struct Subject {
     /// The process that started it. If that has ended, the process that adopted it.
     pub parent: u32,
     /// Its name, as `ps` shows it.
-    pub name: String,
+    pub name: Foreign,
     /// The path of its executable. Empty if it may not be read, or for a thread of the kernel.
-    pub executable: String,
+    pub executable: Foreign,
     /// When it started, in seconds since 1970.
     pub started: u64,
     /// The number of its threads.
@@ -33,17 +34,22 @@ impl Subject {
         Some(Subject {
             pid: stat.pid,
             parent: stat.parent,
-            executable: link(pid).unwrap_or_default(),
+            executable: link(pid).unwrap_or_default().into(),
             started: boot.saturating_add(stat::time(stat.start).as_secs()),
             threads: stat.threads,
-            name: stat.name,
+            name: stat.name.into(),
         })
     }
 
-    /// The file name of its executable.
-    pub fn file(&self) -> &str {
-        let path = self.executable.strip_suffix(" (deleted)").unwrap_or(&self.executable);
-        path.rsplit('/').next().unwrap_or_default()
+    /// The path of its executable, without the kernel's mark that the file is deleted: to compare it, and not to open it.
+    pub fn raw_path(&self) -> &str {
+        let path = self.executable.raw();
+        path.strip_suffix(" (deleted)").unwrap_or(path)
+    }
+
+    /// The file name of its executable, to compare it.
+    pub fn raw_file(&self) -> &str {
+        self.raw_path().rsplit('/').next().unwrap_or_default()
     }
 
     /// How long it had run at a time, which is given in seconds since 1970.
@@ -68,7 +74,7 @@ pub fn processes() -> Vec<Subject> {
 
 /// The processes with this name, which may be the name of the process or the file name of its executable.
 pub fn named<'a>(all: &'a [Subject], name: &str) -> Vec<&'a Subject> {
-    all.iter().filter(|one| one.name == name || one.file() == name).collect()
+    all.iter().filter(|one| one.name == name || one.raw_file() == name).collect()
 }
 
 /// A process and all processes that it started, directly or not. The process is first.

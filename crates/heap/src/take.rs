@@ -143,8 +143,8 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
     let taken = core.written * 1000;
     let subject = Subject {
         pid: core.pid,
-        name: core.name.clone(),
-        executable: core.executable.clone(),
+        name: core.name.clone().into(),
+        executable: core.executable.clone().into(),
         started: taken / 1000,
         threads: core.threads().len() as u64,
         ..Subject::default()

@@ -6,6 +6,9 @@
 // Texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+pub mod foreign;
 pub mod outside;
 pub mod paste;
 pub mod units;
+
+pub use foreign::Foreign;

@@ -94,7 +94,7 @@ fn kinds(contents: &Contents, look: &Look) -> String {
     if !is_sample {
         table.iter_mut().for_each(|row| drop(row.remove(2)));
     }
-    let title = format!("Kinds: process {}, {}", process.pid, process.name);
+    let title = format!("Kinds: process {}, {}", process.pid, process.name.harmless());
     format!("{}\n{}\n", bold(&title, look), columns(&table, look))
 }
 

@@ -38,17 +38,18 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
     match named(all, &text).as_slice() {
         [one] => Ok(one.pid),
         [] => {
-            let names = || all.iter().flat_map(|one| [one.name.as_str(), one.file()]).filter(|name| !name.is_empty());
+            let names = || all.iter().flat_map(|one| [one.name.raw(), one.raw_file()]).filter(|name| !name.is_empty());
             let near = nearest(&text, names());
             let near =
-                match near.first().and_then(|near| all.iter().find(|one| one.name == *near || one.file() == *near)) {
-                    Some(one) => format!("; perhaps {} ({})", harmless(&one.name), one.pid),
+                match near.first().and_then(|near| all.iter().find(|one| one.name == *near || one.raw_file() == *near))
+                {
+                    Some(one) => format!("; perhaps {} ({})", one.name.harmless(), one.pid),
                     None => String::new(),
                 };
             Err(Error::Input(format!("{begin}no process has the name `{text}`{near}: `ps -e` lists them")))
         }
         several => {
-            let line = |one: &&Subject| format!("  {} {} {}", one.pid, harmless(&one.name), harmless(&one.executable));
+            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name.harmless(), one.executable.harmless());
             let list: Vec<String> = several.iter().map(line).collect();
             // Only `heap` and `allocanary PROCESS` read a process with its children.
             let tree = if verb.is_empty() || verb == "heap" { ", or the first with --tree" } else { "" };

@@ -19,7 +19,7 @@ const ROWS: usize = 30;
 
 /// The page.
 pub fn page(contents: &Contents) -> String {
-    let name = &contents.process.name;
+    let name = contents.process.name.raw();
     let head = html! {
         section #answer { p.answer { (prose(&answer(contents))) } }
         (facts(contents))
@@ -43,8 +43,8 @@ pub fn page(contents: &Contents) -> String {
 fn facts(contents: &Contents) -> Markup {
     html! {
         dl.facts {
-            dt { "Process" } dd { (contents.process.pid) ", " (contents.process.name) }
-            dt { "Executable" } dd { code { (contents.process.executable) } }
+            dt { "Process" } dd { (contents.process.pid) ", " (contents.process.name.raw()) }
+            dt { "Executable" } dd { code { (contents.process.executable.raw()) } }
             dt { "Read" } dd { (show_time(Duration::from_millis(contents.taken))) " UTC" }
             dt { "Live" } dd { (bytes(contents.bytes)) " in " (count(contents.blocks)) " blocks" }
         }

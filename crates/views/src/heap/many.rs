@@ -16,7 +16,7 @@ const NOTE: &str = "kept: cached by threads, free in used pages, whole free page
 fn row(reading: &Reading) -> Vec<String> {
     let unknown = reading.parts().of(Part::Unknown) + unknown(reading);
     let figures = [reading.resident, reading.parts().of(Part::Live), kept(reading), unknown].map(bytes);
-    let mut row = vec![reading.process.name.clone(), reading.process.pid.to_string()];
+    let mut row = vec![reading.process.name.harmless().into_owned(), reading.process.pid.to_string()];
     row.extend(figures);
     row.push(allocators(reading));
     row

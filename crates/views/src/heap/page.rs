@@ -26,7 +26,7 @@ const OVER_TIME: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, 
 /// The page. `readings` are of one process, in the order of time. Without a reading the page is empty.
 pub fn page(readings: &[Reading], remedies: &[Remedy]) -> String {
     let Some(reading) = readings.last() else { return String::new() };
-    let name = &reading.process.name;
+    let name = reading.process.name.raw();
     let head = html! {
         section #answer {
             p.answer { (prose(&answer::answer(reading))) }
@@ -57,7 +57,7 @@ fn facts(reading: &Reading) -> Markup {
     html! {
         dl.facts {
             dt { "Process" } dd { (text::subject(reading).trim_start_matches("process ")) }
-            dt { "Executable" } dd { code { (process.executable) } }
+            dt { "Executable" } dd { code { (process.executable.raw()) } }
             dt { "Read" } dd { (show_time(Duration::from_millis(reading.taken))) " UTC" }
         }
     }

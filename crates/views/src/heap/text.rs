@@ -40,7 +40,7 @@ pub fn subject(reading: &Reading) -> String {
     let process = &reading.process;
     let age = show_duration(process.age(reading.taken / 1000));
     let threads = if process.threads == 1 { "1 thread".into() } else { format!("{} threads", process.threads) };
-    harmless(&format!("process {}, {}, {threads}, runs for {age}", process.pid, process.name)).into_owned()
+    format!("process {}, {}, {threads}, runs for {age}", process.pid, process.name.harmless())
 }
 
 fn parts(reading: &Reading, look: &Look) -> String {

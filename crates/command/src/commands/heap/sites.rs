@@ -49,7 +49,7 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
 /// Refuses a trace of another process. The addresses of its blocks would be mistaken for those of this process.
 fn is_of(trace: &Trace, contents: &Contents) -> Result<()> {
     let (header, process) = (&trace.header, &contents.process);
-    let executable = process.executable.strip_suffix(" (deleted)").unwrap_or(&process.executable);
+    let executable = process.raw_path();
     let begun = header.start_wall / 1_000_000_000;
     // A core does not say when its process began; such contents have the time of the reading instead. The tolerance of
     // 2 s is needed because the kernel counts from the time of boot, which is rounded.
@@ -58,10 +58,11 @@ fn is_of(trace: &Trace, contents: &Contents) -> Result<()> {
         return Ok(());
     }
     Err(Error::Input(format!(
-        "heap: --trace {}: wanted a trace of process {}, {executable}, begun at {} (seconds since 1970) or later; found one of process {}, {}, \
+        "heap: --trace {}: wanted a trace of process {}, {}, begun at {} (seconds since 1970) or later; found one of process {}, {}, \
          begun at {begun}",
         trace.path().display(),
         process.pid,
+        process.executable.harmless(),
         process.started,
         header.pid,
         header.program
