@@ -5,7 +5,6 @@
 //! lists settings. A library takes those of them whose names occur in its file: it cannot know a name that the file does not contain.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use allocanary_allocators::allocators::ALL;
@@ -13,6 +12,7 @@ use allocanary_allocators::environment::Environment;
 use allocanary_allocators::library::Library;
 use allocanary_allocators::setting::Setting;
 use allocanary_sys::elf::check_loadable;
+use allocanary_sys::input;
 
 use cache::libraries;
 
@@ -45,7 +45,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
         if !seen.insert(path.clone()) || check_loadable(&path).is_err() {
             continue;
         }
-        let Ok(bytes) = fs::read(&path) else { continue };
+        let Ok(bytes) = input::bytes(&path) else { continue };
         all.push(of(kind, &path, &bytes, ours, None));
     }
     // If two libraries have the same version, the loader takes the first one.
@@ -60,7 +60,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
 pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
     let kind = kinds().find(|kind| kind.name == allocator)?;
     let name = format!("{allocator}@{version}");
-    Some(Installed { name, ..of(kind, path, &fs::read(path).ok()?, &[], Some(version)) })
+    Some(Installed { name, ..of(kind, path, &input::bytes(path).ok()?, &[], Some(version)) })
 }
 
 /// The kind of library, by the file's name: `libjemalloc.so.2`.
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_library_that_was_built_has_the_name_of_its_version() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), "x\0purge_delay\0").unwrap();
+        std::fs::write(file.path(), "x\0purge_delay\0").unwrap();
         let found = built("mimalloc", "2.2.5", file.path()).unwrap();
         assert_eq!(
             (found.name.as_str(), found.version.as_str(), names(&found)),

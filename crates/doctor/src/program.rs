@@ -18,6 +18,7 @@ use super::installed::cache;
 use super::{Effect, Flavour};
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
+use allocanary_sys::input;
 use loader::{Files, Host, Id};
 use needs::{Needs, needs};
 
@@ -210,7 +211,9 @@ fn paths(program: &Path, needs: Needs) -> Vec<PathBuf> {
     let host = Host {
         named: std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default(),
         cache: cache::entries(),
-        musl: fs::read(format!("/etc/ld-musl-{}.path", std::env::consts::ARCH)).ok().map(OsString::from_vec),
+        musl: input::bytes(Path::new(&format!("/etc/ld-musl-{}.path", std::env::consts::ARCH)))
+            .ok()
+            .map(OsString::from_vec),
     };
     loader::libraries(&program, needs, &host, &Disk)
 }

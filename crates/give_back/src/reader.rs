@@ -22,6 +22,10 @@ pub struct Reader {
 
 impl Reader {
     /// Reads the mappings.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the memory of the process is written to, and only the command may do that"
+    )]
     pub fn open(pid: u32) -> Result<Reader, Refusal> {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
         let text = text(pid, Name::Maps).map_err(trouble("reading its mappings"))?;

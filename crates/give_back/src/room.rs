@@ -1,10 +1,9 @@
 //! The room below a thread's stack pointer. In: the stack pointer, the thread pointer, the mappings. Out: the number of bytes that certainly
 //! belong to its stack, or nothing. A thread may run on a coroutine's stack or on a signal's stack, whose size is not visible from outside.
 
-use std::fs;
-
 use allocanary_heap::{Mapping, Memory, PAGE};
 use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::sys::read_whole;
 
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;
@@ -47,7 +46,8 @@ fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
 
 /// The maximum size of the first thread's stack.
 fn limit(pid: u32) -> u64 {
-    let text = fs::read_to_string(path(pid, File::Limits)).unwrap_or_default();
+    let text = read_whole(path(pid, File::Limits)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.strip_prefix("Max stack size"));
     match line.and_then(|line| line.split_ascii_whitespace().next()) {
         Some("unlimited") => u64::MAX,

@@ -2,13 +2,13 @@
 //! threads, the most harmless first, and what the other threads do.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::ends_call;
 use allocanary_sys::proc::Status;
 use allocanary_sys::proc::files::{ThreadFile, thread_path};
 use allocanary_sys::proc::pids::tids;
+use allocanary_sys::sys::read_whole;
 
 use crate::waits::{self, Told, Wait};
 
@@ -51,7 +51,7 @@ impl Threads {
         let mut threads = Threads::default();
         for tid in tids(pid).unwrap_or_default() {
             let text = |file: ThreadFile| {
-                let bytes = fs::read(thread_path(pid, tid, file)).unwrap_or_default();
+                let bytes = read_whole(thread_path(pid, tid, file)).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
             let status = Status::of_thread(pid, tid).unwrap_or_default();

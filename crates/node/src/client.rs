@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocanary_sys::input;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -157,7 +158,7 @@ fn request(uri: &Uri, trust: &Trust, sent: Option<Sent>) -> Result<Request<Full<
     let is_safe = uri.scheme_str() == Some("https") || uri.host().is_some_and(is_this_machine);
     if let Some(file) = trust.token.as_ref().filter(|_| is_safe) {
         // Read each time: the kubelet renews it.
-        let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let token = input::text(file).map_err(|error| format!("{}: {error}", file.display()))?;
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
     }
     request.body(Full::new(sent.map_or_else(Bytes::new, |(_, bytes)| bytes))).map_err(text)

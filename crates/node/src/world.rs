@@ -1,9 +1,11 @@
 //! Where the agent reads from: the kernel, or a test.
 
 use std::fs;
+use std::path::Path;
 
 use allocanary_sys::cgroups::{Controller, Groups, MOUNT};
 use allocanary_sys::container::quota;
+use allocanary_sys::input;
 use allocanary_sys::proc::files::{File, own_path, path};
 use allocanary_sys::proc::{Stat, Status, pids, stat};
 use allocanary_sys::sys::{line_number, read_whole};
@@ -167,7 +169,7 @@ impl World for Kernel {
     }
 
     fn boot(&self) -> String {
-        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+        input::text(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default().trim().to_string()
     }
 }
 

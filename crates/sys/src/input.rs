@@ -1,25 +1,32 @@
-//! Text files that the user names: readings, reports of agents, studies. In: a path. Out: the whole text, if it is not too long.
+//! Files that the user names, such as readings, reports of agents and studies, and this host's own. In: a path. Out: the whole file, if
+//! it is not too long.
 //!
-//! Such a file may be another user's: a copy of what an agent wrote, a link to a device, a file with a hole of terabytes.
+//! A file that the user names may be another user's: a copy of what an agent wrote, a link to a device, a file with a hole of terabytes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest text that is read, in bytes. The readings of a thousand processes are shorter.
+/// The longest file that is read, in bytes. The readings of a thousand processes are shorter.
 pub const MOST: u64 = 100 << 20;
 
 /// The text of a file. The error says if there is more than [`MOST`]. A pipe is waited for, as the shell's `<(...)` is one.
 pub fn text(path: &Path) -> io::Result<String> {
+    String::from_utf8(bytes(path)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "wanted UTF-8 text, found other bytes"))
+}
+
+/// The bytes of a file, as [`text`].
+pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     at_most(path, MOST)
 }
 
-fn at_most(path: &Path, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    if File::open(path)?.take(most + 1).read_to_string(&mut text)? as u64 > most {
-        return Err(io::Error::other(format!("wanted at most {} MiB of text, found more", most >> 20)));
+fn at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if File::open(path)?.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+        return Err(io::Error::other(format!("wanted at most {} MiB, found more", most >> 20)));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -31,8 +38,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, "12345").unwrap();
-        assert_eq!(at_most(&path, 5).unwrap(), "12345");
-        assert_eq!(at_most(&path, 4).unwrap_err().to_string(), "wanted at most 0 MiB of text, found more");
+        assert_eq!(at_most(&path, 5).unwrap(), b"12345");
+        assert_eq!(at_most(&path, 4).unwrap_err().to_string(), "wanted at most 0 MiB, found more");
+        std::fs::write(&path, b"\xff").unwrap();
+        assert_eq!(text(&path).unwrap_err().to_string(), "wanted UTF-8 text, found other bytes");
         // A device has no end.
         assert!(at_most(Path::new("/dev/zero"), 1 << 20).unwrap_err().to_string().contains("at most 1 MiB"));
     }

@@ -10,6 +10,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use allocanary_sys::input;
+
 const CACHE: &str = "/etc/ld.so.cache";
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEAD: usize = 48;
@@ -23,7 +25,7 @@ pub fn libraries() -> Vec<PathBuf> {
     let folders = named.chain([PathBuf::from("/usr/local/lib")]);
     let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
-    files.into_iter().chain(cached(&fs::read(CACHE).unwrap_or_default())).collect()
+    files.into_iter().chain(cached(&input::bytes(Path::new(CACHE)).unwrap_or_default())).collect()
 }
 
 /// A library of the cache.
@@ -39,7 +41,7 @@ pub struct Entry {
 
 /// The libraries of this host's cache, in its order.
 pub fn entries() -> Vec<Entry> {
-    parsed(&fs::read(CACHE).unwrap_or_default())
+    parsed(&input::bytes(Path::new(CACHE)).unwrap_or_default())
 }
 
 /// The paths of a cache.

@@ -131,7 +131,11 @@ mod tests {
             entry[32..40].copy_from_slice(&size.to_le_bytes());
         }
         let file = |at: u64, into: &mut [u8]| {
-            bytes.get(at as usize..).and_then(|rest| rest.get(..into.len())).map(|found| into.copy_from_slice(found)).is_some()
+            bytes
+                .get(at as usize..)
+                .and_then(|rest| rest.get(..into.len()))
+                .map(|found| into.copy_from_slice(found))
+                .is_some()
         };
         let tables = Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }).unwrap();
         assert_eq!((tables.address, tables.header), (0x7000_0000, 0x7000_0100));
