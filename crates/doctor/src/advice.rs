@@ -1,9 +1,10 @@
 //! What to change, as text ready to paste. In: surroundings, an environment, and the program's allocators if known.
 //! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
+use super::flavour::Flavour;
 use super::host::Surroundings;
 use super::seen::Seen;
-use super::{Flavour, Variables};
+use super::variables::Variables;
 use crate::allocators::{ALL, Case, part};
 use allocanary_allocators::paste;
 

@@ -3,6 +3,7 @@
 use super::advice::{Advice, advice};
 use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
+use super::flavour::Flavour;
 use super::host::Surroundings;
 use super::identity::{Found, PROFILER, RECORDER, Sure, file_name, preload_of};
 use super::notice::Notice;
@@ -10,7 +11,7 @@ use super::page::{Page, Tone};
 use super::process::Process;
 use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, Seen};
-use super::{Effect, Flavour, Variables};
+use super::variables::{Effect, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::outside::Look;

@@ -2,9 +2,9 @@
 //! Out: a remark for each variable.
 
 use super::seen::Libraries;
-use super::variables::{Assignment, assignments, perhaps};
-use super::{Effect, Flavour, Variables};
+use super::variables::{Assignment, Effect, Variables, perhaps};
 use crate::allocators::{ALL, part};
+use crate::flavour::Flavour;
 
 /// A remark about a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,12 @@ pub struct Remark {
     pub text: String,
     /// The settings in it that are refused or overruled.
     pub problems: Vec<String>,
+}
+
+/// Every setting in the environment, in the order in which they are read. `libraries` is what is known about the
+/// allocators that will read them.
+pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+    ALL.iter().flat_map(|part| (part.variables.assignments)(variables, libraries)).collect()
 }
 
 /// Examines every variable that an allocator reads, or that was meant for one. `subject` are a program's allocators, its own first;
@@ -95,12 +101,6 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     let mut suspects = ALL.iter().flat_map(|part| part.variables.suspects);
     let is_meant = !names().any(|name| name == variable) && suspects.any(|start| upper.starts_with(start));
     is_meant.then(|| (Effect::Ignored, format!("no allocator that we know of reads it{}", perhaps(&upper, names()))))
-}
-
-/// The remark on a variable that none of a program's allocators reads.
-pub(crate) fn not_here(flavours: &[Flavour]) -> (Effect, String) {
-    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
-    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
 }
 
 fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {

@@ -4,8 +4,8 @@
 //! A Rust program may have two allocators: its own global allocator and C's malloc. A mapped library is not necessarily used. The
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
-use super::Flavour;
 use super::elf::{GLIBC_MALLOC, MALLOC, Signs};
+use super::flavour::Flavour;
 use crate::allocators::jemalloc::INSTALL;
 use crate::allocators::{ALL, Part, part};
 use allocanary_allocators::allocators::{our, system};

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use super::Variables;
 use super::allocators::jemalloc::links;
 use super::elf::{Signs, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, ProgramFile, file_name, libc};
 use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten, jdk};
+use super::variables::Variables;
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};

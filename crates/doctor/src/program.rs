@@ -13,9 +13,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::elf::marks;
+use super::flavour::Flavour;
 use super::identity::{Identity, ProgramFile, leaves_malloc};
 use super::installed::cache;
-use super::{Effect, Flavour};
+use super::variables::Effect;
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
 use allocanary_sys::input;

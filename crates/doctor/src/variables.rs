@@ -1,16 +1,28 @@
-//! The settings in the variables that configure allocators. In: an environment. Out: every assignment in the order in
-//! which it is read, with its problem if it has one.
+//! A setting in a variable that configures an allocator. In: its text. Out: the value that the allocator uses, and the problem if it
+//! has one.
 //!
 //! It is stricter than [`Kind::canonical`], which also accepts other spellings. Here the allocator's own parser
 //! decides.
 
 use std::collections::BTreeMap;
 
-use super::Variables;
-use super::seen::Libraries;
-use crate::allocators::ALL;
+use super::flavour::Flavour;
 use allocanary_allocators::setting::{Kind, Setting, c_number as number};
 use allocanary_spec::nearest;
+
+/// Environment variables by name, and jemalloc's links by their path.
+pub type Variables = BTreeMap<String, String>;
+
+/// Whether a variable has an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is read.
+    Read,
+    /// It depends on the program.
+    Depends,
+    /// Nothing reads it.
+    Ignored,
+}
 
 /// One setting in a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,16 +39,6 @@ pub struct Assignment {
     pub becomes: Option<String>,
     /// Why the allocator does not use it unchanged, if so.
     pub problem: Option<String>,
-}
-
-/// Every setting in the environment, in the order in which they are read. `libraries` is what is known about the
-/// allocators that will read them.
-pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
-    let mut found = Vec::new();
-    for part in ALL {
-        (part.variables.assignments)(variables, libraries, &mut found);
-    }
-    found
 }
 
 /// The effective settings of an allocator with their values. A later setting replaces an earlier one.
@@ -77,6 +79,12 @@ pub fn perhaps<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> St
         Some(near) => format!("; perhaps {near}"),
         None => String::new(),
     }
+}
+
+/// The remark on a variable that none of a program's allocators reads.
+pub(crate) fn not_here(flavours: &[Flavour]) -> (Effect, String) {
+    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
+    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
 }
 
 #[cfg(test)]

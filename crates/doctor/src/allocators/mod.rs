@@ -16,11 +16,11 @@ use allocanary_heap::Heap;
 
 use crate::advice::Advice;
 use crate::defaults::Default;
+use crate::flavour::Flavour;
 use crate::host::Surroundings;
 use crate::remedies::{Remedy, Subject};
 use crate::seen::{Libraries, Seen};
-use crate::variables::Assignment;
-use crate::{Effect, Flavour, Variables};
+use crate::variables::{Assignment, Effect, Variables};
 
 /// The knowledge about one allocator.
 pub(crate) struct Part {
@@ -91,8 +91,8 @@ pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Opti
 pub(crate) struct Reads {
     /// Which programs read a variable; `None` if the variable is not one of this allocator's.
     pub reader: Reader,
-    /// Adds every setting in its variables, in the order in which they are read.
-    pub assignments: fn(&Variables, &Libraries, &mut Vec<Assignment>),
+    /// Every setting in its variables, in the order in which they are read.
+    pub assignments: fn(&Variables, &Libraries) -> Vec<Assignment>,
     /// A further problem of the settings in a variable.
     pub problem: Problem,
     /// The programs in which one of its variables overrules another; empty means in all.
@@ -106,7 +106,7 @@ pub(crate) struct Reads {
 impl Reads {
     const NONE: Reads = Reads {
         reader: |_, _, _| None,
-        assignments: |_, _, _| {},
+        assignments: |_, _| Vec::new(),
         problem: |_, _, _| None,
         overruled_in: "",
         names: Vec::new,

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::allocators::{Case, part};
 use crate::process::Process;
 use crate::runtimes;
-use crate::{Flavour, advice::Advice};
+use crate::advice::Advice;
+use crate::flavour::Flavour;
 
 pub use conclusion::conclusion;
 

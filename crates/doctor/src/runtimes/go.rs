@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use super::{Runtime, area};
-use crate::Flavour;
+use crate::flavour::Flavour;
 use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
 
 pub(super) const RUNTIME: Runtime =

@@ -1,6 +1,8 @@
 //! Tests of problems with settings, for each variable, and of their effective values.
 
 use super::*;
+use crate::environment::assignments;
+use crate::seen::Libraries;
 
 fn problems(variable: &str, text: &str) -> Vec<String> {
     let variables = Variables::from([(variable.to_string(), text.to_string())]);

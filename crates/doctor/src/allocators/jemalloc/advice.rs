@@ -3,14 +3,14 @@
 use allocanary_allocators::allocators::jemalloc::{NAME, PLAIN_VARIABLE};
 use allocanary_allocators::paste;
 
-use super::builds::{own_link, own_variable};
+use super::builds::{own_link, own_variable, reader};
 use super::defaults::arenas;
 use super::links::variable_of;
+use super::variables::assignments;
 use crate::advice::Advice;
 use crate::allocators::Case;
-use crate::environment::{Remark, examine};
-use crate::variables::{assignments, settings};
-use crate::{Effect, Flavour, Variables};
+use crate::flavour::Flavour;
+use crate::variables::{Effect, Variables, settings};
 
 /// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
 const PROVEN: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
@@ -56,11 +56,13 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let mut install = Vec::new();
     let mut reasons = Vec::new();
     // The settings in a variable that this program ignores are moved to the variable that it reads.
-    let ignored = |remark: &Remark| remark.verdict != Effect::Read && remark.variable.ends_with(PLAIN_VARIABLE);
-    let remarks = examine(variables, subject, &seen.libraries);
-    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
-    if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {
-        reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
+    let ignored = |name: &String, value: &String| {
+        name.ends_with(PLAIN_VARIABLE)
+            && reader(name, value, subject).is_some_and(|(effect, _)| effect != Effect::Read)
+    };
+    let has_settings = |name: &String| all.iter().any(|one| one.variable == *name && one.becomes.is_some());
+    if let Some((moved, _)) = variables.iter().find(|(name, value)| ignored(name, value) && has_settings(name)) {
+        reasons.push(format!("{variable} is what such a program reads: the settings in {moved} move there"));
     }
     let (default, usable) = (arenas(at.cpus.affinity), at.cpus.count());
     // With a ratio, the user has also chosen the number of arenas.

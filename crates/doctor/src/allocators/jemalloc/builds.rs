@@ -5,8 +5,8 @@ use allocanary_allocators::allocators::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIA
 
 use super::VARIABLES;
 use super::links::{A_FILE, LINKS, readers, variable_of};
-use crate::environment::not_here;
-use crate::{Effect, Flavour};
+use crate::flavour::Flavour;
+use crate::variables::{Effect, not_here};
 
 /// Which programs read a variable or a link; `None` if jemalloc has no variable or link of this name.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {

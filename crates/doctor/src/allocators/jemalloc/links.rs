@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Variables;
+use crate::variables::Variables;
 
 /// Each link, and the variable that the same builds of jemalloc read next. The variable takes precedence.
 pub const LINKS: [(&str, &str); 3] = [

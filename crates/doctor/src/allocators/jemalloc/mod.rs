@@ -10,7 +10,7 @@ mod variables;
 use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME, PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
 
 use super::{Marks, Part, Reads};
-use crate::Flavour;
+use crate::flavour::Flavour;
 
 const RUST: Flavour = Flavour::RustJemalloc { installs: false };
 /// The jemalloc of our preload. It honours the variables that `install!` honours.
@@ -44,7 +44,7 @@ pub(super) const PART: Part = Part {
     },
     variables: Reads {
         reader: builds::reader,
-        assignments: variables::add,
+        assignments: variables::assignments,
         problem: variables::aborts,
         overruled_in: "in a program with install!, ",
         names: || VARIABLES.to_vec(),

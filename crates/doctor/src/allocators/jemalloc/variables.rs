@@ -6,18 +6,19 @@ use allocanary_allocators::allocators::jemalloc::{ALSO, NAME};
 use allocanary_allocators::setting::{Kind, Setting, also, c_number as number};
 
 use super::links::{A_FILE, LINKS};
-use crate::Variables;
 use crate::seen::Libraries;
-use crate::variables::{Assignment, perhaps, refused, settings};
+use crate::variables::{Assignment, Variables, perhaps, refused, settings};
 
 /// The settings in its variables and links.
-pub(super) fn add(variables: &Variables, libraries: &Libraries, found: &mut Vec<Assignment>) {
+pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+    let mut found = Vec::new();
     // A link is read right before the variable of the same build.
     for name in LINKS.into_iter().flat_map(|(link, variable)| [link, variable]) {
         if let Some(text) = variables.get(name).filter(|text| *text != A_FILE) {
-            read(name, text, libraries, found);
+            read(name, text, libraries, &mut found);
         }
     }
+    found
 }
 
 /// Whether jemalloc ends a program at its start because of a problem in `variable`. `abort_conf` in any variable

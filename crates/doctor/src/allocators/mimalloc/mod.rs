@@ -6,11 +6,11 @@ mod variables;
 use allocanary_allocators::allocators::mimalloc::{DESCRIPTOR, NAME};
 
 use super::{Case, Marks, Part, Reads};
-use crate::Flavour;
 use crate::advice::Advice;
 use crate::defaults::Default;
+use crate::flavour::Flavour;
 use crate::host::Surroundings;
-use crate::variables::{assignments, settings};
+use crate::variables::settings;
 
 const FLAVOUR: Flavour = Flavour::Named(NAME);
 
@@ -24,7 +24,12 @@ pub(super) const PART: Part = Part {
         preload: Some(FLAVOUR),
         ..Marks::NONE
     },
-    variables: Reads { reader: variables::reader, assignments: variables::add, suspects: &["MIMALLOC"], ..Reads::NONE },
+    variables: Reads {
+        reader: variables::reader,
+        assignments: variables::assignments,
+        suspects: &["MIMALLOC"],
+        ..Reads::NONE
+    },
     defaults: Some(defaults),
     advice: Some(advice),
     remedies: Some(remedies::remedies),
@@ -49,7 +54,7 @@ fn takes_huge_pages(thp: &str) -> bool {
 
 fn advice(&Case { at, variables, subject, seen, .. }: &Case) -> Option<Advice> {
     let mut set = seen.code.clone();
-    set.extend(settings(&assignments(variables, &seen.libraries), NAME));
+    set.extend(settings(&variables::assignments(variables, &seen.libraries), NAME));
     let has_option = seen.libraries.has_option("allow_thp");
     if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) || has_option == Some(false) {
         return None;

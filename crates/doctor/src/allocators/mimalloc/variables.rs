@@ -2,10 +2,9 @@
 
 use allocanary_allocators::allocators::mimalloc::{NAME, OLD, SETTINGS};
 
-use crate::environment::not_here;
 use crate::seen::Libraries;
-use crate::variables::{Assignment, assignment, perhaps, refused};
-use crate::{Effect, Flavour, Variables};
+use crate::flavour::Flavour;
+use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
 
 /// The beginning of their names. mimalloc accepts upper and lower case.
 const PREFIX: &str = "mimalloc_";
@@ -22,12 +21,12 @@ pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Op
 }
 
 /// The settings in them.
-pub(super) fn add(variables: &Variables, libraries: &Libraries, found: &mut Vec<Assignment>) {
-    for (name, value) in variables {
-        if let Some(key) = name.to_ascii_lowercase().strip_prefix(PREFIX) {
-            found.push(assigned(name, key, value, libraries));
-        }
-    }
+pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+    let assigned = |(name, value): (&String, &String)| {
+        let key = name.to_ascii_lowercase();
+        key.strip_prefix(PREFIX).map(|key| assigned(name, key, value, libraries))
+    };
+    variables.iter().filter_map(assigned).collect()
 }
 
 fn assigned(variable: &str, key: &str, value: &str, libraries: &Libraries) -> Assignment {

@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 
 use super::{Marks, Part, Reads};
-use crate::Flavour;
+use crate::flavour::Flavour;
 
 pub(super) const PART: Part = Part {
     of: &DESCRIPTOR,

@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators::snmalloc::{DESCRIPTOR, NAME};
 
 use super::{Marks, Part, Reads};
-use crate::Flavour;
+use crate::flavour::Flavour;
 
 const FLAVOUR: Flavour = Flavour::Named(NAME);
 

@@ -6,11 +6,11 @@ mod variables;
 use allocanary_allocators::allocators::system::{DESCRIPTOR, NAME, PER_CORE};
 
 use super::{Case, Marks, Part, Reads};
-use crate::Flavour;
 use crate::advice::Advice;
 use crate::defaults::{Default, count};
+use crate::flavour::Flavour;
 use crate::host::Surroundings;
-use crate::variables::{assignments, settings};
+use crate::variables::settings;
 
 pub(super) const PART: Part = Part {
     of: &DESCRIPTOR,
@@ -23,7 +23,7 @@ pub(super) const PART: Part = Part {
     },
     variables: Reads {
         reader: variables::reader,
-        assignments: variables::add,
+        assignments: variables::assignments,
         names: || variables::names().collect(),
         suspects: &["MALLOC_", "GLIBC_TUNABLE"],
         ..Reads::NONE
@@ -65,7 +65,7 @@ fn defaults(at: &Surroundings) -> Default {
 
 fn advice(&Case { at, variables, seen, .. }: &Case) -> Option<Advice> {
     let mut set = seen.code.clone();
-    set.extend(settings(&assignments(variables, &seen.libraries), NAME));
+    set.extend(settings(&variables::assignments(variables, &seen.libraries), NAME));
     let default = defaults(at).arenas?;
     let usable = at.cpus.count();
     if set.contains_key("arena_max") || default <= usable || seen.is_single() {

@@ -7,7 +7,7 @@ use allocanary_heap::{Heap, Part};
 use allocanary_text::units::Bytes;
 
 use super::super::Case;
-use crate::Flavour;
+use crate::flavour::Flavour;
 use crate::remedies::{Gives, Line, Remedy, Subject, Who, is_rust, lines_of};
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {

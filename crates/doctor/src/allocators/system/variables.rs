@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use allocanary_allocators::allocators::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settings};
 use allocanary_allocators::setting::c_number as number;
 
-use crate::environment::not_here;
 use crate::seen::Libraries;
-use crate::variables::{Assignment, assignment, perhaps, refused};
-use crate::{Effect, Flavour, Variables};
+use crate::flavour::Flavour;
+use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
 
 /// The older variables, each with its tunable.
 fn older() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -40,8 +39,9 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
     })
 }
 
-/// Adds the settings in them. The tunable takes precedence over the older variable, whichever comes first.
-pub(super) fn add(variables: &Variables, _: &Libraries, found: &mut Vec<Assignment>) {
+/// The settings in them. The tunable takes precedence over the older variable, whichever comes first.
+pub(super) fn assignments(variables: &Variables, _: &Libraries) -> Vec<Assignment> {
+    let mut found = Vec::new();
     for (name, key) in older() {
         if let Some(value) = variables.get(name) {
             found.push(assigned(name, key, value));
@@ -54,6 +54,7 @@ pub(super) fn add(variables: &Variables, _: &Libraries, found: &mut Vec<Assignme
             found.push(assigned(TUNABLES, key, value));
         }
     }
+    found
 }
 
 fn assigned(variable: &str, key: &str, value: &str) -> Assignment {

@@ -3,8 +3,8 @@
 use allocanary_allocators::allocators::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
 
 use super::{Marks, Part, Reads};
-use crate::environment::not_here;
-use crate::{Effect, Flavour};
+use crate::flavour::Flavour;
+use crate::variables::{Effect, not_here};
 
 const FLAVOUR: Flavour = Flavour::Named(NAME);
 
