@@ -5,61 +5,22 @@ use super::flavour::Flavour;
 use super::host::Surroundings;
 use super::seen::Seen;
 use super::variables::Variables;
-use crate::allocators::{ALL, Case, part};
-use allocanary_allocators::paste;
+use crate::allocators::{ALL, part};
+use crate::contract::Case;
 
-/// A change for one allocator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
-    /// The allocator: `jemalloc`.
-    pub allocator: &'static str,
-    /// The reasons, one sentence each.
-    pub reasons: Vec<String>,
-    /// The variable to set, and its value. The value includes the valid settings that the variable already had.
-    pub variable: (String, String),
-    /// Another variable for the same settings: `MALLOC_CONF`, for a jemalloc with C's own names.
-    pub also: Option<&'static str>,
-    /// The lines for the root of a Rust program; `None` if it is not a Rust program.
-    pub install: Option<String>,
-    /// Whether it reduces the number of arenas, which may reduce speed.
-    pub fewer_arenas: bool,
-    /// Other settings that a search proved, with the study that shows it. They are to be tried, not to be pasted at once.
-    pub proven: Option<&'static str>,
-}
+pub use crate::judgement::Advice;
 
 /// The advice for the program's own allocator; for programs that may be started from here, the advice for each allocator. `seen` are
 /// the facts that the program shows.
 pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
     let of = |flavour: Flavour| {
-        let advice = part(flavour.allocator()?.name)?.advice?(&Case { at, variables, flavour, subject, seen })?;
-        let is_rust = seen.rust != Some(false) || matches!(flavour, Flavour::RustJemalloc { .. });
-        Some(Advice { install: advice.install.filter(|_| is_rust), ..advice })
+        let case = Case { at, variables, flavour, subject, seen };
+        let advice = part(flavour.allocator()?.name)?.advice?(&case)?;
+        Some(Advice { install: advice.install.filter(|_| case.is_rust()), ..advice })
     };
     match subject.and_then(<[Flavour]>::first) {
         Some(own) => of(*own).into_iter().collect(),
         None => ALL.iter().filter_map(|part| of(part.usual)).collect(),
-    }
-}
-
-impl Advice {
-    /// The name of the variable. If another variable takes the same settings, its name too.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.variable.0.as_str()).chain(self.also)
-    }
-
-    /// The lines for a shell, or for a file of variables.
-    pub fn environment(&self) -> Vec<String> {
-        self.names().map(|name| paste::shell(name, &self.variable.1)).collect()
-    }
-
-    /// The lines for a Dockerfile.
-    pub fn dockerfile(&self) -> Vec<String> {
-        self.names().map(|name| paste::dockerfile(name, &self.variable.1)).collect()
-    }
-
-    /// The lines for a Kubernetes container's `env`.
-    pub fn kubernetes(&self) -> Vec<String> {
-        self.names().flat_map(|name| paste::kubernetes(name, &self.variable.1)).collect()
     }
 }
 

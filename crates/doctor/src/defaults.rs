@@ -2,28 +2,11 @@
 
 use super::host::Surroundings;
 use crate::allocators::ALL;
-
-/// The behaviour of an allocator here without any settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Default {
-    /// The allocator: `jemalloc`.
-    pub allocator: &'static str,
-    /// The maximum number of arenas, if it has arenas.
-    pub arenas: Option<u32>,
-    /// A text with the defaults, and what they ignore.
-    pub text: String,
-    /// Whether it is sized for more CPUs than the process can use.
-    pub oversized: bool,
-}
+use crate::judgement::Default;
 
 /// The defaults of each allocator.
 pub fn defaults(at: &Surroundings) -> Vec<Default> {
     ALL.iter().filter_map(|part| part.defaults).map(|defaults| defaults(at)).collect()
-}
-
-/// `1 arena`, `2 arenas`.
-pub(crate) fn count(arenas: u32) -> String {
-    if arenas == 1 { "1 arena".into() } else { format!("{arenas} arenas") }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The doctor's diagnosis. In: facts and judgements. Out: a page.
 
-use super::advice::{Advice, advice};
+use super::advice::advice;
 use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
 use super::flavour::Flavour;
 use super::host::Surroundings;
 use super::identity::{Found, PROFILER, RECORDER, Sure, file_name, preload_of};
+use super::judgement::Advice;
 use super::notice::Notice;
 use super::page::{Page, Tone};
 use super::process::Process;

@@ -121,7 +121,7 @@ fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocators::jemalloc::VARIABLES as JEMALLOC_VARIABLES;
+    use crate::allocators::jemalloc::builds::VARIABLES as JEMALLOC_VARIABLES;
     use crate::allocators::jemalloc::links::{A_FILE, LINKS};
 
     fn remarks(variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Remark> {

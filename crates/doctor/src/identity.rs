@@ -7,7 +7,8 @@
 use super::elf::{GLIBC_MALLOC, MALLOC, Signs};
 use super::flavour::Flavour;
 use crate::allocators::jemalloc::INSTALL;
-use crate::allocators::{ALL, Part, part};
+use crate::allocators::{ALL, part};
+use crate::contract::Part;
 use allocanary_allocators::allocators::{our, system};
 
 /// A file of a process.

@@ -10,6 +10,7 @@
 
 pub mod advice;
 mod allocators;
+mod contract;
 pub mod defaults;
 pub mod diagnosis;
 pub mod elf;
@@ -19,13 +20,16 @@ mod flavour;
 pub mod host;
 pub mod identity;
 pub mod installed;
+pub mod judgement;
 pub mod notice;
 pub mod page;
 pub mod process;
 pub mod program;
 pub mod remedies;
+pub mod remedy;
 mod runtimes;
 pub mod seen;
+mod subject;
 pub mod variables;
 
 pub use allocators::jemalloc::builds::own_variable;

@@ -2,7 +2,8 @@
 
 use allocanary_heap::{Heap, Reading, Sure};
 
-use super::{Gives, Line, Remedy, Who, matters};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::matters;
 
 /// The remedy; `None` if the call would give back too little.
 pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {

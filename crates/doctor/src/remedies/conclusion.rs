@@ -3,7 +3,7 @@
 use allocanary_heap::{Part, Reading, Sort};
 use allocanary_text::units::Bytes;
 
-use super::{Gives, Remedy};
+use crate::remedy::{Gives, Remedy};
 
 /// What to do first. If the allocator has nothing to give back: that, and why.
 pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {

@@ -4,7 +4,8 @@
 use allocanary_heap::{Part, Reading};
 use allocanary_text::units::Bytes;
 
-use super::{Gives, Line, Remedy, Who, matters};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::matters;
 
 /// The remedy, if free places are a large enough part.
 pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {

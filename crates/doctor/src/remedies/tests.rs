@@ -1,6 +1,7 @@
 //! Tests of remedies, from saved readings and this process.
 
 use super::*;
+use crate::flavour::Flavour;
 use crate::host::sample;
 use crate::seen::Seen;
 use allocanary_heap::Part;

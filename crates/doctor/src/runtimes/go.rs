@@ -2,9 +2,10 @@
 
 use allocanary_text::units::Bytes;
 
-use super::{Runtime, area};
+use super::runtime::{Runtime, area};
 use crate::flavour::Flavour;
-use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
+use crate::remedy::{Gives, Line, Remedy, Who, variable};
+use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
     Runtime { is_here: |process| process.identity.main.flavour == Flavour::Go, remedies };

@@ -2,8 +2,9 @@
 
 use allocanary_heap::{Area, Sort};
 
-use super::{Runtime, added, also_now, area, has_library};
-use crate::remedies::{Gives, Line, Remedy, Subject, Who, variable};
+use super::runtime::{Runtime, added, also_now, area, has_library};
+use crate::remedy::{Gives, Line, Remedy, Who, variable};
+use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| has_library(process, "libjvm.so"), remedies };
 

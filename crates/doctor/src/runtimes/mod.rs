@@ -8,55 +8,10 @@ mod php;
 mod postgres;
 mod redis;
 mod ruby;
+mod runtime;
 
-use allocanary_heap::Part;
-
-use crate::identity::file_name;
-use crate::process::Process;
-use crate::remedies::{Remedy, Subject};
-
-/// A runtime or a service.
-pub(crate) struct Runtime {
-    /// Whether the process is one of these.
-    pub is_here: fn(&Process) -> bool,
-    /// Adds its remedies. It may add lines to existing remedies.
-    pub remedies: fn(&Subject, &mut Vec<Remedy>),
-}
+use self::runtime::Runtime;
 
 /// All runtimes and services.
 pub(crate) const ALL: &[Runtime] =
     &[jvm::RUNTIME, redis::RUNTIME, php::RUNTIME, postgres::RUNTIME, node::RUNTIME, go::RUNTIME, ruby::RUNTIME];
-
-/// Whether the name of the program's file begins like this.
-fn is_program(process: &Process, name: &str) -> bool {
-    file_name(&process.program).starts_with(name)
-}
-
-/// Whether a library whose name begins like this is mapped.
-fn has_library(process: &Process, name: &str) -> bool {
-    process.maps.files.iter().any(|file| file_name(&file.path).starts_with(name))
-}
-
-/// Resident bytes of the area whose name begins like this; `None` if they are too few.
-fn area(subject: &Subject, name: &str) -> Option<u64> {
-    let areas = subject.reading.areas.iter().filter(|area| area.name.starts_with(name));
-    Some(areas.map(|area| area.resident).sum()).filter(|bytes| subject.matters(*bytes))
-}
-
-/// Bytes of free places between live blocks; `None` if they are too few.
-fn free(subject: &Subject) -> Option<u64> {
-    Some(subject.reading.parts().of(Part::Free)).filter(|bytes| subject.matters(*bytes))
-}
-
-/// The value of a variable, with options added to the existing ones.
-fn added(subject: &Subject, variable: &str, options: &str) -> String {
-    let present = subject.process.variables.get(variable).map_or("", |text| text.trim());
-    format!("{present} {options}").trim().to_string()
-}
-
-/// Adds lines to the remedy by which the allocator gives memory back now.
-fn also_now(remedies: &mut [Remedy], place: &str, text: String) {
-    for one in remedies.iter_mut().filter(|one| one.id == "give-back") {
-        one.lines.push(crate::remedies::Line::new(place, text.clone()));
-    }
-}

@@ -2,8 +2,9 @@
 
 use allocanary_text::units::Bytes;
 
-use super::{Runtime, added, area, has_library, is_program};
-use crate::remedies::{Gives, Remedy, Subject, Who, variable};
+use super::runtime::{Runtime, added, area, has_library, is_program};
+use crate::remedy::{Gives, Remedy, Who, variable};
+use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
     Runtime { is_here: |process| is_program(process, "node") || has_library(process, "libnode"), remedies };

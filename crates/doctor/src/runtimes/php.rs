@@ -2,8 +2,9 @@
 
 use allocanary_text::units::Bytes;
 
-use super::{Runtime, area, is_program};
-use crate::remedies::{Gives, Line, Remedy, Subject, Who};
+use super::runtime::{Runtime, area, is_program};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(process, "php-fpm"), remedies };
 

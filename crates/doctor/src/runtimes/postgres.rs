@@ -2,9 +2,10 @@
 
 use allocanary_text::units::Bytes;
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::identity::file_name;
-use crate::remedies::{Gives, Line, Remedy, Subject, Who};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::Subject;
 
 /// The process of a session that is idle. Its title shows this. The server's own processes have other titles.
 pub(super) const RUNTIME: Runtime = Runtime {

@@ -2,9 +2,10 @@
 
 use allocanary_text::units::Bytes;
 
-use super::{Runtime, also_now, free, is_program};
+use super::runtime::{Runtime, also_now, free, is_program};
 use crate::process::Process;
-use crate::remedies::{Gives, Line, Remedy, Subject, Who};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
     Runtime { is_here: |process| is_program(process, "redis") || is_program(process, "valkey"), remedies };

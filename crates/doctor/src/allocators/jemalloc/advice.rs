@@ -7,9 +7,9 @@ use super::builds::{own_link, own_variable, reader};
 use super::defaults::arenas;
 use super::links::variable_of;
 use super::variables::assignments;
-use crate::advice::Advice;
-use crate::allocators::Case;
+use crate::contract::Case;
 use crate::flavour::Flavour;
+use crate::judgement::Advice;
 use crate::variables::{Effect, Variables, settings};
 
 /// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
@@ -57,8 +57,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let mut reasons = Vec::new();
     // The settings in a variable that this program ignores are moved to the variable that it reads.
     let ignored = |name: &String, value: &String| {
-        name.ends_with(PLAIN_VARIABLE)
-            && reader(name, value, subject).is_some_and(|(effect, _)| effect != Effect::Read)
+        name.ends_with(PLAIN_VARIABLE) && reader(name, value, subject).is_some_and(|(effect, _)| effect != Effect::Read)
     };
     let has_settings = |name: &String| all.iter().any(|one| one.variable == *name && one.becomes.is_some());
     if let Some((moved, _)) = variables.iter().find(|(name, value)| ignored(name, value) && has_settings(name)) {

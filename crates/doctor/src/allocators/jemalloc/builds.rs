@@ -3,10 +3,12 @@
 
 use allocanary_allocators::allocators::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
 
-use super::VARIABLES;
 use super::links::{A_FILE, LINKS, readers, variable_of};
 use crate::flavour::Flavour;
 use crate::variables::{Effect, not_here};
+
+/// Its variables, in the order in which a program with `install!` reads them.
+pub(crate) const VARIABLES: [&str; 3] = [PREFIXED_VARIABLE, PLAIN_VARIABLE, RUST_VARIABLE];
 
 /// Which programs read a variable or a link; `None` if jemalloc has no variable or link of this name.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {

@@ -2,8 +2,8 @@
 
 use allocanary_allocators::allocators::jemalloc::{MOST_ARENAS, NAME, PER_CORE};
 
-use crate::defaults::{Default, count};
 use crate::host::Surroundings;
+use crate::judgement::{Default, count};
 
 /// jemalloc's default `narenas`.
 pub(super) fn arenas(affinity: u32) -> u32 {

@@ -7,9 +7,9 @@ pub mod links;
 mod remedies;
 mod variables;
 
-use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME, PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
+use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME};
 
-use super::{Marks, Part, Reads};
+use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;
 
 const RUST: Flavour = Flavour::RustJemalloc { installs: false };
@@ -47,7 +47,7 @@ pub(super) const PART: Part = Part {
         assignments: variables::assignments,
         problem: variables::aborts,
         overruled_in: "in a program with install!, ",
-        names: || VARIABLES.to_vec(),
+        names: || builds::VARIABLES.to_vec(),
         suspects: &["JE_MALLOC", "JEMALLOC", "RJEM", "_RJEM"],
     },
     defaults: Some(defaults::defaults),
@@ -59,6 +59,3 @@ pub(super) const PART: Part = Part {
 const RJEM: &str = "rjem";
 const PLAIN: &str = "plain";
 pub(crate) const INSTALL: &str = "install";
-
-/// Its variables, in the order in which a program with `install!` reads them.
-pub(crate) const VARIABLES: [&str; 3] = [PREFIXED_VARIABLE, PLAIN_VARIABLE, RUST_VARIABLE];

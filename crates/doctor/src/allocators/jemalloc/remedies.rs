@@ -4,9 +4,10 @@
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::Bytes;
 
-use super::super::Case;
 use super::advice::{Considered, advise};
-use crate::remedies::{Gives, Remedy, Subject, Who, is_rust, lines_of};
+use crate::contract::Case;
+use crate::remedy::{Gives, Remedy, Who};
+use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
     let of = |parts: &[Part]| -> u64 { parts.iter().map(|part| heap.parts.of(*part)).sum() };
@@ -52,6 +53,6 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
         gives: Gives::Bound { bytes: if fewer { kept + rest } else { kept } },
         evidence: evidence.join(" "),
         price: if fewer { "threads wait for each other if they allocate much".into() } else { String::new() },
-        lines: { lines_of(&advice) }.into_iter().filter(|line| line.place != "Rust" || is_rust(case)).collect(),
+        lines: case.lines(&advice),
     }]
 }

@@ -3,14 +3,16 @@
 
 use allocanary_heap::{Heap, Part};
 
-use super::super::Case;
-use crate::remedies::{Gives, Remedy, Subject, Who, is_rust, lines_of};
+use super::advice::advice;
+use crate::contract::Case;
+use crate::remedy::{Gives, Remedy, Who};
+use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
     let parts = [Part::Padding, Part::Free, Part::Kept, Part::Structures];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
     let huge = subject.process.parts.map_or(0, |parts| parts.huge);
-    let Some(advice) = super::advice(case).filter(|_| huge > 0 && subject.matters(bytes)) else { return Vec::new() };
+    let Some(advice) = advice(case).filter(|_| huge > 0 && subject.matters(bytes)) else { return Vec::new() };
     vec![Remedy {
         id: "allow_thp".into(),
         what: "no huge pages for the heap".into(),
@@ -19,6 +21,6 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
         evidence: "With huge pages a thread's heap takes 2 MiB at a time. What it would take without them cannot be told from a reading."
             .into(),
         price: "more page faults, and more misses of the table of pages".into(),
-        lines: { lines_of(&advice) }.into_iter().filter(|line| line.place != "Rust" || is_rust(case)).collect(),
+        lines: case.lines(&advice),
     }]
 }

@@ -2,9 +2,11 @@
 
 use allocanary_allocators::allocators::mimalloc::{NAME, OLD, SETTINGS};
 
-use crate::seen::Libraries;
 use crate::flavour::Flavour;
+use crate::seen::Libraries;
 use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
+
+pub(super) const FLAVOUR: Flavour = Flavour::Named(NAME);
 
 /// The beginning of their names. mimalloc accepts upper and lower case.
 const PREFIX: &str = "mimalloc_";
@@ -15,7 +17,7 @@ pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Op
         return None;
     }
     Some(match subject {
-        Some(flavours) if !flavours.contains(&super::FLAVOUR) => not_here(flavours),
+        Some(flavours) if !flavours.contains(&FLAVOUR) => not_here(flavours),
         _ => (Effect::Read, "by mimalloc".into()),
     })
 }

@@ -2,7 +2,7 @@
 
 use allocanary_allocators::allocators::musl::DESCRIPTOR;
 
-use super::{Marks, Part, Reads};
+use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;
 
 pub(super) const PART: Part = Part {

@@ -2,7 +2,7 @@
 
 use allocanary_allocators::allocators::snmalloc::{DESCRIPTOR, NAME};
 
-use super::{Marks, Part, Reads};
+use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;
 
 const FLAVOUR: Flavour = Flavour::Named(NAME);

@@ -6,9 +6,11 @@ use allocanary_allocators::idle;
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::Bytes;
 
-use super::super::Case;
+use super::advice::advice;
+use crate::contract::Case;
 use crate::flavour::Flavour;
-use crate::remedies::{Gives, Line, Remedy, Subject, Who, is_rust, lines_of};
+use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
     [thread_idle(case, subject, heap), arenas(case, subject, heap)].into_iter().flatten().collect()
@@ -24,7 +26,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         return None;
     }
     let mut lines = vec![Line::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
-    if is_rust(case) {
+    if case.is_rust() {
         lines.push(Line::new("Rust", "allocanary::install!(system); // and tuning::thread_idle() before a long wait"));
     }
     Some(Remedy {
@@ -43,7 +45,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
 
 /// The remedy of fewer arenas.
 fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
-    let advice = super::advice(case)?;
+    let advice = advice(case)?;
     let wanted: usize = advice.variable.1.parse().ok()?;
     let parts = [Part::Free, Part::Kept, Part::Lazy, Part::Structures, Part::Padding];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
@@ -64,6 +66,6 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
             Bytes(heap.resident)
         ),
         price: "threads wait for each other if they allocate much".into(),
-        lines: { lines_of(&advice) }.into_iter().filter(|line| line.place != "Rust" || is_rust(case)).collect(),
+        lines: case.lines(&advice),
     })
 }

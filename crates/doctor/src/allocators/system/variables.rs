@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use allocanary_allocators::allocators::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settings};
 use allocanary_allocators::setting::c_number as number;
 
-use crate::seen::Libraries;
 use crate::flavour::Flavour;
+use crate::seen::Libraries;
 use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
 
 /// The older variables, each with its tunable.

@@ -2,7 +2,7 @@
 
 use allocanary_allocators::allocators::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
 
-use super::{Marks, Part, Reads};
+use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;
 use crate::variables::{Effect, not_here};
 

@@ -1,0 +1,131 @@
+//! What the folder of an allocator offers to the rest of this crate, and what it is asked with. In: nothing. Out: the types of both.
+
+use std::collections::BTreeSet;
+
+use allocanary_allocators::descriptor::Descriptor;
+use allocanary_heap::Heap;
+
+use crate::flavour::Flavour;
+use crate::host::Surroundings;
+use crate::judgement::{Advice, Default};
+use crate::remedy::{Line, Remedy, variable};
+use crate::seen::{Libraries, Seen};
+use crate::subject::Subject;
+use crate::variables::{Assignment, Effect, Variables};
+
+/// The knowledge about one allocator.
+pub(crate) struct Part {
+    /// Its descriptor in the crate of allocators.
+    pub of: &'static Descriptor,
+    /// The flavour to assume if nothing else is known: its usual build.
+    pub usual: Flavour,
+    /// How it is found in a file.
+    pub marks: Marks,
+    /// How its variables are read.
+    pub variables: Reads,
+    /// What it does without settings; `None` if that does not depend on the host.
+    pub defaults: Option<fn(&Surroundings) -> Default>,
+    /// What to change in general; `None` if this crate gives no advice about its settings.
+    pub advice: Option<fn(&Case) -> Option<Advice>>,
+    /// What a process with this heap would save by its settings; `None` if this crate does not know.
+    pub remedies: Option<Remedies>,
+}
+
+/// The remedies for a heap of a process.
+pub(crate) type Remedies = fn(&Case, &Subject, &Heap) -> Vec<Remedy>;
+
+/// A symbol, and the flavour that it shows. The argument: whether the program calls the hook of `install!`.
+pub(crate) type Symbol = (&'static str, fn(bool) -> Flavour);
+
+/// The marks by which an allocator is found in a file.
+pub(crate) struct Marks {
+    /// Symbols that only this allocator defines. Each usual build has the first one.
+    pub symbols: &'static [Symbol],
+    /// Texts that survive stripping, each with a name. They are used in addition to the text by which `heap` finds the allocator. They
+    /// are stored reversed, because this command must not contain the texts that it searches for.
+    pub texts: &'static [(&'static str, &'static [u8])],
+    /// The flavour that these texts in a stripped file show, and the text that shows it.
+    pub by_texts: fn(&BTreeSet<&'static str>) -> Option<(Flavour, &'static str)>,
+    /// A word in its library's name, and the flavour of that library.
+    pub library: Option<(&'static str, Flavour)>,
+    /// The flavour of our preload of it; `None` if there is none.
+    pub preload: Option<Flavour>,
+    /// The beginnings of its file's name, if it is a C library.
+    pub c_library: &'static [&'static str],
+    /// Whether `malloc` stays the C library's in a program that has this allocator linked in.
+    pub leaves_malloc: bool,
+}
+
+impl Marks {
+    /// Whether it is a C library's malloc.
+    pub fn is_c_library(&self) -> bool {
+        !self.c_library.is_empty()
+    }
+
+    /// No marks.
+    pub const NONE: Marks = Marks {
+        symbols: &[],
+        texts: &[],
+        by_texts: |_| None,
+        library: None,
+        preload: None,
+        c_library: &[],
+        leaves_malloc: false,
+    };
+}
+
+/// Which of these allocators of a program read a variable with this value.
+pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
+/// A problem of all settings in a variable together. The function argument says whether the program reads a variable.
+pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>;
+
+/// How an allocator's variables are read.
+pub(crate) struct Reads {
+    /// Which programs read a variable; `None` if the variable is not one of this allocator's.
+    pub reader: Reader,
+    /// Every setting in its variables, in the order in which they are read.
+    pub assignments: fn(&Variables, &Libraries) -> Vec<Assignment>,
+    /// A further problem of the settings in a variable.
+    pub problem: Problem,
+    /// The programs in which one of its variables overrules another; empty means in all.
+    pub overruled_in: &'static str,
+    /// The names of its variables. A name that nobody reads may be a misspelling of one of them.
+    pub names: fn() -> Vec<&'static str>,
+    /// The beginnings of names that were probably meant for it.
+    pub suspects: &'static [&'static str],
+}
+
+impl Reads {
+    /// No variables.
+    pub const NONE: Reads = Reads {
+        reader: |_, _, _| None,
+        assignments: |_, _| Vec::new(),
+        problem: |_, _, _| None,
+        overruled_in: "",
+        names: Vec::new,
+        suspects: &[],
+    };
+}
+
+/// The facts on which advice depends.
+pub(crate) struct Case<'a> {
+    pub at: &'a Surroundings,
+    pub variables: &'a Variables,
+    pub flavour: Flavour,
+    pub subject: Option<&'a [Flavour]>,
+    pub seen: &'a Seen,
+}
+
+impl Case<'_> {
+    /// Whether the program may be a Rust program, so that it gets a line for Rust.
+    pub fn is_rust(&self) -> bool {
+        self.seen.rust != Some(false) || matches!(self.flavour, Flavour::RustJemalloc { .. })
+    }
+
+    /// The lines of an advice: its variable, and those for Rust if it may be a Rust program.
+    pub fn lines(&self, advice: &Advice) -> Vec<Line> {
+        let code = advice.install.iter().filter(|_| self.is_rust()).flat_map(|text| text.lines());
+        let (name, value) = &advice.variable;
+        variable(name, value).into_iter().chain(code.map(|text| Line::new("Rust", text))).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! A process and its memory, for which remedies are made. In: both. Out: whether so many bytes are worth a remedy.
+
+use allocanary_heap::Reading;
+
+use crate::identity::file_name;
+use crate::process::Process;
+
+/// A remedy for less than one in this many of the resident bytes is not shown.
+const LEAST: u64 = 20;
+
+/// The process and its memory, for which remedies are made.
+pub(crate) struct Subject<'a> {
+    /// The process's memory.
+    pub reading: &'a Reading,
+    /// The other facts that the process shows.
+    pub process: &'a Process,
+}
+
+impl Subject<'_> {
+    /// Whether this many bytes are worth a remedy.
+    pub fn matters(&self, bytes: u64) -> bool {
+        matters(self.reading, bytes)
+    }
+
+    /// Whether an allocator can be preloaded into it: it has a dynamic loader.
+    pub fn is_dynamic(&self) -> bool {
+        self.process.maps.files.iter().any(|file| {
+            let name = file_name(&file.path);
+            name.starts_with("ld-linux") || name.starts_with("ld-2.") || name.starts_with("ld-musl")
+        })
+    }
+}
+
+/// Whether this many bytes of a process are worth a remedy.
+pub(crate) fn matters(reading: &Reading, bytes: u64) -> bool {
+    bytes > 0 && bytes.saturating_mul(LEAST) >= reading.resident
+}
