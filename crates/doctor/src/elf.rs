@@ -1,48 +1,15 @@
 //! Finds marks of allocators in an ELF file. In: the file. Out: known symbols that it defines, and known texts in its loaded parts.
 //! The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::allocators::ALL;
+use crate::signs::{GLIBC_MALLOC, MALLOC, Signs};
 use allocanary_allocators::allocators::{jemalloc, mimalloc};
 use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, Table};
 use memchr::memmem;
-
-/// The marks of allocators in one file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
-    /// Symbols of allocators that it defines, in either symbol table.
-    pub symbols: BTreeSet<&'static str>,
-    /// Those of these symbols to which other files can bind.
-    pub exports: BTreeSet<&'static str>,
-    /// The names of the known texts that it contains: see `strings` in this file.
-    pub strings: BTreeSet<&'static str>,
-    /// Whether it calls `install!`'s hook, by a symbol.
-    pub hook: bool,
-    /// Whether it has a full symbol table in addition to the one for dynamic linking.
-    pub has_symbols: bool,
-    /// glibc's version, if the file is glibc or is linked statically with it.
-    pub glibc: Option<String>,
-    /// jemalloc's version, if the file is jemalloc or is linked statically with it.
-    pub jemalloc: Option<String>,
-    /// Words that may be option names, if the file is mimalloc or is linked statically with it. They include its
-    /// options.
-    pub words: BTreeSet<String>,
-    /// Whether Go built it.
-    pub go: bool,
-    /// Whether it is linked dynamically: it imports something.
-    pub is_dynamic: bool,
-    /// Whether it calls another file's malloc family, or C++'s `new`, which calls it.
-    pub imports_malloc: bool,
-}
-
-/// The name of `malloc` itself.
-pub const MALLOC: &str = "malloc";
-/// The name that only glibc gives to its malloc.
-pub const GLIBC_MALLOC: &str = "__libc_malloc";
 
 /// Symbols that only an allocator defines, and those of `malloc`.
 fn symbols() -> impl Iterator<Item = &'static str> {

@@ -4,98 +4,47 @@
 //! A Rust program may have two allocators: its own global allocator and C's malloc. A mapped library is not necessarily used. The
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
-use super::elf::{GLIBC_MALLOC, MALLOC, Signs};
 use super::flavour::Flavour;
+use super::identity::{Found, Identity, PROFILER, RECORDER, Sure, file_name, preload_of};
+use super::signs::{GLIBC_MALLOC, MALLOC, ProgramFile, Signs};
 use crate::allocators::jemalloc::INSTALL;
 use crate::allocators::{ALL, part};
 use crate::contract::Part;
-use allocanary_allocators::allocators::{our, system};
+use allocanary_allocators::allocators::system;
 
-/// A file of a process.
-#[derive(Clone, Debug)]
-pub struct ProgramFile {
-    /// Its path, for messages.
-    pub path: String,
-    /// Its marks.
-    pub marks: Signs,
-    /// Whether it could not be read, for example because a package upgrade has deleted a mapped library. Then only its
-    /// name is known.
-    pub unread: bool,
-}
-
-/// How certain a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sure {
-    /// Certain: found by symbols.
-    Yes,
-    /// Likely: found by strings, by the name of a library that cannot be read, or from the order of the mapped libraries.
-    Likely,
-}
-
-/// An allocator that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The allocator.
-    pub flavour: Flavour,
-    /// The file that has it.
-    pub file: String,
-    /// Where and how it was found.
-    pub how: String,
-    /// How certain this is.
-    pub sure: Sure,
-}
-
-/// The allocators of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The program's own allocator.
-    pub main: Found,
-    /// The allocator of its C code, if it is another one.
-    pub c: Option<Found>,
-    /// Further remarks.
-    pub notes: Vec<String>,
-}
-
-impl Identity {
-    /// Finds the allocators. `libraries` are in the order in which they were mapped.
-    pub fn of(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {
-        let mut notes = Vec::new();
-        let own = linked(program, &mut notes);
-        let c = bound(program, libraries);
-        if program.marks.go {
-            let how = format!("{} has the section .go.buildinfo", program.path);
-            let main = Found { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
-            // Without cgo there is no C code.
-            let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
-            return Identity { main, c: own.or(has_c.then_some(c)), notes };
-        }
-        for library in libraries {
-            let Some((flavour, symbol)) = by_symbol(&library.marks) else { continue };
-            if c.flavour != flavour && own.as_ref().is_none_or(|own| own.flavour != flavour) {
-                let (path, name) = (&library.path, flavour.name());
-                notes.push(format!("{path} defines {symbol} ({name}) and is mapped, but malloc is not bound to it"));
-            }
-        }
-        match own {
-            // The program's allocator has C's own names, so the C code uses it too.
-            Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
-                Identity { main: own, c: None, notes }
-            }
-            Some(own) => Identity { main: own, c: Some(c), notes },
-            None if c.sure == Sure::Yes && !program.marks.imports_malloc => {
-                let how = format!(
-                    "{}; the program itself calls the malloc of no other file, so it may have an allocator of its own",
-                    c.how
-                );
-                Identity { main: Found { how, sure: Sure::Likely, ..c }, c: None, notes }
-            }
-            None => Identity { main: c, c: None, notes },
+/// Finds the allocators. `libraries` are in the order in which they were mapped.
+pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {
+    let mut notes = Vec::new();
+    let own = linked(program, &mut notes);
+    let c = bound(program, libraries);
+    if program.marks.go {
+        let how = format!("{} has the section .go.buildinfo", program.path);
+        let main = Found { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
+        // Without cgo there is no C code.
+        let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
+        return Identity { main, c: own.or(has_c.then_some(c)), notes };
+    }
+    for library in libraries {
+        let Some((flavour, symbol)) = by_symbol(&library.marks) else { continue };
+        if c.flavour != flavour && own.as_ref().is_none_or(|own| own.flavour != flavour) {
+            let (path, name) = (&library.path, flavour.name());
+            notes.push(format!("{path} defines {symbol} ({name}) and is mapped, but malloc is not bound to it"));
         }
     }
-
-    /// The allocators of the process, the program's own first.
-    pub fn flavours(&self) -> Vec<Flavour> {
-        std::iter::once(self.main.flavour).chain(self.c.as_ref().map(|found| found.flavour)).collect()
+    match own {
+        // The program's allocator has C's own names, so the C code uses it too.
+        Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
+            Identity { main: own, c: None, notes }
+        }
+        Some(own) => Identity { main: own, c: Some(c), notes },
+        None if c.sure == Sure::Yes && !program.marks.imports_malloc => {
+            let how = format!(
+                "{}; the program itself calls the malloc of no other file, so it may have an allocator of its own",
+                c.how
+            );
+            Identity { main: Found { how, sure: Sure::Likely, ..c }, c: None, notes }
+        }
+        None => Identity { main: c, c: None, notes },
     }
 }
 
@@ -212,24 +161,6 @@ fn by_name(library: &ProgramFile) -> Option<Flavour> {
 /// The flavour of one of our preloads, by the name of its file.
 fn preloaded(path: &str) -> Option<Flavour> {
     part(preload_of(path)?)?.marks.preload
-}
-
-/// The last part of a path in `/proc/<pid>/maps`, without the remark that the file is deleted.
-pub(crate) fn file_name(path: &str) -> &str {
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    path.rsplit('/').next().unwrap_or_default()
-}
-
-/// The file name of the preload that records. It is not an allocator.
-pub const RECORDER: &str = "preload-record";
-
-/// The file name of the preload that samples. It is not an allocator either.
-pub const PROFILER: &str = "preload-profile";
-
-/// The allocator of one of our preloads, by the name of its file.
-pub fn preload_of(path: &str) -> Option<&str> {
-    let name = file_name(path).strip_prefix("preload-")?;
-    our(name).map(|(one, _)| one.name)
 }
 
 /// Which C library a file is, if any.

@@ -1,8 +1,9 @@
 //! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
 //! groups, the environment and ELF files. Out: values, and a text for the user.
 //!
-//! Facts are gathered first ([`host`], [`process`]). The judgements ([`defaults`], [`environment`], [`identity`],
-//! [`advice`]) are pure functions of these facts.
+//! Facts are gathered first ([`host`], [`process`], [`elf`]). The judgements ([`identify`], [`defaults`], [`environment`], [`advice`],
+//! [`remedies`]) are pure functions of these facts: they loop over what the folders in `allocators` know. Imports go one way: from
+//! the judgements to the folders, from these to `contract`, and from there to the types of facts.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -19,22 +20,23 @@ pub mod error;
 mod flavour;
 pub mod host;
 pub mod identify;
+pub mod identity;
 pub mod installed;
 pub mod judgement;
-pub mod look;
+mod look;
 pub mod notice;
 pub mod page;
+pub mod process;
 pub mod program;
 pub mod remedies;
 pub mod remedy;
 mod runtimes;
 pub mod seen;
+pub mod signs;
 mod subject;
 pub mod variables;
 
 pub use allocators::jemalloc::builds::own_variable;
 pub use allocators::jemalloc::links::links;
 pub use flavour::Flavour;
-pub use identify as identity;
-pub use look as process;
 pub use variables::{Effect, Variables};

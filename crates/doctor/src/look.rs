@@ -1,90 +1,26 @@
-//! The properties of a running process that affect its memory. In: `/proc/PID` and the files that it has mapped. Out:
-//! its allocator, its memory by kind, its mappings, its environment. If a process cannot be read, the error is one line
-//! with the pid and the file.
+//! Looks at a running process. In: `/proc/PID` and the files that it has mapped. Out: a [`Process`]. If it cannot be read, the error is
+//! one line with the pid and the file.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::allocators::jemalloc::links;
-use super::elf::{Signs, marks};
+use super::elf::marks;
 use super::host::Surroundings;
-use super::identity::{Identity, ProgramFile, file_name, libc};
-use super::notice::{Notice, notices};
+use super::identify::{identify, libc};
+use super::identity::file_name;
+use super::notice::notices;
+use super::process::{MappedFile, Maps, Memory, Process};
 use super::seen::{Seen, is_overwritten, jdk};
+use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
 use crate::error::{Error, Result};
 use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
+use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::Counts;
-use allocanary_sys::proc::{Mapping, Status, parse_maps};
-
-/// A process.
-#[derive(Clone, Debug)]
-pub struct Process {
-    /// Its process ID.
-    pub pid: u32,
-    /// Its program.
-    pub program: String,
-    /// Its present command line. A program may overwrite it.
-    pub command: String,
-    /// Its allocators.
-    pub identity: Identity,
-    /// Resident memory by kind, and the number of threads.
-    pub memory: Memory,
-    /// Resident memory by kind of mapping; `None` if it may not be read.
-    pub parts: Option<Mappings>,
-    /// Its mappings.
-    pub maps: Maps,
-    /// The variables with which it was started, and the links of its root.
-    pub variables: Variables,
-    /// What code has set in it, by file.
-    pub notices: Vec<Notice>,
-    /// Other facts that it shows.
-    pub seen: Seen,
-    /// Its host and container.
-    pub surroundings: Surroundings,
-}
-
-/// Sizes in bytes; `None` if the kernel does not report them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Resident memory of all kinds.
-    pub rss: Option<u64>,
-    /// Resident memory without a file: heaps and stacks.
-    pub anonymous: Option<u64>,
-    /// Resident memory of files: programs and libraries.
-    pub file: Option<u64>,
-    /// Shared memory.
-    pub shmem: Option<u64>,
-    /// Number of threads.
-    pub threads: Option<u64>,
-}
-
-/// A process's mappings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Maps {
-    /// Programs and libraries, in the order of their addresses.
-    pub files: Vec<MappedFile>,
-    /// The size of `[heap]`, which sbrk grows.
-    pub heap: u64,
-    /// Writable mappings without a file: their number and size.
-    pub anonymous: (usize, u64),
-    /// Reserved address space without access: the number of mappings and their size.
-    pub reserved: (usize, u64),
-}
-
-/// A program or library that a process has mapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MappedFile {
-    /// Its path. The kernel adds ` (deleted)` if the file no longer exists.
-    pub path: String,
-    /// The first address of its first mapping with code.
-    pub from: u64,
-    /// The end of this mapping.
-    pub to: u64,
-}
 
 impl Process {
     /// Reads a process. `surroundings` are those of its control groups, which [`Surroundings::of`] reads with the rights
@@ -111,7 +47,7 @@ impl Process {
         let memory = Memory::of(&Status::parse(&status));
         // Resident memory is the sum of the parts, so that the page's figures add up.
         let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
-        let identity = Identity::of(&program, &libraries);
+        let identity = identify(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
         let jvm = maps.files.iter().find(|file| file_name(&file.path) == "libjvm.so");
@@ -229,60 +165,9 @@ fn variables(environ: &[u8]) -> Variables {
     pairs.filter_map(|pair| pair.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()))).collect()
 }
 
-impl Memory {
-    fn of(status: &Status) -> Memory {
-        let Status { resident, anonymous, files, shared, threads, .. } = *status;
-        Memory { rss: resident, anonymous, file: files, shmem: shared, threads }
-    }
-}
-
-impl Maps {
-    /// Parses the text of `maps`.
-    fn parse(text: &[u8]) -> Maps {
-        let mut maps = Maps::default();
-        for one in parse_maps(text) {
-            if one.name == "[heap]" {
-                maps.heap += one.bytes();
-            } else if let Some(path) = one.file() {
-                let seen = maps.files.iter().any(|file| file.path == path);
-                let file = || MappedFile { path: path.to_string(), from: one.from, to: one.to };
-                maps.files.extend((one.executable && !seen).then(file));
-            } else if one.inode == 0 && (one.name.is_empty() || one.name.starts_with("[anon")) {
-                let kind = match one {
-                    Mapping { writable: true, .. } => &mut maps.anonymous,
-                    Mapping { readable: false, .. } => &mut maps.reserved,
-                    _ => continue,
-                };
-                *kind = (kind.0 + 1, kind.1 + one.bytes());
-            }
-        }
-        maps
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mappings_are_told_apart() {
-        let maps = Maps::parse(
-            b"00400000-00401000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
-             55d0c1000000-55d0c1020000 rw-p 00000000 00:00 0                          [heap]\n\
-             55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n\
-             7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
-             7f0000021000-7f0004000000 ---p 00000000 00:00 0 \n\
-             7f1000000000-7f1000001000 rw-p 00000000 00:00 0 [anon:pool]\n\
-             7f2000000000-7f2000001000 r-xp 00000000 08:01 43 /lib/libc.so.6\n\
-             7f2000001000-7f2000002000 r--p 00001000 08:01 43 /lib/libc.so.6\n\
-             7f3000000000-7f3000001000 r-xp 00000000 00:00 0                          [anon:/lib/libjemalloc.so.2]\n\
-             7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n",
-        );
-        let files: Vec<(&str, u64, u64)> = maps.files.iter().map(|file| (&*file.path, file.from, file.to)).collect();
-        let libc = ("/lib/libc.so.6", 0x7f20_0000_0000, 0x7f20_0000_1000);
-        assert_eq!(files, [("/usr/bin/my server", 0x40_0000, 0x40_1000), libc], "a name of memory is no file");
-        assert_eq!((maps.heap, maps.anonymous, maps.reserved), (0x21000, (2, 0x22000), (1, 0x3fdf000)));
-    }
 
     #[test]
     fn what_is_preloaded_comes_before_what_is_linked() {

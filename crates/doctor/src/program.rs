@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use super::elf::marks;
 use super::flavour::Flavour;
-use super::identity::{Identity, ProgramFile, leaves_malloc};
+use super::identify::{identify, leaves_malloc};
 use super::installed::cache;
+use super::signs::ProgramFile;
 use super::variables::Effect;
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
@@ -61,7 +62,7 @@ impl Program {
         let part = ProgramFile { path: shown.clone(), marks: found, unread: false };
         let unloaded = unloaded(&shown, needs.interpreter.as_deref());
         let libraries = libraries(&runs, needs);
-        let identity = Identity::of(&part, &libraries);
+        let identity = identify(&part, &libraries);
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
         let cannot = privileged.or(unloaded).or_else(|| sanitized(&shown, &libraries));
         let cannot = cannot.or_else(|| linked(&part, own, &how));
@@ -84,7 +85,7 @@ pub fn hidden_in(pid: u32) -> Result<Option<String>, String> {
     }
     let path = link(pid).map_err(about)?;
     let program = ProgramFile { path, marks: marks(&file).map_err(about)?.unwrap_or_default(), unread: false };
-    let own = Identity::of(&program, &[]).main;
+    let own = identify(&program, &[]).main;
     Ok(linked(&program, own.flavour, &own.how))
 }
 
@@ -335,9 +336,8 @@ mod tests {
     fn a_script_s_interpreter_that_is_a_pipe_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
-        // SAFETY: the path ends in NUL.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o755) }, 0);
+        let made = std::process::Command::new("mkfifo").args(["-m", "755"]).arg(&pipe).status().unwrap();
+        assert!(made.success());
         let script = file(folder.path(), "script", format!("#!{}\n", pipe.display()).as_bytes(), 0o755);
         for name in [&script, &pipe.display().to_string()] {
             let error = Program::look_at(name).unwrap_err();

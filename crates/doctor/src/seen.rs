@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::identity::ProgramFile;
+use super::signs::ProgramFile;
 
 /// Facts about a process. The default is for an unknown program that is started from here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,7 +25,7 @@ fn libc() -> ProgramFile {
 }
 
 fn of(program: ProgramFile, libraries: &[ProgramFile]) -> (Flavour, Option<Flavour>, Sure) {
-    let identity = Identity::of(&program, libraries);
+    let identity = identify(&program, libraries);
     (identity.main.flavour, identity.c.map(|found| found.flavour), identity.main.sure)
 }
 
@@ -50,7 +50,7 @@ fn what_malloc_is_bound_to_counts_and_not_what_is_mapped() {
     let preloaded = of(part("/a", &[], &[], &[]), &[jemalloc.clone(), libc()]);
     assert_eq!(preloaded, (Flavour::PlainJemalloc, None, Sure::Likely));
     // A program that exports its own malloc does not use the preloaded one.
-    let identity = Identity::of(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
+    let identity = identify(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
     assert_eq!((identity.main.flavour, &identity.c), (Flavour::Named("mimalloc"), &None));
     assert!(identity.notes[0].contains("malloc is not bound to it"), "{:?}", identity.notes);
 }
@@ -70,7 +70,7 @@ fn a_deleted_library_that_cannot_be_read_is_known_by_its_name_or_lowers_the_cert
     ] {
         assert_eq!(found(library), (flavour, None, Sure::Likely), "{library}");
     }
-    let other = Identity::of(&part("/a", &[], &[], &[]), &[libc(), deleted("/lib/libz.so.1")]);
+    let other = identify(&part("/a", &[], &[], &[]), &[libc(), deleted("/lib/libz.so.1")]);
     assert!(other.main.how.contains("unless /lib/libz.so.1 (deleted) has one, which could not be read"), "{other:?}");
     // If the C library itself was upgraded, the allocator is still certain. A file that is not a library has no malloc.
     let all = ["/lib/libc.so.6", "/lib/ld-linux-x86-64.so.2", "/memfd:doublemapper"].map(deleted);
@@ -115,7 +115,7 @@ fn a_hidden_malloc_is_unknown_and_without_symbols_the_c_librarys_is_a_guess() {
     let mut stripped = part("/a", &[], &[], &[]);
     stripped.marks.imports_malloc = false;
     assert_eq!(of(stripped.clone(), &[libc()]), (Flavour::Glibc, None, Sure::Likely));
-    assert!(Identity::of(&stripped, &[libc()]).main.how.contains("may have an allocator of its own"));
+    assert!(identify(&stripped, &[libc()]).main.how.contains("may have an allocator of its own"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_static_program_tells_its_c_library() {
 
 #[test]
 fn two_allocators_in_one_program_are_a_guess() {
-    let identity = Identity::of(&part("/a", &["_rjem_mallctl", "mi_version"], &[], &[]), &[libc()]);
+    let identity = identify(&part("/a", &["_rjem_mallctl", "mi_version"], &[], &[]), &[libc()]);
     assert_eq!(identity.main.sure, Sure::Likely);
     assert!(identity.notes[0].contains("_rjem_mallctl, mi_version"));
 }
