@@ -5,6 +5,7 @@
 
 // Comments of flags are help texts. In them `[program]` means a table of a file and is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
+#![forbid(unsafe_code)]
 
 mod build;
 mod compare;

@@ -8,6 +8,7 @@
 //! Modules with singular names are contracts. Modules with plural names contain the entries and the list of them: one
 //! file and one line add a workload or a meter.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod cell;

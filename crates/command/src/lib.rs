@@ -3,6 +3,7 @@
 //! This is a separate crate because cells and preloads need the package `allocanary` compiled as one unit, which takes
 //! a minute.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod commands;

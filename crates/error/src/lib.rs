@@ -3,6 +3,8 @@
 //! Every error of the command. In: the failed operation. Out: one line that names the file, cell, setting or line, what
 //! was expected, what was found, and what to do next.
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 
 use allocanary_text::outside::harmless;

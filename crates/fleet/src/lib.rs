@@ -4,6 +4,7 @@
 //! add up to the resident bytes. [`Fleet`] adds up the reports of many nodes by workload. Nothing here reads a process or a network.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![forbid(unsafe_code)]
 
 mod parts;
 mod report;

@@ -14,6 +14,7 @@
 //! It stops no process and injects nothing into one.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod agent;

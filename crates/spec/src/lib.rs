@@ -3,6 +3,8 @@
 //! Candidates and workloads as users write them and as rows have them: texts, which no allocator and no process is needed
 //! to read.
 
+#![forbid(unsafe_code)]
+
 mod candidate;
 mod nearest;
 mod spec;

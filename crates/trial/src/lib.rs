@@ -10,6 +10,7 @@
 //! Nothing here reads a network or changes a cluster.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![forbid(unsafe_code)]
 
 pub mod estimate;
 pub mod replicas;
