@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use allocanary_tables::{
+use allocanary_got::{
     ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
 };

@@ -34,7 +34,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let words = "tree --offline --locked --prefix none --edges normal,build --all-features";
     // The crate `allocanary-trace` is named because the recorder's preload turns on its feature `stacks`.
-    let crates = "-p allocanary -p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-tables \
+    let crates = "-p allocanary -p allocanary-cell -p allocanary-preload -p allocanary-revision -p allocanary-got \
                   -p allocanary-trace";
     let mut command = Command::new(env!("CARGO"));
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();
@@ -89,7 +89,7 @@ fn what_the_roots_call_is_linked() {
 #[test]
 fn every_way_to_name_a_crate_is_read() {
     let folder = tempdir().unwrap();
-    let crates = ["allocanary", "cell", "preload", "revision", "tables", "a", "b", "c", "d", "e"];
+    let crates = ["allocanary", "cell", "preload", "revision", "got", "a", "b", "c", "d", "e"];
     let manifests = [
         "",
         "[dependencies]\nx = { workspace = true }\nserde = '1'\nserde_json.workspace = true\n",
@@ -112,7 +112,7 @@ fn every_way_to_name_a_crate_is_read() {
     let found = linked(folder.path()).unwrap();
     assert_eq!(
         found,
-        ["allocanary", "cell", "preload", "revision", "tables", "a", "b", "c"]
+        ["allocanary", "cell", "preload", "revision", "got", "a", "b", "c"]
             .map(|name| Path::new("crates").join(name))
     );
     assert_eq!(places(folder.path()).unwrap(), PACKAGED.map(PathBuf::from), "no build script of the repository here");
