@@ -12,7 +12,7 @@ use allocanary_got::{
     ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
 };
-use allocanary_trace::writer::attached::{Asked, attach, detach};
+use allocanary_recorder::attached::{Asked, attach, detach};
 
 use crate::functions;
 

@@ -25,8 +25,7 @@ mod functions {
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;
 
-    use allocanary_trace::writer::real;
-    use allocanary_trace::writer::{self, How};
+    use allocanary_recorder::{self as recorder, How, real};
 
     /// Rounds an alignment up to a power of two that `posix_memalign` takes, as glibc does.
     fn alignment(wanted: usize) -> usize {
@@ -42,7 +41,7 @@ mod functions {
         if error != 0 {
             return Err(error);
         }
-        writer::allocated_by(How::Aligned(align.trailing_zeros() as u8), block.cast(), size);
+        recorder::allocated_by(How::Aligned(align.trailing_zeros() as u8), block.cast(), size);
         Ok(block)
     }
 
@@ -71,7 +70,7 @@ mod functions {
     pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
         // SAFETY: here and below, the caller keeps the contract of the function that is called.
         let block = unsafe { real::malloc(size) };
-        writer::allocated(block.cast(), size).cast()
+        recorder::allocated(block.cast(), size).cast()
     }
 
     /// # Safety
@@ -80,7 +79,7 @@ mod functions {
     pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         // SAFETY: as above. If there is a block, the product did not overflow.
         let block = unsafe { real::calloc(count, size) };
-        writer::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size)).cast()
+        recorder::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size)).cast()
     }
 
     /// # Safety
@@ -88,7 +87,7 @@ mod functions {
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn free(block: *mut c_void) {
         // SAFETY: as above.
-        unsafe { real::free(writer::freed(block.cast()).cast()) }
+        unsafe { real::free(recorder::freed(block.cast()).cast()) }
     }
 
     /// # Safety
@@ -107,9 +106,9 @@ mod functions {
                 }
                 return new;
             }
-            let begun = writer::resizing(block.cast());
+            let begun = recorder::resizing(block.cast());
             let new = real::realloc(block, size);
-            writer::resized(begun, new.cast(), size);
+            recorder::resized(begun, new.cast(), size);
             new
         }
     }
@@ -214,17 +213,17 @@ mod functions {
                 std::mem::transmute(std::ptr::with_exposed_provenance::<c_void>(real));
             real(library)
         };
-        writer::library_closed();
+        recorder::library_closed();
         closed
     }
 
     extern "C" fn at_start() {
         #[cfg(target_arch = "x86_64")]
         if crate::attached::is_opened() {
-            return writer::attached::opened();
+            return recorder::attached::opened();
         }
-        writer::watch_forks();
-        writer::look_up();
+        recorder::watch_forks();
+        recorder::look_up();
     }
 
     /// Runs before the program's `main`.
@@ -233,7 +232,7 @@ mod functions {
     static AT_START: extern "C" fn() = at_start;
 
     extern "C" fn at_exit() {
-        writer::exiting();
+        recorder::exiting();
     }
 
     /// Runs when the program exits.

@@ -51,7 +51,7 @@ pub mod __private {
     pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};
     pub use crate::setting::const_bytes;
     #[cfg(feature = "profile")]
-    pub use allocanary_profile::service::Profiled;
+    pub use allocanary_sampler::service::Profiled;
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;
     #[cfg(feature = "jemalloc")]

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use allocanary_profile::weight::{MEANS, WANTED};
-use allocanary_profile::writer::{self, Place};
+use allocanary_sampler::{self as sampler, Place};
 use allocanary_sys::sys;
 
 use crate::install::installation;
@@ -58,12 +58,12 @@ impl std::error::Error for Error {}
 /// }
 /// ```
 pub fn pprof() -> Result<Vec<u8>, Error> {
-    allocanary_profile::service::pprof().map_err(Error)
+    allocanary_sampler::service::pprof().map_err(Error)
 }
 
 /// Whether this process is sampled.
 pub fn is_on() -> bool {
-    writer::is_on()
+    sampler::is_on()
 }
 
 /// Begins to sample a program whose `install!` has `profile = off`, for the life of the process: one byte in `mean` of those that it
@@ -81,7 +81,7 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
     if !(MEANS[0]..=MEANS[1]).contains(&mean) {
         return Err(failed("wanted a mean distance of samples from 1KiB to 1TiB"));
     }
-    if writer::turn_on(mean, Place::RunningProgram) { Ok(()) } else { Err(failed("there is no memory for its table")) }
+    if sampler::turn_on(mean, Place::RunningProgram) { Ok(()) } else { Err(failed("there is no memory for its table")) }
 }
 
 /// No sample is taken from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat` of
@@ -91,7 +91,7 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
 ///
 /// Has no effect on a process without a profile.
 pub fn before_filter() {
-    allocanary_profile::service::before_filter();
+    allocanary_sampler::service::before_filter();
 }
 
 /// The mean distance of a text, 0 for `off`. Any other text does not compile.
@@ -123,7 +123,7 @@ pub fn boot<const MEAN: u64>() {
     let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
     let mean = text.and_then(asked).unwrap_or(MEAN);
     if mean > 0 {
-        IS_REFUSED.store(!writer::turn_on(mean, Place::Program), Relaxed);
+        IS_REFUSED.store(!sampler::turn_on(mean, Place::Program), Relaxed);
     }
 }
 

@@ -154,16 +154,15 @@ fn as_word(number: usize) -> *mut () {
 #[cold]
 #[inline(never)]
 pub fn at_event(bytes: usize) -> bool {
-    use allocanary_profile::writer;
     // Nothing was counted before a thread's first allocation.
     let done = number(span()).wrapping_add(number(word()));
-    let is_sampled = writer::draw(done as u64);
+    let is_sampled = allocanary_sampler::draw(done as u64);
     let has_budget = HAS_BUDGET.load(Relaxed);
     let since = if has_budget { number(since()).wrapping_add(done) } else { 0 };
     let is_due = has_budget && since as isize >= chunk() as isize;
     let kept = if is_due { 0 } else { since };
     let room = if has_budget { (chunk() as isize - kept as isize).max(1) as u64 } else { u64::MAX };
-    let next = writer::left().min(room) as usize;
+    let next = allocanary_sampler::left().min(room) as usize;
     set_since(as_word(kept));
     set_span(as_word(next));
     set_word(as_word(next.wrapping_neg()));

@@ -3,36 +3,37 @@
 
 use std::ffi::{c_int, c_void};
 
-use allocanary_profile::{weight, writer};
+use allocanary_profile::weight;
+use allocanary_sampler as sampler;
 
-pub use allocanary_profile::writer::Place;
+pub use allocanary_sampler::Place;
 
 use crate::complain::complain;
 use crate::{sandbox, settings};
 
 /// Turns the sampler on, in the constructor. Returns whether there was memory for the table.
 pub fn turn_on(mean: u64) -> bool {
-    writer::turn_on(mean, Place::Library)
+    sampler::turn_on(mean, Place::Library)
 }
 
 /// Whether a block may be sampled.
 #[inline(always)]
 pub fn may_be_sampled(block: *mut c_void) -> bool {
-    writer::may_be_sampled(block.cast())
+    sampler::may_be_sampled(block.cast())
 }
 
 /// The allocator has made a block, which is recorded if it is sampled. Returns the block.
 pub fn made(is_sampled: bool, block: *mut c_void, size: usize) -> *mut c_void {
     if is_sampled {
         // A stack walk may make system calls. A filter may kill the process for them.
-        if sandbox::is_entered() { writer::filtered() } else { writer::allocated(block.cast(), size) }
+        if sandbox::is_entered() { sampler::filtered() } else { sampler::allocated(block.cast(), size) }
     }
     block
 }
 
 /// A block is about to be freed.
 pub fn freed(block: *mut c_void) {
-    writer::freed(block.cast());
+    sampler::freed(block.cast());
 }
 
 /// Resizes a block by the allocator's `realloc`. The profile records that the old block is freed and that a new one is made.
@@ -47,7 +48,7 @@ pub unsafe fn resize(
     is_sampled: bool,
 ) -> *mut c_void {
     // The old block leaves the table before `realloc`: as soon as it is free, another thread may get its address.
-    let leaving = if may_be_sampled(block) { writer::take(block.cast()) } else { None };
+    let leaving = if may_be_sampled(block) { sampler::take(block.cast()) } else { None };
     // SAFETY: the caller's promise.
     let new = unsafe { realloc(block, size) };
     match leaving {
@@ -69,7 +70,7 @@ pub unsafe fn dlclose(library: *mut c_void) -> c_int {
     type Function = unsafe extern "C" fn(*mut c_void) -> c_int;
     // SAFETY: the next library's function has that type, and the caller promises the rest.
     let closed = unsafe { REAL.function().map_or(-1, |real: Function| real(library)) };
-    writer::library_closed();
+    sampler::library_closed();
     closed
 }
 
@@ -89,7 +90,7 @@ pub fn start(text: Option<&'static [u8]>) {
 }
 
 /// The functions of the next library, for `profile!`. The recorder uses the same functions.
-pub use allocanary_trace::writer::real;
+pub use allocanary_recorder::real;
 
 /// C's `memalign`, made of `posix_memalign`, which every allocator has.
 ///

@@ -19,8 +19,4 @@ pub mod layout;
 #[cfg(feature = "pprof")]
 pub mod pprof;
 pub mod reader;
-#[cfg(all(feature = "service", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub mod service;
 pub mod weight;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub mod writer;

@@ -42,14 +42,10 @@ pub fn is_profiled(source: &dyn Source, until: Option<Instant>) -> Option<bool> 
     (found || !is_over).then_some(found)
 }
 
-/// The profile of this program, if it samples itself.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub fn own() -> Result<Profile, Trouble> {
-    let pid = std::process::id();
-    let [header, samples, frames] = crate::writer::words().ok_or(Trouble::Off)?;
-    let mut profile = decode::profile(pid, &header, &samples, &frames);
-    profile.mappings = own_mappings()?;
-    Ok(profile)
+/// The profile in the words of this program's own table: the header, the samples and the frames.
+pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<Profile, Trouble> {
+    let profile = decode::profile(std::process::id(), header, samples, frames);
+    Ok(Profile { mappings: own_mappings()?, ..profile })
 }
 
 /// The profile in a table. `words` reads so many words from an address on.

@@ -594,7 +594,7 @@ pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], b
 }
 
 /// The parts of a trace with or without a window, and with or without stacks.
-pub(crate) fn parts_of(has_window: bool, has_stacks: bool) -> u32 {
+pub fn parts_of(has_window: bool, has_stacks: bool) -> u32 {
     (u32::from(has_window) * WINDOW) | (u32::from(has_stacks) * STACKS)
 }
 

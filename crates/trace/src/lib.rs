@@ -39,5 +39,3 @@ pub mod reader;
 pub mod record;
 pub mod replay;
 pub mod stacks;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub mod writer;

@@ -30,9 +30,9 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use allocanary_trace::writer;
+use allocanary_recorder as recorder;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use allocanary_trace::writer::How;
+use allocanary_recorder::How;
 
 /// An allocator that records its calls; see the [module](self).
 pub struct Recording<A> {
@@ -45,8 +45,8 @@ pub struct Recording<A> {
 extern "C" fn at_start() {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
-        writer::watch_forks();
-        writer::look_up_in_program();
+        recorder::watch_forks();
+        recorder::look_up_in_program();
     }
 }
 
@@ -57,7 +57,7 @@ static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_exit() {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    writer::exiting();
+    recorder::exiting();
 }
 
 /// Runs when the program exits: the trace then says that it is complete.
@@ -87,13 +87,13 @@ const NATURAL: usize = 16;
 fn allocated(block: *mut u8, layout: Layout, how: How) -> *mut u8 {
     match (layout.align() > NATURAL, how) {
         // The format has no zeroed block with an alignment.
-        (true, _) => writer::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
-        (_, How::Malloc) => writer::allocated(block, layout.size()),
-        _ => writer::allocated_by(how, block, layout.size()),
+        (true, _) => recorder::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
+        (_, How::Malloc) => recorder::allocated(block, layout.size()),
+        _ => recorder::allocated_by(how, block, layout.size()),
     }
 }
 
-// SAFETY: every call is passed on unchanged; the writer reads no block, allocates nothing and does not unwind.
+// SAFETY: every call is passed on unchanged; the recorder reads no block, allocates nothing and does not unwind.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     #[inline]
@@ -112,17 +112,17 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let block = writer::freed(block);
+        let block = recorder::freed(block);
         // SAFETY: as above. The block goes to the allocator that made it, because there is only the inner one.
         unsafe { self.inner.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let begun = writer::resizing(block);
+        let begun = recorder::resizing(block);
         // SAFETY: as above.
         let new = unsafe { self.inner.realloc(block, layout, size) };
-        writer::resized(begun, new, size);
+        recorder::resized(begun, new, size);
         new
     }
 }

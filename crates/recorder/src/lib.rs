@@ -1,0 +1,42 @@
+//! The writer, inside the recorded program. In: calls of the malloc family, on any thread, in signal handlers, before
+//! `main`, after a fork. Out: a file of chunks, see [`format`](allocanary_trace::format).
+//!
+//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path is one store of two to
+//! seven bytes to the thread's own chunk. State that a child must not inherit is on pages that a fork wipes.
+//!
+//! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of an existing folder. Without it nothing is
+//! recorded. If the folder cannot be written, nothing is recorded either, and one line on standard error says so. `ALLOCANARY_RECORD_MAX`
+//! is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block in this many, chosen by its address.
+//! `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the stack of one allocation in this many
+//! (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the first one.
+
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+pub mod attached;
+mod calls;
+mod clocks;
+mod config;
+mod forks;
+mod memory;
+mod process;
+pub mod real;
+mod stacks;
+mod thread;
+mod tls;
+mod undisturbed;
+
+pub use allocanary_trace::coder::How;
+pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
+pub use forks::watch_forks;
+pub use stacks::{library_closed, look_up_in_program};
+
+/// Looks up the allocator's functions, and those that stacks need, at the start of a recorded program. Without this, a program that only
+/// frees would have a trace that says that stacks are not possible.
+pub fn look_up() {
+    if config::is_asked() {
+        real::look_up();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The sampler, inside the program. In: sizes, blocks. Out: the table, and probes for tracers.
+//!
+//! It allocates nothing after the start, takes no lock and starts no thread. A signal handler may interrupt any of it and allocate: each
+//! place of the table is taken by one instruction. The table is on pages that a fork wipes, so a child begins an empty one at its first
+//! sample; blocks of its parent are not in it.
+
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+mod closed;
+mod filter;
+mod frames;
+mod probes;
+mod samples;
+#[cfg(feature = "service")]
+pub mod service;
+mod stack;
+mod state;
+mod table;
+mod thread;
+mod walkers;
+
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+
+use allocanary_stacks::object::Object;
+use allocanary_stacks::walk;
+use allocanary_sys::clocks::monotonic_nanos;
+
+use self::samples::Sample;
+use self::state::{IS_BEFORE_FILTER, MEAN, OWN};
+use self::table::Table;
+use allocanary_profile::layout::{MARK, word};
+use allocanary_profile::weight::{MEANS, weight};
+
+pub use self::filter::may_be_sampled;
+pub use self::state::is_before_filter;
+pub use self::thread::{draw, left};
+
+/// Leads a reader to the table. The mark lies in writable data because it is not zero.
+#[repr(C, align(16))]
+struct Beacon {
+    mark: [u8; MARK.len()],
+    table: AtomicPtr<Table>,
+}
+
+static BEACON: Beacon = Beacon { mark: MARK, table: AtomicPtr::new(std::ptr::null_mut()) };
+/// Where the sampler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a library of its own, such as a preload: its frames are left out.
+    Library,
+    /// In the program.
+    Program,
+    /// The same, and it runs already: its blocks are not known.
+    RunningProgram,
+}
+
+/// Begins to sample, for the life of the process. Looks up a function by the dynamic linker, which may allocate. Returns whether there was
+/// memory for the table. Does nothing if it samples, or if another thread is turning it on.
+pub fn turn_on(mean: u64, place: Place) -> bool {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    if IS_TAKEN.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+        return true;
+    }
+    let Some(table) = Table::map() else {
+        IS_TAKEN.store(false, Release);
+        return false;
+    };
+    walk::look_up();
+    // SAFETY: an address of this file's code, which runs.
+    if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == Place::Library) {
+        OWN[0].store(own.start, Relaxed);
+        OWN[1].store(own.end, Relaxed);
+    }
+    if place == Place::RunningProgram {
+        // What was closed before the table begins is not of interest.
+        closed::more();
+    }
+    let mean = mean.clamp(MEANS[0], MEANS[1]);
+    MEAN.store(mean, Relaxed);
+    thread::begin();
+    filter::wipe_at_fork();
+    table.begin(mean, (place == Place::RunningProgram).then_some(word::LATE));
+    std::hint::black_box(&BEACON.mark);
+    BEACON.table.store(std::ptr::from_ref(table).cast_mut(), Release);
+    true
+}
+
+/// Whether allocations are sampled.
+pub fn is_on() -> bool {
+    !BEACON.table.load(Relaxed).is_null()
+}
+
+/// The table of this process. `None` while another thread of a fork's child begins it.
+fn table() -> Option<&'static Table> {
+    // SAFETY: what `turn_on` has stored, which stays mapped.
+    let table = unsafe { BEACON.table.load(Acquire).as_ref() }?;
+    (table.is_begun() || table.begin(MEAN.load(Relaxed), Some(word::FORKED))).then_some(table)
+}
+
+/// The table's words as they are now: the header, the samples, and the frames. `None` if the sampler is off.
+pub fn words() -> Option<[Vec<u64>; 3]> {
+    let table = table()?;
+    let copied = |words: &[AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect();
+    Some([copied(&table.header), copied(table.samples.words()), copied(table.frames.words())])
+}
+
+/// Notes a sampled block, which the allocator has just made: the program does not have it yet.
+#[cold]
+#[inline(never)]
+pub fn allocated(block: *mut u8, size: usize) {
+    if block.is_null() || size == 0 {
+        return;
+    }
+    if is_before_filter() {
+        return filtered();
+    }
+    let Some(table) = table() else { return };
+    let (address, size) = (block.expose_provenance() as u64, size as u64);
+    let bytes = weight(size, MEAN.load(Relaxed));
+    let frame = stack::of_here(table);
+    table.count(word::SAMPLED);
+    table.frames.add(frame, bytes, bytes / size as f64);
+    let sample = Sample { address, size, frame, seconds: seconds(table) };
+    if table.samples.insert(&sample) {
+        filter::add(address);
+        probes::alloc(address, size, bytes as u64);
+    } else {
+        table.count(word::FULL);
+        table.header[word::FULL_BYTES].fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+fn seconds(table: &Table) -> u64 {
+    monotonic_nanos().saturating_sub(table.header[word::BEGAN].load(Relaxed)) / 1_000_000_000
+}
+
+/// A sampled block that is on its way out of the table.
+#[must_use]
+pub struct Leaving(Sample);
+
+/// Takes a block out of the table, before the allocator frees it: its address may belong to another block at once. `None` if it was not
+/// sampled.
+#[cold]
+#[inline(never)]
+pub fn take(block: *mut u8) -> Option<Leaving> {
+    let table = table()?;
+    let sample = table.samples.remove(block.addr() as u64)?;
+    filter::remove(sample.address);
+    Some(Leaving(sample))
+}
+
+impl Leaving {
+    /// The block is freed.
+    pub fn freed(self) {
+        probes::free(self.0.address);
+    }
+
+    /// The allocator has kept it: a `realloc` failed.
+    pub fn stays(self) {
+        if let Some(table) = table()
+            && table.samples.insert(&self.0)
+        {
+            filter::add(self.0.address);
+        }
+    }
+}
+
+/// A block is about to be freed: what [`may_be_sampled`] is not sure about.
+#[cold]
+#[inline(never)]
+pub fn freed(block: *mut u8) {
+    if let Some(leaving) = take(block) {
+        leaving.freed();
+    }
+}
+
+/// How long [`before_filter`] waits for other threads' walks, in milliseconds. A walk takes microseconds; one that this thread's own signal
+/// handler has interrupted never ends meanwhile.
+const WALKS_END: u32 = 1000;
+
+/// The process is about to give itself a filter of system calls, which may end it at a call that the walk of a stack makes: no sample is
+/// taken from now on, and the walks of other threads have ended when this returns. Blocks that are freed leave the table as before.
+pub fn before_filter() {
+    IS_BEFORE_FILTER.store(true, SeqCst);
+    let Some(table) = table() else { return };
+    for _ in 0..WALKS_END {
+        if !stack::is_any_walked(table) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// A sample was not taken, because the process has given itself a filter of system calls.
+pub fn filtered() {
+    if let Some(table) = table() {
+        table.count(word::FILTERED);
+    }
+}
+
+/// A library was closed: another one may get its addresses.
+pub fn library_closed() {
+    libraries_closed(1);
+}
+
+/// Looks whether libraries were closed since the last call, where nobody calls [`library_closed`].
+pub fn notice_closed() {
+    match closed::more() {
+        0 => {}
+        more => libraries_closed(more),
+    }
+}
+
+fn libraries_closed(count: u64) {
+    if let Some(table) = table() {
+        table.rules.forget();
+        table.header[word::CLOSED].fetch_add(count, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

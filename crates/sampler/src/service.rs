@@ -1,0 +1,114 @@
+//! A program that samples itself. In: its allocator, its table. Out: the same allocator with samples, and a profile for pprof.
+
+mod build_ids;
+mod files;
+mod names;
+mod naming;
+mod profiled;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use allocanary_profile::interval::Sum;
+use allocanary_profile::pprof::{Named, OF_SAMPLES, Writer};
+use allocanary_profile::reader::{self, Profile, Trouble};
+use crate as writer;
+use naming::Turn;
+
+pub use profiled::Profiled;
+
+/// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
+pub fn pprof() -> Result<Vec<u8>, Trouble> {
+    let is_filtered = || writer::is_before_filter().then(|| Trouble::Filtered(std::process::id()));
+    is_filtered().map_or(Ok(()), Err)?;
+    // Nobody tells a program that samples itself of a library that was closed.
+    writer::notice_closed();
+    let profile = own()?;
+    let _turn = Turn::wait().ok_or(Trouble::Forked(profile.pid))?;
+    // Another thread may have announced a filter meanwhile.
+    is_filtered().map_or(Ok(()), Err)?;
+    written(&profile).map_err(|error| Trouble::Unreadable {
+        pid: profile.pid,
+        what: "its profile cannot be compressed",
+        error,
+    })
+}
+
+/// As [`writer::before_filter`]: and a profile that is being written by another thread has been written when this returns.
+pub fn before_filter() {
+    writer::before_filter();
+    let _turn = Turn::wait();
+}
+
+fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
+    let comment = "allocanary: estimates from samples; alloc_ since the profile began, inuse_ now";
+    let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
+    writer.sampled(profile.mean);
+    profile.limits().iter().for_each(|limit| writer.comment(limit));
+    let files = files::of(&profile.mappings);
+    let file_of = |pc: u64| files.iter().position(|file| file.has(pc));
+    let all: BTreeMap<u32, Sum> = live(profile);
+    let codes: BTreeSet<u64> = all.keys().flat_map(|stack| profile.stack(*stack)).collect();
+    let names = names::of_all(codes.into_iter().map(|pc| (pc, file_of(pc).map_or(0, |at| files[at].number()))));
+    // A file in which nothing has a name, such as a stripped program, is named by the reader, who may have its debug file.
+    let is_named = |file: &files::File| {
+        names.iter().any(|(pc, frames)| file.has(*pc) && frames.iter().any(|frame| frame.is_named()))
+    };
+    for file in &files {
+        writer.file(&file.described(is_named(file)));
+    }
+    let mut places: HashMap<u64, u64> = HashMap::new();
+    for (stack, sum) in all {
+        let shown = names::without_own(profile.stack(stack), &names);
+        let mut stack_of = Vec::new();
+        for pc in shown {
+            let place = places.entry(pc).or_insert_with(|| {
+                let file = file_of(pc).map_or(0, |at| at as u64 + 1);
+                writer.place(file, pc.saturating_sub(1), names[&pc].iter().filter_map(names::Frame::named))
+            });
+            stack_of.push(*place);
+        }
+        if stack_of.is_empty() {
+            let named = Named { function: "(no stack)", ..Named::default() };
+            stack_of.push(*places.entry(0).or_insert_with(|| writer.place(0, 0, [named])));
+        }
+        let whole = |number: f64| number.round() as u64;
+        let frame = &profile.frames[stack as usize];
+        let values = [frame.blocks, frame.bytes, sum.blocks, sum.estimate().bytes].map(whole);
+        writer.stack(stack_of, &values);
+    }
+    writer.finish()
+}
+
+/// The profile of this program, if it samples itself.
+fn own() -> Result<Profile, Trouble> {
+    reader::of_own(&writer::words().ok_or(Trouble::Off)?)
+}
+
+/// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.
+fn live(profile: &Profile) -> BTreeMap<u32, Sum> {
+    let ever = profile.frames.iter().enumerate().filter(|(_, frame)| frame.bytes > 0.0);
+    let mut live: BTreeMap<u32, Sum> = ever.map(|(at, _)| (at as u32, Sum::default())).collect();
+    for sample in &profile.samples {
+        live.entry(sample.frame).or_default().add(sample.size, profile.mean);
+    }
+    live
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_profile::pprof::messages;
+    use prost::Message;
+    use std::io::Read;
+
+    #[test]
+    fn what_limits_a_profile_is_in_its_comments() {
+        let packed = written(&Profile { mean: 512 << 10, is_late: true, ..Profile::default() }).unwrap();
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let found = messages::Profile::decode(&bytes[..]).unwrap();
+        let comments: Vec<&str> = found.comment.iter().map(|at| found.string_table[*at as usize].as_str()).collect();
+        assert_eq!(comments.len(), 3, "{comments:?}");
+        assert!(comments[2].contains("turned on while the program ran"), "{comments:?}");
+    }
+}
