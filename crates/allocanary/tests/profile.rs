@@ -42,7 +42,7 @@ fn gos_pprof_reads_the_heap_of_a_service() {
         ["profile::service::cached_answers", "profile::service::known_names"].map(|name| megabytes(&said, name));
     assert!((7.0..60.0).contains(&answers) && (0.5..40.0).contains(&names) && answers > names, "{said}");
     assert!(said.contains("<alloc::raw_vec::"), "names are whole: {said}");
-    assert!(!said.contains("allocanary_profile") && !said.contains("__rust_alloc"), "the sampler is no caller: {said}");
+    assert!(!said.contains("allocanary_sampler") && !said.contains("__rust_alloc"), "the sampler is no caller: {said}");
     let ever = text(&run("alloc_space").unwrap().stdout);
     assert!(megabytes(&ever, "profile::service::cached_answers") > answers * 1.2, "{ever}");
     drop(kept);

@@ -8,9 +8,9 @@
 
 use super::process::begin;
 use super::{calls, config, forks, real, stacks};
-use allocanary_trace::format::STAMP_TICKS;
 use crate::tls::ticks;
 use crate::undisturbed::undisturbed;
+use allocanary_trace::format::STAMP_TICKS;
 
 /// What the command requests.
 pub struct Asked<'a> {

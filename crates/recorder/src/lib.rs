@@ -1,5 +1,7 @@
-//! The writer, inside the recorded program. In: calls of the malloc family, on any thread, in signal handlers, before
-//! `main`, after a fork. Out: a file of chunks, see [`format`](allocanary_trace::format).
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
+//!
+//! Records the program in which it runs. In: calls of the malloc family, on any thread, in signal handlers, before `main`, after a fork.
+//! Out: a file of chunks, see [`format`](mod@allocanary_trace::format). The crate `trace` reads it.
 //!
 //! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path is one store of two to
 //! seven bytes to the thread's own chunk. State that a child must not inherit is on pages that a fork wipes.
@@ -10,7 +12,11 @@
 //! `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the stack of one allocation in this many
 //! (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the first one.
 
+// On other processors this crate is empty, and nothing is recorded.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+// This crate runs inside other programs.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod attached;
 mod calls;

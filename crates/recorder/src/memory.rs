@@ -1,4 +1,4 @@
-//! The writer's own memory. In: a length. Out: pages that a fork wipes, and pages of the file that exist.
+//! The recorder's own memory. In: a length. Out: pages that a fork wipes, and pages of the file that exist.
 
 use std::ptr::null_mut;
 

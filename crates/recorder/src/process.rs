@@ -66,7 +66,7 @@ pub(super) struct Process {
     table_places: AtomicU64,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
-    /// The most KiB of files, shared memory and the writer's own memory at a reading.
+    /// The most KiB of files, shared memory and the recorder's own memory at a reading.
     most_apart: AtomicU64,
     /// The state for frees of threads that have ended; and 1 while a thread writes there.
     late: AtomicPtr<c_void>,

@@ -309,7 +309,7 @@ impl Thread {
                 return null_mut();
             };
             if process.has_window() {
-                // A reader reads each chunk of a window by itself, so the writer's state begins again.
+                // A reader reads each chunk of a window by itself, so the recorder's state begins again.
                 (&raw mut (*this).coder).write_bytes(0, 1);
                 if Thread::has_stacks(this) {
                     stacks::begin_chunk(&raw mut (*this).kept);

@@ -1,10 +1,16 @@
-//! The sampler, inside the program. In: sizes, blocks. Out: the table, and probes for tracers.
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
+//!
+//! Samples the allocations of the program in which it runs. In: sizes, blocks. Out: the table, and probes for tracers. The crate `profile`
+//! has the table's layout, and reads it from outside. `service` (feature of the same name) is for a program that samples itself.
 //!
 //! It allocates nothing after the start, takes no lock and starts no thread. A signal handler may interrupt any of it and allocate: each
 //! place of the table is taken by one instruction. The table is on pages that a fork wipes, so a child begins an empty one at its first
 //! sample; blocks of its parent are not in it.
 
+// On other processors this crate is empty, and nothing is sampled.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+// This crate runs inside other programs.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod closed;
 mod filter;

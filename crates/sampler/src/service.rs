@@ -8,20 +8,20 @@ mod profiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::{is_before_filter, notice_closed, words};
 use allocanary_profile::interval::Sum;
 use allocanary_profile::pprof::{Named, OF_SAMPLES, Writer};
 use allocanary_profile::reader::{self, Profile, Trouble};
-use crate as writer;
 use naming::Turn;
 
 pub use profiled::Profiled;
 
 /// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, Trouble> {
-    let is_filtered = || writer::is_before_filter().then(|| Trouble::Filtered(std::process::id()));
+    let is_filtered = || is_before_filter().then(|| Trouble::Filtered(std::process::id()));
     is_filtered().map_or(Ok(()), Err)?;
     // Nobody tells a program that samples itself of a library that was closed.
-    writer::notice_closed();
+    notice_closed();
     let profile = own()?;
     let _turn = Turn::wait().ok_or(Trouble::Forked(profile.pid))?;
     // Another thread may have announced a filter meanwhile.
@@ -33,9 +33,9 @@ pub fn pprof() -> Result<Vec<u8>, Trouble> {
     })
 }
 
-/// As [`writer::before_filter`]: and a profile that is being written by another thread has been written when this returns.
+/// As [`crate::before_filter`]: and a profile that is being written by another thread has been written when this returns.
 pub fn before_filter() {
-    writer::before_filter();
+    crate::before_filter();
     let _turn = Turn::wait();
 }
 
@@ -81,7 +81,7 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
 
 /// The profile of this program, if it samples itself.
 fn own() -> Result<Profile, Trouble> {
-    reader::of_own(&writer::words().ok_or(Trouble::Off)?)
+    reader::of_own(&words().ok_or(Trouble::Off)?)
 }
 
 /// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.

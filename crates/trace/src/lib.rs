@@ -4,8 +4,8 @@
 //! A trace is a program's calls of the malloc family, recorded once and replayed under every allocator.
 //!
 //! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
-//! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
-//! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
+//! - The crate `recorder` writes a trace, inside of the recorded program. [`record`] has what it is asked with, and finds its traces.
+//! - [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - `pack` makes a trace smaller when its process has ended (feature `packed`).
 //! - [`builder`] makes traces from a script, for tests and benches.
 //! - [`stacks`] says where blocks were allocated, as plain data. [`predictor`] predicts the stack of an allocation: a

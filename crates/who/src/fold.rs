@@ -45,7 +45,7 @@ const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcma
 
 /// Beginnings of qualified names: the recorder or the sampler in a program that observes itself, and the wrappers around its allocator.
 const WRAPPERS: &[&str] =
-    &["allocanary_trace::writer::", "allocanary_wrappers::", "allocanary_profile::", "allocanary_allocators::"];
+    &["allocanary_recorder::", "allocanary_wrappers::", "allocanary_sampler::", "allocanary_allocators::"];
 
 /// Libraries with only functions of a runtime.
 const RUNTIMES: &[&str] = &[
@@ -312,7 +312,7 @@ mod tests {
         ];
         assert_eq!(of(&rust), "service::cache::insert");
         let records_itself = [
-            ("service", "allocanary_trace::writer::calls::allocated_with_stack"),
+            ("service", "allocanary_recorder::calls::allocated_with_stack"),
             ("service", "<allocanary_wrappers::recording::Recording<A> as core::alloc::global::GlobalAlloc>::alloc"),
             ("service", "service::cache::insert"),
         ];

@@ -94,7 +94,8 @@ fn its_stacks_name_the_function_that_allocates() {
     let found = sites::find("recorded", &taken, None, &mut Names::of(&stacks), By::Function, &Folding::default());
     let works = found.sites.iter().find(|site| site.name.ends_with("recorded::works"));
     assert!(works.is_some_and(|site| site.allocations >= BLOCKS + 150), "{works:?} of {:?}", found.sites);
-    let own = found.sites.iter().find(|site| site.name.contains("allocanary_trace") || site.name.contains("Recording"));
+    let own =
+        found.sites.iter().find(|site| site.name.contains("allocanary_recorder") || site.name.contains("Recording"));
     assert_eq!(own, None);
 }
 

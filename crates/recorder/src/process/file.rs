@@ -8,11 +8,11 @@ use allocanary_sys::sys::{longest_file, map_zeroed, unmap, without_write_signals
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS};
-use allocanary_trace::format::{HEADER, MAGIC, STAMP_TICKS, TICK_SHIFT, VERSION, at, parts_of};
 use crate::clocks::{clock, ticks_and_nanos};
 use crate::config::Config;
 use crate::memory::{errno, populate};
 use crate::stacks;
+use allocanary_trace::format::{HEADER, MAGIC, STAMP_TICKS, TICK_SHIFT, VERSION, at, parts_of};
 
 /// The shortest file that is useful, in bytes.
 const LEAST: u64 = 64 << 10;

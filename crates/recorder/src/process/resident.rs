@@ -1,11 +1,11 @@
-//! The program's resident memory. In: the kernel's text. Out: KiB that are the program's and not the writer's.
+//! The program's resident memory. In: the kernel's text. Out: KiB that are the program's and not the recorder's.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::{Process, SAMPLE_NS};
-use allocanary_trace::format::at;
 use crate::clocks::ticks_and_nanos;
 use crate::stacks;
+use allocanary_trace::format::at;
 
 impl Process {
     /// Reads RssAnon in KiB, if it is time, and updates the header's clock. It makes system calls: the caller must call it
@@ -43,7 +43,7 @@ impl Process {
 /// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
 ///
 /// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value
-/// also contains files, shared memory and the writer's `own` memory. `most_apart` is the largest sum of these three at
+/// also contains files, shared memory and the recorder's `own` memory. `most_apart` is the largest sum of these three at
 /// a reading. It is subtracted.
 fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
     let line = |key: &[u8]| allocanary_sys::sys::line_number(status, key).unwrap_or(0);

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::{Process, SAMPLE_NS};
-use allocanary_trace::format::{HEADER, at};
 use crate::memory::populate;
+use allocanary_trace::format::{HEADER, at};
 
 /// Length of a place of a window.
 pub(crate) const RING: usize = 32 << 10;

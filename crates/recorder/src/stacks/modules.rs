@@ -9,8 +9,8 @@ use allocanary_stacks::object::Object;
 use allocanary_sys::fnv::Fnv;
 
 use super::room::Room;
-use allocanary_trace::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
 use crate::undisturbed::undisturbed;
+use allocanary_trace::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
 
 /// The most files that are recorded. Frames in other files have only an address.
 const MOST: usize = 1024;

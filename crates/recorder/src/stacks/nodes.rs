@@ -10,11 +10,11 @@ use std::sync::atomic::{Ordering::Release, fence};
 
 use super::modules::Modules;
 use super::room::Room;
-use allocanary_trace::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
-use allocanary_trace::stacks::StackId;
 use crate::memory::{map_wiped, populate};
 use crate::process::RING;
 use crate::undisturbed::undisturbed;
+use allocanary_trace::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
+use allocanary_trace::stacks::StackId;
 
 /// Length of a chunk, and its nodes. A place of a window has several.
 const CHUNK: usize = 8192;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use allocanary_trace::format::CHUNK_HEADER;
 use crate::process::{Process, RING};
 use crate::tls::ticks;
+use allocanary_trace::format::CHUNK_HEADER;
 
 /// A process, and the file with its tables.
 pub(super) struct Room<'a> {

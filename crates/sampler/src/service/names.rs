@@ -29,7 +29,7 @@ impl Frame {
     /// functions without their path.
     fn is_own(&self) -> bool {
         const OWN: [&str; 7] = [
-            "allocanary_profile::",
+            "allocanary_sampler::",
             "allocanary_allocators::",
             "allocanary_wrappers::",
             "__rust_",
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_allocators_functions_are_left_out() {
         let names = HashMap::from([
-            (1, frame("<allocanary_profile::service::profiled::Profiled<A> as core::alloc::GlobalAlloc>::alloc", "")),
+            (1, frame("<allocanary_sampler::service::profiled::Profiled<A> as core::alloc::GlobalAlloc>::alloc", "")),
             (2, frame("alloc", "/rustc/x/library/alloc/src/alloc.rs")),
             (3, frame("server::read", "/src/alloc.rs")),
             (4, frame("__rust_alloc_zeroed", "")),

@@ -3,8 +3,8 @@
 use std::alloc::{Layout, alloc_zeroed};
 
 use super::*;
-use allocanary_trace::format::HEADER;
 use crate::process::{RING, Ring};
+use allocanary_trace::format::HEADER;
 
 pub(in crate::stacks) fn empty() -> Box<Modules> {
     // SAFETY: all zeros is a valid state, and the box frees by the same layout.

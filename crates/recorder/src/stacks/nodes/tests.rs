@@ -4,8 +4,8 @@ use std::alloc::{Layout, alloc_zeroed};
 use std::sync::Barrier;
 
 use super::*;
-use allocanary_trace::format::HEADER;
 use crate::process::Ring;
+use allocanary_trace::format::HEADER;
 
 fn empty() -> Box<Nodes> {
     // SAFETY: all zeros is a valid state, and the box frees by the same layout.
