@@ -151,7 +151,7 @@ def first_part(kubelet):
         ("ordinary pods", [calm], [], (), [], False),
         ("arenas by the host", [calm, arenas], [], (), ["AllocanaryArenasFollowHost"], False),
         ("the same with a setting", [calm, lambda: Pod("set", worker(300, 6), quota=50000, variables={"MALLOC_ARENA_MAX": "1"})], [], (), [], False),
-        ("more kept than live", [calm, kept], [], (), ["AllocanaryKeptMoreThanLive"], False),
+        ("more kept than live", [calm, kept], [], (), ["AllocanaryOverheadMoreThanLive"], False),
         ("a right is missing", [calm, lambda: Pod("other", worker(20, 2), user=65534)], [], alone, ["AllocanaryNodeDenied"], False),
         ("a pod has no name", [calm, lambda: Pod("secret", worker(20, 2), told=False)], [], (), ["AllocanaryNodeNameless"], False),
         ("an agent that costs too much", [calm] * 40, ["--share", "50", "--every", "1s"], (), ["AllocanaryNodeCostly"], False),
@@ -209,7 +209,7 @@ def second_part(kubelet):
                 pod.new() if turn % 2 else pod.start()
                 ever.add((pod.uid, pod.name))
                 turn += 1
-            for found in ask("count by (namespace, pod, container) (allocanary_memory_bytes)"):
+            for found in ask("count by (namespace, pod, container) (allocanary_resident_bytes)"):
                 labels = found["metric"]
                 pod = labels.get("pod", "")
                 if labels.get("namespace") == "staged" and pod in {name for _, name in ever} and labels["container"] == "main":
@@ -227,7 +227,7 @@ def second_part(kubelet):
             one.wait()
         for pod in kubelet.pods:
             pod.end()
-    wanted = {"AllocanaryArenasFollowHost of arenas", "AllocanaryKeptMoreThanLive of kept"}
+    wanted = {"AllocanaryArenasFollowHost of arenas", "AllocanaryOverheadMoreThanLive of kept"}
     print(f"prometheus, {SECONDS} s, {turn} restarts: {right} times a pod had its name, {nameless} times not yet, {wrong} times a wrong one; "
           f"the kubelet was asked {kubelet.asked - asked} times; fired: {', '.join(sorted(fired)) or 'nothing'}; failed rules: {refused or 'none'}")
     return fired == wanted and not wrong and not refused and right > 0

@@ -11,7 +11,7 @@ import json, os, subprocess, sys, tempfile, time, urllib.error, urllib.parse, ur
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMMAND = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "../../target/release/allocanary")
 SHIPPED = os.path.join(HERE, "../../deploy/node/monitoring")
-MAY_BE_EMPTY = ("arenas=\"host\"", "node_walks_total", "remedy_bytes", "age_seconds", "kept|padding")
+MAY_BE_EMPTY = ("arenas=\"host\"", "node_walks_total", "reclaimable_bytes", "age_seconds", "free_pages|lazy_free")
 
 def get(url):
     return json.load(urllib.request.urlopen(url, timeout=20))

@@ -196,7 +196,7 @@ def judge(one, row, before, after, resident):
     total = sum(parts.values())
     if not within(total, min(resident), max(resident), 0.01, 64 << 10):
         wrong.append(f"parts {total} of resident {resident}")
-    heap = sum(parts[key] for key in ("live", "cached", "free", "kept", "padding", "structures"))
+    heap = sum(parts[key] for key in ("live", "cached", "fragmentation", "free_pages", "lazy_free", "padding", "metadata"))
     if known and one.allocator in ("glibc", "jemalloc"):
         if before is None or after is None:
             return wrong, "no counters"
@@ -216,7 +216,7 @@ def judge(one, row, before, after, resident):
         if heap == 0:
             known = False
         else:
-            # Of jemalloc's addresses in use, whole free pages are none.
+            # Of jemalloc's addresses in use, free pages are none.
             there = heap if one.allocator == "glibc" else have + parts["free"]
             missing = max(0, high(addresses) - there)
             if not (have <= high(own) * 1.02 + (256 << 10) and have >= low(own) * 0.98 - (256 << 10) - missing):
@@ -251,7 +251,7 @@ def read(all_, url, what):
     report = json.loads(out.stdout)
     after = {one.name: (one.own(), one.resident()) for one in all_}
     rows = {row["pod"]: row for row in report["rows"]}
-    print(f"\n{what}: {'program':<18}{'allocator':<10}{'resident':>9}{'live':>8}{'cached':>8}{'free':>8}{'kept':>8}{'runtime':>8}{'unknown':>8}  MiB")
+    print(f"\n{what}: {'program':<18}{'allocator':<10}{'resident':>9}{'live':>8}{'cached':>8}{'frag':>8}{'free pg':>8}{'runtime':>8}{'unknown':>8}  MiB")
     counts, failed = {"right": 0, "unknown": 0, "wrong": 0}, False
     for one in all_:
         row = rows.get(f"{one.name}-7d9f8-x")
@@ -264,7 +264,7 @@ def read(all_, url, what):
         if wrong:
             how = "WRONG: " + "; ".join(wrong)
         counts["wrong" if wrong else "unknown" if how != "right" else "right"] += 1
-        figures = "".join(f"{parts[key] / MIB:8.1f}" for key in ("live", "cached", "free", "kept", "runtime", "unknown"))
+        figures = "".join(f"{parts[key] / MIB:8.1f}" for key in ("live", "cached", "fragmentation", "free_pages", "runtime", "unknown"))
         print(f"        {one.name:<18}{row['allocator']:<10}{sum(parts.values()) / MIB:9.1f}{figures}  {how}")
     print(f"{what}: {counts['right']} right, {counts['unknown']} unknown, {counts['wrong']} wrong, of {len(all_)}; "
           f"{report['own']['walks']} walks of the whole machine took {report['own']['cpu']:.1f} s of CPU", flush=True)

@@ -19,7 +19,7 @@ told() { # NAME PID: takes a process apart, and prints a row of the table. Why a
         def mib: . / 1048576 * 10 | round / 10 | tostring;
         def part(p): [.heaps[].parts[p]] | add // 0 | mib;
         def area(s): [.areas[] | select(.sort == s) | .resident] | add // 0 | mib;
-        "| \($name) | \(.resident | mib) | \(part("live")) | \(part("cached")) | \(part("free")) | \(part("kept")) | " +
+        "| \($name) | \(.resident | mib) | \(part("live")) | \(part("cached")) | \(part("fragmentation")) | \(part("free_pages")) | " +
         "\(area("runtime")) | \(area("program")) | \(([.areas[] | select(.sort == "files" or .sort == "shared") | .resident] | add // 0) | mib) | \(area("unknown")) | " +
         "\(if .heaps == [] then "no `malloc`" else [.heaps[] | "\(.allocator) \(.version): \(.sure)"] | join(", ") end) |"' "$folder/reading"
     jq -r --arg name "$1" '.problems[] | "\($name): \(.)"' "$folder/reading" >&2
@@ -61,7 +61,7 @@ func main() {
 	time.Sleep(1000 * time.Second)
 }
 GO
-echo '| program | resident | live | cached | free in used pages | whole free pages | runtime | program | files and shared | not known | how sure |'
+echo '| program | resident | live | cached | free in used pages | free pages | runtime | program | files and shared | not known | how sure |'
 echo '|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|'
 python='
 a = [str(i) * 3 for i in range(300000)]

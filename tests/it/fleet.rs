@@ -71,7 +71,7 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     let sum = |row: &Value| row["parts"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
     assert!(rows.iter().map(sum).sum::<u64>() > 1 << 20, "{report}");
     let metrics = agent.get("/metrics");
-    assert!(metrics.contains("allocanary_memory_bytes{") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains("allocanary_resident_bytes{") && metrics.ends_with("# EOF\n"), "{metrics}");
     let page = agent.get("/report");
     // The style of all pages names the map; a frame is there only if a workload is.
     assert!(page.contains("<svg class=\"treemap\"") && page.contains("<rect class=\"frame\""), "{page}");

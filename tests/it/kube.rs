@@ -31,7 +31,7 @@ const REPORT: &str = r#"{"schema":1,"node":"n1","taken":1,"boot":"","host":{"cor
   "own":{"cpu":0,"cpu_counts":0,"cpu_walks":0,"up":0,"resident":0,"processes":0,"denied":0,"walks":0,"failed":0,"names":null,"nameless":0},
   "rows":[
     {"namespace":"shop","pod":"web-1","container":"web","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
-     "follows":"host","processes":1,"unread":0,"parts":{"live":1000000,"kept":5000000},"bounds":[],"pid":42,"profiled":[]},
+     "follows":"host","processes":1,"unread":0,"parts":{"live":1000000,"free_pages":5000000},"bounds":[],"pid":42,"profiled":[]},
     {"namespace":"shop","pod":"web-1","container":"side","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
      "follows":"host","processes":1,"unread":0,"parts":{"live":1000},"bounds":[],"profiled":[]}]}"#;
 

@@ -250,7 +250,7 @@ Examples:
   allocanary heap 4242 --watch 5s   parts over time, until it ends
   allocanary heap 4242 --save before.json
       save a reading, and compare with a later one
-  allocanary heap diff before.json after.json   what grew is live, or kept
+  allocanary heap diff before.json after.json   what grew is live, or overhead
   allocanary heap show before.json   show a saved reading
   allocanary heap 4242 --contents
       kinds of objects, who holds them, what is leaked
@@ -274,7 +274,7 @@ Examples:
   allocanary give-back 4242 --dry-run   what would be given back
   sudo allocanary give-back 4242    the same, then a question, then the call
   allocanary give-back redis-server --yes   without a question, for a script
-  allocanary give-back 4242 --yes --every 10m --while 'kept > 200MiB' --log F
+  allocanary give-back 4242 --yes --every 10m --while 'free_pages > 200MiB' --log F
   allocanary give-back 4242 --yes --set dirty_decay_ms=1000
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE

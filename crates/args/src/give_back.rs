@@ -25,7 +25,7 @@ pub struct GiveBackFlags {
     /// Do it again and again, such as 10m, until the process ends; leaves longer time-outs alone [default: once].
     #[arg(long, value_name = "TIME")]
     pub every: Option<String>,
-    /// With --every: only while this holds, such as 'kept > 200MiB' or 'forecast > 1GiB' [default: always].
+    /// With --every: only while this holds, such as 'free_pages > 200MiB' or 'reclaimable > 1GiB' [default: always].
     #[arg(long = "while", value_name = "CONDITION", requires = "every")]
     pub condition: Option<String>,
     /// Change a setting of a running jemalloc instead: background_thread=true, dirty_decay_ms=1000, muzzy_decay_ms=0.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Remedy {
     /// A name for scripts: `give-back`, `arena_max`.
     pub id: String,
-    /// What to do: `give whole free pages back`.
+    /// What to do: `give free pages back`.
     pub what: String,
     /// Who can do it, and when.
     pub who: Who,
@@ -107,7 +107,7 @@ impl Who {
 }
 
 impl Remedy {
-    /// `Now, 677 MiB: have glibc give its whole free pages back`.
+    /// `Now, 677 MiB: have glibc give its free pages back`.
     pub fn title(&self) -> String {
         format!("{}, {}: {}", self.who.text(), self.gives.text(), self.what)
     }

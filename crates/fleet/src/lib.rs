@@ -10,6 +10,7 @@ mod parts;
 mod report;
 mod workloads;
 
-pub use parts::{PARTS, Part, Parts};
+pub use allocanary_text::parts::{PARTS, Part, Parts};
+pub use parts::now;
 pub use report::{Bound, Follows, Host, Own, Report, Row, SCHEMA, Sent};
 pub use workloads::{Fleet, Workload, of_replica};

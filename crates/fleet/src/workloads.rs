@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bound, Follows, Host, Part, Parts, Report, Row};
+use crate::{Bound, Follows, Host, Parts, Report, Row};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Fleet {
             }
         }
         let mut workloads: Vec<Workload> = all.into_iter().map(|(key, sum)| sum.workload(key)).collect();
-        workloads.sort_by_key(|one| (std::cmp::Reverse(one.not_live()), std::cmp::Reverse(one.parts.sum())));
+        workloads.sort_by_key(|one| (std::cmp::Reverse(one.parts.overhead()), std::cmp::Reverse(one.parts.sum())));
         Fleet {
             schema: crate::SCHEMA,
             nodes: latest.len() as u64,
@@ -108,12 +108,6 @@ impl Fleet {
 }
 
 impl Workload {
-    /// Bytes that the allocator has but that are in no live block: cached, free, kept, padding and structures.
-    pub fn not_live(&self) -> u64 {
-        let parts = [Part::Cached, Part::Free, Part::Kept, Part::Padding, Part::Structures];
-        parts.iter().fold(0, |sum: u64, part| sum.saturating_add(self.parts.of(*part)))
-    }
-
     /// Its name in a table.
     pub fn name(&self) -> String {
         let parts = [&self.namespace, &self.workload, &self.container];
@@ -197,10 +191,11 @@ pub fn of_replica(kind: &str, name: &str, template: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Part;
 
     fn row(pod: &str, kept: u64) -> Row {
         let mut parts = Parts::default();
-        parts.add(Part::Kept, kept);
+        parts.add(Part::FreePages, kept);
         parts.add(Part::Live, 100);
         Row {
             namespace: "shop".into(),
@@ -230,7 +225,7 @@ mod tests {
         let told: Vec<_> = fleet
             .workloads
             .iter()
-            .map(|one| (one.host.cores, one.replicas, one.parts.of(Part::Kept), one.bound.as_ref().unwrap().bytes))
+            .map(|one| (one.host.cores, one.replicas, one.parts.of(Part::FreePages), one.bound.as_ref().unwrap().bytes))
             .collect();
         assert_eq!(told, [(64, 1, 400, 400), (8, 3, 60, 60)]);
         assert_eq!((fleet.nodes, fleet.hosts.len()), (3, 2));
@@ -242,7 +237,7 @@ mod tests {
         let (old, new) = (report("a", 8, 1, vec![row("web-1", 10)]), report("a", 8, 2, vec![row("web-1", 70)]));
         for both in [vec![old.clone(), new.clone()], vec![new, old]] {
             let fleet = Fleet::of(both);
-            assert_eq!((fleet.nodes, fleet.workloads.len(), fleet.workloads[0].parts.of(Part::Kept)), (1, 1, 70));
+            assert_eq!((fleet.nodes, fleet.workloads.len(), fleet.workloads[0].parts.of(Part::FreePages)), (1, 1, 70));
         }
     }
 
@@ -277,9 +272,9 @@ mod tests {
         assert_eq!(fleet.nodes, 1);
         assert!(Fleet::of(vec![on("one", 1), on("one", 2)]).problems.is_empty());
         let mut row = row("web-1", u64::MAX);
-        row.parts.add(Part::Free, u64::MAX);
+        row.parts.add(Part::Fragmentation, u64::MAX);
         let fleet = Fleet::of(vec![report("a", 8, 1, vec![row.clone(), row])]);
-        assert_eq!(fleet.workloads[0].not_live(), u64::MAX);
+        assert_eq!(fleet.workloads[0].parts.overhead(), u64::MAX);
     }
 
     #[test]

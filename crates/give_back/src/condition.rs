@@ -1,4 +1,4 @@
-//! A condition for giving back again: `kept > 200MiB`. In: a text, a reading. Out: whether the condition is true.
+//! A condition for giving back again: `free_pages > 200MiB`. In: a text, a reading. Out: whether the condition is true.
 
 use allocanary_heap::{PARTS, Part, Reading};
 use allocanary_text::units::parse_bytes;
@@ -8,28 +8,28 @@ use crate::plan::{forecast, plan};
 /// A part of the memory, and the bound that it must exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The part, summed over all heaps; `None` is the forecast.
+    /// The part of the process's memory; `None` is what can be given back.
     what: Option<Part>,
     more_than: u64,
 }
 
 impl Condition {
-    /// Parses a part's name or `forecast`, `>`, and a size.
+    /// Parses a part's key or `reclaimable`, `>`, and a size.
     pub fn parse(text: &str) -> Result<Condition, String> {
         let names: Vec<&str> = PARTS.iter().map(|part| part.key()).collect();
         let wrong = || {
             let names = names.join(", ");
-            format!("--while: wanted such as `kept > 200MiB`, of forecast, {names}; found `{text}`")
+            format!("--while: wanted such as `free_pages > 200MiB`, of reclaimable, {names}; found `{text}`")
         };
         let (name, size) = text.split_once('>').ok_or_else(wrong)?;
         let what = match name.trim() {
-            "forecast" => None,
-            name => Some(*PARTS.iter().find(|part| part.key() == name).ok_or_else(wrong)?),
+            "reclaimable" => None,
+            name => Some(Part::of(name).ok_or_else(wrong)?),
         };
         Ok(Condition { what, more_than: parse_bytes(size).ok_or_else(wrong)? })
     }
 
-    /// Whether the condition is true. An unknown forecast exceeds nothing.
+    /// Whether the condition is true. What is not known exceeds nothing.
     pub fn holds(&self, reading: &Reading) -> bool {
         let found = match self.what {
             Some(part) => reading.parts().of(part),
@@ -45,10 +45,10 @@ mod tests {
 
     #[test]
     fn a_condition_names_a_part_and_a_size() {
-        let condition = Condition::parse("kept > 200MiB").unwrap();
-        assert_eq!(condition, Condition { what: Some(Part::Kept), more_than: 200 << 20 });
-        assert_eq!(Condition::parse("forecast>1G").unwrap(), Condition { what: None, more_than: 1 << 30 });
-        for wrong in ["kept", "kept < 5", "rss > 5MiB", "kept > five"] {
+        let condition = Condition::parse("free_pages > 200MiB").unwrap();
+        assert_eq!(condition, Condition { what: Some(Part::FreePages), more_than: 200 << 20 });
+        assert_eq!(Condition::parse("reclaimable>1G").unwrap(), Condition { what: None, more_than: 1 << 30 });
+        for wrong in ["kept > 5", "free_pages < 5", "rss > 5MiB", "live > five"] {
             assert!(Condition::parse(wrong).unwrap_err().contains(&format!("found `{wrong}`")));
         }
     }

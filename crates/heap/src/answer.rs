@@ -13,7 +13,7 @@ const MOST: usize = 6;
 /// The maximum number of differing counts that the sentence names.
 const CHECKS: usize = 4;
 
-/// The sentence: `1.9 GiB resident: 0.4 live, 1.3 whole free pages that glibc keeps in 64 arenas: ...`
+/// The sentence: `1.9 GiB resident: 0.4 live, 1.3 free pages that glibc keeps in 64 arenas: ...`
 pub fn answer(reading: &Reading) -> String {
     let unit = Scale::of(reading.resident);
     let mut rows = rows(reading);
@@ -39,7 +39,7 @@ pub fn answer(reading: &Reading) -> String {
     }
     let rest = reading.resident.saturating_sub(told);
     if unit.has(rest) && !rows.is_empty() {
-        text.push_str(&format!("{separator}{} other", unit.number(rest)));
+        text.push_str(&format!("{separator}{} rest", unit.number(rest)));
     }
     text
 }
@@ -50,12 +50,12 @@ fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
     let of_it = if several { format!(" ({name})") } else { String::new() };
     match part {
         Part::Live => format!("live{of_it}"),
-        Part::Kept => {
-            let count = heap.arenas.iter().filter(|arena| arena.parts.of(Part::Kept) > 0).count();
+        Part::FreePages => {
+            let count = heap.arenas.iter().filter(|arena| arena.parts.of(Part::FreePages) > 0).count();
             let arenas = if count == 1 { "one arena".to_string() } else { format!("{count} arenas") };
-            format!("whole free pages that {name} keeps in {arenas}{}", would_give(heap, unit))
+            format!("free pages that {name} keeps in {arenas}{}", would_give(heap, unit))
         }
-        Part::Free => format!("fragmentation: free in used pages{of_it}"),
+        Part::Fragmentation => format!("fragmentation{of_it}"),
         Part::Unknown if heap.sure == Sure::NotKnown => format!("heap of {name}, not divided"),
         part => format!("{}{of_it}", part.name()),
     }

@@ -4,8 +4,8 @@
 use crate::{Pages, State};
 use allocanary_sys::proc::maps::Line;
 use allocanary_sys::proc::smaps::{self, Counts};
+use allocanary_text::parts::in_proportion;
 use allocanary_walkers::Mapping;
-use allocanary_walkers::part_of;
 
 /// The counts of one mapping, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
         let same = exact[first..].iter().take_while(|exact| exact.mapping.from < to);
         let sum = |of: fn(&Counted) -> u64| same.clone().map(of).sum::<u64>();
         let resident = sum(|exact| exact.resident).max(1);
-        let of_it = |bytes: u64| Some(part_of(bytes, one.resident, resident).min(one.resident));
+        let of_it = |bytes: u64| Some(in_proportion(bytes, one.resident, resident).min(one.resident));
         (one.share, one.lazy) =
             (of_it(sum(|exact| exact.share.unwrap_or(0))), of_it(sum(|exact| exact.lazy.unwrap_or(0))));
     }

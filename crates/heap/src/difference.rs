@@ -1,6 +1,7 @@
 //! The changes between two readings. In: an earlier and a later reading. Out: the rows that changed, and whether the
 //! growth is live or kept.
 
+use allocanary_text::parts::OVERHEAD;
 use allocanary_text::units::Bytes;
 
 use crate::rows::rows;
@@ -35,10 +36,10 @@ pub struct Difference {
     pub arenas: Vec<Change>,
     /// By how many bytes live blocks grew.
     pub live: i64,
-    /// By how many bytes the memory grew that allocators keep: caches, free memory, structures, padding.
-    pub kept: i64,
+    /// By how many bytes the memory grew that allocators have beyond live blocks.
+    pub overhead: i64,
     /// By how many bytes all other memory grew.
-    pub other: i64,
+    pub rest: i64,
     /// Whether both readings are of one process, which runs the same program.
     pub is_same: bool,
 }
@@ -56,34 +57,34 @@ impl Difference {
             heaps.flat_map(|heap| heap.arenas.iter().map(|arena| of(&heap.allocator, arena))).collect()
         };
         let by = |parts: &[Part]| -> i64 {
-            let sum = |reading: &Reading| parts.iter().map(|part| reading.parts().of(*part) as i64).sum::<i64>();
+            let sum = |reading: &Reading| parts.iter().map(|part| reading.of_heaps().of(*part) as i64).sum::<i64>();
             sum(after) - sum(before)
         };
         let live = by(&[Part::Live]);
-        let kept = by(&[Part::Cached, Part::Free, Part::Kept, Part::Structures, Part::Padding, Part::Lazy]);
+        let overhead = by(&OVERHEAD);
         let resident = Change { name: "resident".into(), before: before.resident, after: after.resident };
         Difference {
-            other: resident.by() - live - kept,
+            rest: resident.by() - live - overhead,
             rows: changes(named(before), named(after)),
             arenas: changes(arenas(before), arenas(after)),
             live,
-            kept,
+            overhead,
             is_same: before.process.is_same(&after.process),
             resident,
         }
     }
 
-    /// The growth in a sentence: whether it is live or kept.
+    /// The growth in a sentence: whether it is live or overhead.
     pub fn answer(&self) -> String {
         let by = self.resident.by();
         let (before, after) = (Bytes(self.resident.before), Bytes(self.resident.after));
         let whole = format!("{} resident: {before} before, {after} after", signed(by));
-        let parts = [(self.live, "live"), (self.kept, "kept by the allocator"), (self.other, "other")];
+        let parts = [(self.live, "live"), (self.overhead, "overhead of allocators"), (self.rest, "rest")];
         let parts: Vec<String> = parts.iter().map(|(bytes, name)| format!("{} {name}", signed(*bytes))).collect();
-        let most = match [self.live, self.kept, self.other].into_iter().max().unwrap_or_default() {
+        let most = match [self.live, self.overhead, self.rest].into_iter().max().unwrap_or_default() {
             most if most <= 0 || by <= 0 => "nothing grew on the whole",
             most if most == self.live => "what grew is live: the program holds it",
-            most if most == self.kept => "what grew is kept: the program has freed it",
+            most if most == self.overhead => "what grew is overhead: the program has freed it",
             _ => "what grew is no malloc's, or not divided",
         };
         format!("{whole}; {}: {most}", parts.join(", "))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
 use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
-use allocanary_walkers::part_of;
+use allocanary_text::parts::in_proportion;
 
 /// The version of saved readings. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
@@ -220,10 +220,24 @@ impl Reading {
     }
 
     /// The resident bytes of all heaps by part.
-    pub fn parts(&self) -> Parts {
+    pub fn of_heaps(&self) -> Parts {
         let mut sum = Parts::default();
         self.heaps.iter().for_each(|heap| sum += heap.parts);
         sum
+    }
+
+    /// All resident bytes by part.
+    pub fn parts(&self) -> Parts {
+        let mut sum = self.of_heaps();
+        self.areas.iter().for_each(|area| sum.add(self.part_of(area), area.resident));
+        sum
+    }
+
+    /// The part that an area is. Memory of which nobody knows what it is was mapped by the program itself, unless there may be a heap that
+    /// was not divided.
+    pub fn part_of(&self, area: &Area) -> Part {
+        let of_nobody = if self.problems.is_empty() { Part::OwnMappings } else { Part::Unknown };
+        area.sort.part().unwrap_or(of_nobody)
     }
 
     /// Whether every heap that was found is divided.
@@ -265,7 +279,7 @@ impl Claims {
             let writable = counted.iter().filter(|one| one.mapping.writable && !one.mapping.shared);
             let part = |one: &Counted| {
                 let bytes = own.divided(&one.mapping, pages);
-                Some(part_of(of(one)?, bytes, one.resident.max(bytes)))
+                Some(in_proportion(of(one)?, bytes, one.resident.max(bytes)))
             };
             writable.map(part).sum()
         };
@@ -311,9 +325,9 @@ impl Heap {
     fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &Pages) {
         // The kernel counts lazily freed pages only for each mapping. They are whole pages, so they are among the kept
         // ones.
-        let kept: u64 = arenas.iter().map(|parts| parts.of(Part::Kept)).sum();
+        let kept: u64 = arenas.iter().map(|parts| parts.of(Part::FreePages)).sum();
         for parts in &mut arenas {
-            parts.pass(Part::Kept, Part::Lazy, part_of(lazy.min(kept), parts.of(Part::Kept), kept));
+            parts.pass(Part::FreePages, Part::LazyFree, in_proportion(lazy.min(kept), parts.of(Part::FreePages), kept));
             self.parts += *parts;
         }
         let named = walk.arenas.iter().zip(arenas).map(|(arena, parts)| ArenaParts {

@@ -36,14 +36,17 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
             sort: None,
             name: part.name().into(),
             resident: bytes,
-            share: heap.share.map(|share| allocanary_walkers::part_of(share, bytes, heap.resident)),
+            share: heap.share.map(|share| allocanary_text::parts::in_proportion(share, bytes, heap.resident)),
         })
     });
     let of_areas = reading.areas.iter().map(|area| Row {
         allocator: None,
         part: None,
         sort: Some(area.sort),
-        name: area.name.clone(),
+        name: match reading.part_of(area) {
+            part @ Part::OwnMappings => part.name().into(),
+            _ => area.name.clone(),
+        },
         resident: area.resident,
         share: area.share,
     });

@@ -58,7 +58,7 @@ const SMALL: u64 = 20;
 const UNKNOWN: &str = "unknown";
 /// The name of the group that has no name.
 const ROOT: &str = "(no group)";
-/// The remedy that gives whole free pages back.
+/// The remedy that gives free pages back.
 const GIVE_BACK: &str = "give-back";
 
 impl Known {
@@ -73,7 +73,7 @@ impl Known {
                 parts
             }
         };
-        parts.at(self.status.resident)
+        allocanary_fleet::now(parts, self.status.resident)
     }
 
     /// How much its reading is needed.
@@ -99,7 +99,7 @@ impl Known {
     /// What remedies would give at most: as they were at its reading, and not more than there is now.
     fn bounds(&self) -> Vec<Bound> {
         let Some((_, heap)) = &self.heap else { return Vec::new() };
-        let kept = self.parts().of(Part::Kept);
+        let kept = self.parts().of(Part::FreePages);
         let now = |bound: &Bound| {
             let most = if bound.remedy == GIVE_BACK { kept } else { self.status.anonymous };
             Bound { bytes: bound.bytes.min(most), ..bound.clone() }
@@ -349,7 +349,7 @@ mod tests {
     fn a_remedy_gives_no_more_than_is_there_now() {
         let mut shrunk = known("glibc", 100 << 20, 60 << 20);
         let heap = &mut shrunk.heap.as_mut().unwrap().1;
-        heap.parts.add(Part::Kept, 40 << 20);
+        heap.parts.add(Part::FreePages, 40 << 20);
         let bound = |remedy: &str, mib: u64| Bound { remedy: remedy.into(), bytes: mib << 20, exact: true };
         heap.bounds = vec![bound("give-back", 40), bound("arena_max", 90)];
         let given =
@@ -369,7 +369,7 @@ mod tests {
                 exact: *exact,
             };
             let heap = &mut one.heap.as_mut().unwrap().1;
-            heap.parts.add(Part::Kept, 100);
+            heap.parts.add(Part::FreePages, 100);
             heap.bounds = bounds.iter().map(bound).collect();
             one
         };

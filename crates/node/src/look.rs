@@ -9,9 +9,9 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
-use allocanary_fleet::{Bound, Follows, Part, Parts};
+use allocanary_fleet::{Bound, Follows, Parts};
 use allocanary_heap::counters::{self, Counters, Place, Remote};
-use allocanary_heap::{How, Live, Reading, Shares, Sort, take_with};
+use allocanary_heap::{How, Live, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys::affinity_of;
@@ -234,29 +234,7 @@ fn name(flavour: Flavour) -> &'static str {
 
 /// A reading as parts and bounds.
 fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
-    use allocanary_heap::Part as Found;
-    let mut parts = Parts::default();
-    for (part, bytes) in reading.parts().iter() {
-        let part = match part {
-            Found::Live => Part::Live,
-            Found::Cached => Part::Cached,
-            Found::Free => Part::Free,
-            Found::Kept | Found::Lazy => Part::Kept,
-            Found::Structures => Part::Structures,
-            Found::Padding => Part::Padding,
-            Found::Unknown => Part::Unknown,
-        };
-        parts.add(part, bytes);
-    }
-    for area in &reading.areas {
-        let part = match area.sort {
-            Sort::Runtime => Part::Runtime,
-            Sort::Stacks => Part::Stacks,
-            Sort::Program | Sort::Files | Sort::Shared => Part::Files,
-            Sort::Unknown => Part::Unknown,
-        };
-        parts.add(part, area.resident);
-    }
+    let parts = reading.parts();
     let bound = |one: &Remedy| {
         let bytes = one.gives.bytes()?;
         Some(Bound { remedy: one.id.clone(), bytes, exact: matches!(one.gives, Gives::Exact { .. }) })
@@ -275,6 +253,7 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_fleet::Part;
 
     #[test]
     fn this_process_is_seen() {

@@ -131,7 +131,7 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
         told.map(|(part, bytes)| (with(row, &[("part", part.key())]), bytes as f64)).collect()
     });
     let help = "Resident bytes of the processes of a container by what they are: the parts add up to what is resident";
-    tell(gauge("allocanary_memory", help, bytes(), parts))?;
+    tell(gauge("allocanary_resident", help, bytes(), parts))?;
     let info = each(&|row| {
         let settings = row.settings.join(" ");
         let more = [
@@ -168,7 +168,7 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
         row.bounds.iter().take(REMEDIES).map(one).collect()
     });
     let help = "Resident bytes that a remedy would give back: exactly, or at most. Remedies overlap and do not add up";
-    tell(gauge("allocanary_remedy", help, bytes(), bounds))?;
+    tell(gauge("allocanary_reclaimable", help, bytes(), bounds))?;
     let read = each(&|row| one(row, row.read.map(|read| read as f64 / 1000.0)));
     let help =
         "When the oldest reading of a container's larger processes was made; absent while one of them was never read";
@@ -294,7 +294,7 @@ mod tests {
         let own = all.iter().filter(|(name, _)| name.contains("pod=\"web-1\""));
         assert_eq!(own.count(), MOST_SERIES, "{text}");
         let sum: f64 =
-            all.iter().filter(|(name, _)| name.starts_with("allocanary_memory_bytes{")).map(|(_, bytes)| bytes).sum();
+            all.iter().filter(|(name, _)| name.starts_with("allocanary_resident_bytes{")).map(|(_, bytes)| bytes).sum();
         assert_eq!(sum, full().resident() as f64);
         assert!(text.contains("part=\"unknown\"} 4105.0"), "{text}");
         assert!(text.contains("arenas=\"host\",workload=\"deployment/web\"} 1.0"), "{text}");

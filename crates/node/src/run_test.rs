@@ -49,7 +49,7 @@ fn a_process_that_keeps_the_agent_waiting_does_not_keep_a_page() {
     });
     is_stuck.recv_timeout(Duration::from_secs(60)).unwrap();
     for (path, wanted) in
-        [("/metrics", "allocanary_memory_bytes{"), ("/report.json", "\"node\":\"n1\""), ("/report", "page")]
+        [("/metrics", "allocanary_resident_bytes{"), ("/report.json", "\"node\":\"n1\""), ("/report", "page")]
     {
         let page = get(address, path);
         assert!(page.starts_with("HTTP/1.1 200") && page.contains(wanted), "{page}");

@@ -129,7 +129,7 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
         "--listen=[::]:9912",
         "a: monitoring",
         "honorLabels: true",
-        "- alert: AllocanaryKeptMoreThanLive",
+        "- alert: AllocanaryOverheadMoreThanLive",
         "{{ $labels.container }}",
     ] {
         assert!(whole.contains(wanted), "{wanted}: {whole}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
 use super::tree::Parts;
-use allocanary_heap::{How, Part, Reading, Shares, Sort, Sure, Trouble, take_with};
+use allocanary_heap::{How, Shares, Sure, Trouble, take_with};
 use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -17,28 +17,10 @@ const TIME: Duration = Duration::from_secs(5);
 /// So often a process is read again that has become another program.
 const TRIES: u32 = 3;
 
-/// The columns. The first four are the kinds of mappings, and the others divide the third, the heap.
-const NAMES: [&str; 14] = [
-    "program_bytes",
-    "stack_bytes",
-    "heap_rss_bytes",
-    "other_bytes",
-    "walked_live_bytes",
-    "walked_cached_bytes",
-    "walked_free_bytes",
-    "walked_kept_bytes",
-    "walked_structure_bytes",
-    "walked_padding_bytes",
-    "walked_lazy_bytes",
-    "walked_unknown_bytes",
-    "walked_runtime_bytes",
-    "walked_mapped_bytes",
-];
-
 /// The parts of all processes now; `None` if one of them may not be read, or nothing of their heaps could be divided.
 pub fn divided(members: &[u32]) -> Option<Parts> {
     let until = Instant::now() + TIME;
-    let mut sum = [0; NAMES.len()];
+    let mut sum = allocanary_heap::Parts::default();
     let mut is_divided = false;
     for pid in members {
         let mut again = TRIES;
@@ -58,38 +40,9 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
         };
         let Some(reading) = reading else { continue };
         is_divided |= reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
-        sum.iter_mut().zip(columns(&reading)).for_each(|(sum, bytes)| *sum += bytes);
+        sum += reading.parts();
     }
-    is_divided.then(|| NAMES.into_iter().zip(sum).collect())
-}
-
-/// The columns of one process, in the order of [`NAMES`].
-fn columns(reading: &Reading) -> [u64; NAMES.len()] {
-    let area =
-        |sort: Sort| reading.areas.iter().filter(|area| area.sort == sort).map(|area| area.resident).sum::<u64>();
-    let parts = reading.parts();
-    // Memory of which nobody knows what it is was mapped by the program itself, unless there is a heap that was not found.
-    let (mapped, missed) = match reading.problems.is_empty() {
-        true => (area(Sort::Unknown), 0),
-        false => (0, area(Sort::Unknown)),
-    };
-    let runtime = area(Sort::Runtime);
-    [
-        area(Sort::Program),
-        area(Sort::Stacks),
-        parts.sum() + runtime + mapped + missed,
-        area(Sort::Files) + area(Sort::Shared),
-        parts.of(Part::Live),
-        parts.of(Part::Cached),
-        parts.of(Part::Free),
-        parts.of(Part::Kept),
-        parts.of(Part::Structures),
-        parts.of(Part::Padding),
-        parts.of(Part::Lazy),
-        parts.of(Part::Unknown) + missed,
-        runtime,
-        mapped,
-    ]
+    is_divided.then(|| sum.iter().map(|(part, bytes)| (part.column(), bytes)).collect())
 }
 
 /// Readings of a program that ends, while it runs.
@@ -180,42 +133,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-
-    /// A reading that was saved: `heaps`, `areas` and `problems` in JSON.
-    fn reading(heaps: &str, areas: &str, problems: &str) -> Reading {
-        let process = r#"{"pid":1,"parent":0,"name":"a","executable":"/a","started":0,"threads":1}"#;
-        let kernel = r#"{"resident":0,"share":0,"anonymous":0,"lazy":0,"swapped":0}"#;
-        let text = format!(
-            r#"{{"schema":1,"taken":0,"process":{process},"resident":0,"kernel":{kernel},"heaps":[{heaps}],"areas":[{areas}],"problems":[{problems}]}}"#
-        );
-        serde_json::from_str(&text).unwrap()
-    }
-
-    fn heap(parts: &str) -> String {
-        format!(
-            r#"{{"allocator":"glibc","version":"","sure":"exact","resident":0,"share":0,"parts":{{{parts}}},"live":0,"blocks":0,"arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped":0,"swapped":0,"remedies":[]}}"#
-        )
-    }
-
-    fn area(sort: &str, resident: u64) -> String {
-        format!(r#"{{"name":"x","sort":"{sort}","resident":{resident},"share":0,"mappings":1,"how":"","tool":""}}"#)
-    }
-
-    #[test]
-    fn the_columns_of_the_heap_add_up_to_it() {
-        let heaps = [
-            heap(r#""live":1,"cached":2,"free":4,"kept":8"#),
-            heap(r#""live":16,"structures":32,"padding":64,"lazy":128,"unknown":256"#),
-        ];
-        let sorts = ["program", "stacks", "files", "shared", "runtime", "unknown"];
-        let areas: Vec<String> = sorts.iter().zip(10..).map(|(sort, power)| area(sort, 1 << power)).collect();
-        for (problems, unknown, mapped) in [("", 256, 1 << 15), (r#""tcmalloc: no table""#, 256 + (1 << 15), 0)] {
-            let found = columns(&reading(&heaps.join(","), &areas.join(","), problems));
-            assert_eq!(found[..4], [1 << 10, 1 << 11, 511 + (1 << 14) + (1 << 15), (1 << 12) + (1 << 13)]);
-            assert_eq!(found[4..], [17, 2, 4, 8, 32, 64, 128, unknown, 1 << 14, mapped]);
-            assert_eq!(found[4..].iter().sum::<u64>(), found[2]);
-        }
-    }
 
     #[test]
     fn the_largest_reading_is_kept_and_one_that_failed_is_not() {

@@ -8,7 +8,9 @@
 
 pub mod foreign;
 pub mod outside;
+pub mod parts;
 pub mod paste;
 pub mod units;
 
 pub use foreign::Foreign;
+pub use parts::{Part, Parts};

@@ -16,14 +16,13 @@ const OWN: &str = include_str!("contents/page.css");
 /// The number of rectangles with a frame in the map.
 const FRAMED: usize = 40;
 /// The figures of a workload.
-const HEADS: [&str; 8] = ["resident", "live", "kept", "free", "padding", "other", "not known", "gives"];
+const HEADS: [&str; 6] = ["resident", "live", "overhead", "outside", "unknown", "can go"];
 /// The width of a figure's column.
-const WIDTH: usize = 9;
+const WIDTH: usize = 11;
 
-const NOTE: &str = "resident: the sum over processes; what two of them share counts twice. kept: whole free pages. free: free in pages that are \
-                    in use, and in caches of threads (fragmentation). padding: huge pages that were filled up. other: structures, runtimes' \
-                    heaps, stacks, programs and files. not known: not read yet, changed since, or not to be divided; it is not zero. gives: \
-                    the most that one remedy would give, all replicas together; without `<` each page was counted.";
+const NOTE: &str = "resident: the sum over processes; what two of them share counts twice. overhead: what allocators have beyond live blocks. \
+                    outside: no allocator's, such as stacks and files. unknown: not read yet, changed since, or not to be divided; it is \
+                    not zero. can go: the most that one remedy would give back, all replicas together; without `<` each page was counted.";
 
 /// A sum that cannot overflow: the figures may come from a file that somebody else wrote.
 fn sum(all: impl Iterator<Item = u64>) -> u64 {
@@ -31,23 +30,17 @@ fn sum(all: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The figures of a workload's columns.
-fn figures(one: &Workload) -> [String; 8] {
-    let of = |parts: &[Part]| sum(parts.iter().map(|part| one.parts.of(*part)));
+fn figures(one: &Workload) -> [String; 6] {
     let gives = match &one.bound {
         Some(bound) => format!("{}{}", if bound.exact { "" } else { "<" }, Bytes(bound.bytes)),
         None if one.read.is_none() => "?".into(),
         None => "-".into(),
     };
-    let [live, kept, free, padding, other, unknown] = [
-        of(&[Part::Live]),
-        of(&[Part::Kept]),
-        of(&[Part::Free, Part::Cached]),
-        of(&[Part::Padding]),
-        of(&[Part::Structures, Part::Runtime, Part::Stacks, Part::Files]),
-        of(&[Part::Unknown]),
-    ]
-    .map(|bytes| Bytes(bytes).to_string());
-    [Bytes(one.parts.sum()).to_string(), live, kept, free, padding, other, unknown, gives]
+    let parts = &one.parts;
+    let [resident, live, overhead, outside, unknown] =
+        [parts.sum(), parts.of(Part::Live), parts.overhead(), parts.outside(), parts.of(Part::Unknown)]
+            .map(|bytes| Bytes(bytes).to_string());
+    [resident, live, overhead, outside, unknown, gives]
 }
 
 /// A line about a workload: its name, replicas, allocator, settings.
@@ -82,17 +75,17 @@ fn host(host: &Host) -> String {
 fn answer(fleet: &Fleet, price: Option<f64>) -> String {
     let sum = |of: &dyn Fn(&Workload) -> u64| sum(fleet.workloads.iter().map(of));
     let (all, live) = (sum(&|one| one.parts.sum()), sum(&|one| one.parts.of(Part::Live)));
-    let (idle, unknown) = (sum(&Workload::not_live), sum(&|one| one.parts.of(Part::Unknown)));
+    let (overhead, unknown) = (sum(&|one| one.parts.overhead()), sum(&|one| one.parts.of(Part::Unknown)));
     let gives = sum(&|one| one.bound.as_ref().map_or(0, |bound| bound.bytes));
     let nodes = if fleet.nodes == 1 { "node".to_string() } else { format!("{} nodes", fleet.nodes) };
     let money =
         price.map_or_else(String::new, |price| format!(", {:.2} a month", gives as f64 / f64::from(1 << 30) * price));
     format!(
-        "Of {} on this {nodes} {} are live, {} are allocators' and not live, and {} are not known. The best remedy of each workload \
+        "Of {} on this {nodes} {} are live, {} are overhead of allocators, and {} are not known. The best remedy of each workload \
          gives {} together at most{money}.",
         Bytes(all),
         Bytes(live),
-        Bytes(idle),
+        Bytes(overhead),
         Bytes(unknown),
         Bytes(gives)
     )
@@ -217,7 +210,7 @@ mod tests {
 
     fn row(pod: &str, workload: &str, live: u64, kept: u64) -> Row {
         let mut parts = Parts::default();
-        [(Part::Live, live), (Part::Kept, kept), (Part::Files, 9 << 20), (Part::Unknown, 3 << 20)]
+        [(Part::Live, live), (Part::FreePages, kept), (Part::Files, 9 << 20), (Part::Unknown, 3 << 20)]
             .into_iter()
             .for_each(|(part, bytes)| parts.add(part, bytes));
         Row {
@@ -275,8 +268,8 @@ mod tests {
         let page = page(&fleet(&[8]), None);
         assert!(page.contains("<svg class=\"treemap\"") && page.contains("shop/deployment/web/web"));
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
-        assert!(page.contains("<title>whole free pages: ") && page.contains("2 processes may not be read"), "{page}");
-        assert!(!super::page(&Fleet::default(), None).contains("<title>whole free pages: "));
+        assert!(page.contains("<title>free pages: ") && page.contains("2 processes may not be read"), "{page}");
+        assert!(!super::page(&Fleet::default(), None).contains("<title>free pages: "));
     }
 
     #[test]

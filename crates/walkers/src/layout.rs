@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, PAGE, PARTS, Pages, Part, Parts, State};
+use crate::{Memory, OF_HEAP, PAGE, Pages, Part, Parts, State};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Region {
     }
 }
 
-/// A stretch of addresses of one arena. It is saved as a list: its address, its arena, and the bytes of each part.
+/// A stretch of addresses of one arena. It is saved as a list: its address, its arena, and the bytes of each part of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct Stretch {
@@ -102,7 +102,7 @@ pub struct Stretch {
 impl From<Stretch> for Vec<u64> {
     fn from(stretch: Stretch) -> Vec<u64> {
         let head = [stretch.from, stretch.arena.into()];
-        head.into_iter().chain(stretch.parts.iter().map(|(_, bytes)| bytes)).collect()
+        head.into_iter().chain(OF_HEAP.map(|part| stretch.parts.of(part))).collect()
     }
 }
 
@@ -111,11 +111,11 @@ impl TryFrom<Vec<u64>> for Stretch {
 
     fn try_from(list: Vec<u64>) -> Result<Stretch, String> {
         let [from, arena, bytes @ ..] = list.as_slice() else { return Err("a stretch has no address".into()) };
-        if bytes.len() != PARTS.len() {
-            return Err(format!("a stretch has {} parts, wanted {}", bytes.len(), PARTS.len()));
+        if bytes.len() != OF_HEAP.len() {
+            return Err(format!("a stretch has {} parts, wanted {}", bytes.len(), OF_HEAP.len()));
         }
         let mut parts = Parts::default();
-        PARTS.into_iter().zip(bytes).for_each(|(part, bytes)| parts.add(part, *bytes));
+        OF_HEAP.into_iter().zip(bytes).for_each(|(part, bytes)| parts.add(part, *bytes));
         let arena = u32::try_from(*arena).map_err(|_| format!("a stretch has arena {arena}"))?;
         Ok(Stretch { from: *from, arena, parts })
     }
@@ -281,7 +281,7 @@ impl Page {
         for (part, bytes) in [
             (Part::Live, self.live),
             (Part::Cached, self.cached),
-            (Part::Structures, self.structure),
+            (Part::Metadata, self.structure),
             (Part::Unknown, self.unknown),
         ] {
             let bytes = u64::from(bytes).min(left);
@@ -290,8 +290,8 @@ impl Page {
         }
         let rest = match (left == PAGE, u64::from(self.unused) == PAGE, state) {
             (true, true, State::Huge) => Part::Padding,
-            (true, ..) => Part::Kept,
-            (false, ..) => Part::Free,
+            (true, ..) => Part::FreePages,
+            (false, ..) => Part::Fragmentation,
         };
         parts.add(rest, left);
         parts
@@ -319,8 +319,8 @@ mod tests {
         let parts = layout.parts(&pages, 1)[0];
         assert_eq!(parts.of(Part::Live), 0x20);
         assert_eq!(parts.of(Part::Cached), 0x100);
-        assert_eq!(parts.of(Part::Free), 3 * PAGE - 0x120);
-        assert_eq!(parts.of(Part::Kept), PAGE);
+        assert_eq!(parts.of(Part::Fragmentation), 3 * PAGE - 0x120);
+        assert_eq!(parts.of(Part::FreePages), PAGE);
         assert_eq!(parts.sum(), 4 * PAGE);
     }
 
@@ -363,7 +363,7 @@ mod tests {
             layout.parts(&pages, 1)[0]
         };
         assert_eq!(parts(State::Huge).of(Part::Padding), PAGE);
-        assert_eq!(parts(State::Resident).of(Part::Kept), 2 * PAGE);
+        assert_eq!(parts(State::Resident).of(Part::FreePages), 2 * PAGE);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
     let pid = reading.process.pid;
     Some(Remedy {
         id: "give-back".into(),
-        what: format!("have {allocator} give its whole free pages back, without a restart"),
+        what: format!("have {allocator} give its free pages back, without a restart"),
         who: Who::OperatorNow,
         gives,
         evidence: format!("A thread of the process calls `{}` while it waits. {counted}.", forecast.name),

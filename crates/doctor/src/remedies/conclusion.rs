@@ -25,21 +25,19 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
 fn nothing(reading: &Reading) -> String {
     let all = Bytes(reading.resident);
     let parts = reading.parts();
-    let heap = |part: Part, text: &str| (parts.of(part), text.to_string());
-    let of = |sorts: &[Sort]| -> u64 {
-        reading.areas.iter().filter(|area| sorts.contains(&area.sort)).map(|area| area.resident).sum()
-    };
+    let of = |part: Part, text: &str| (parts.of(part), text.to_string());
     let mut kinds = vec![
-        heap(Part::Live, "is live: the program holds it"),
-        heap(Part::Free, "lies free between live blocks, and the program uses it again when it grows"),
-        heap(Part::Cached, "lies in caches of threads"),
-        heap(Part::Kept, "is free pages that the allocator keeps for soon"),
-        heap(Part::Lazy, "is freed, and the kernel takes it when it needs memory"),
-        heap(Part::Padding, "is the rest of huge pages"),
-        heap(Part::Structures, "is the allocator's own structures"),
-        (of(&[Sort::Stacks]), "is stacks of threads".into()),
-        (of(&[Sort::Program, Sort::Files]), "is the program, its libraries and mapped files".into()),
-        (of(&[Sort::Shared]), "is shared memory".into()),
+        of(Part::Live, "is live: the program holds it"),
+        of(Part::Fragmentation, "lies free between live blocks, and the program uses it again when it grows"),
+        of(Part::Cached, "lies in caches of threads"),
+        of(Part::FreePages, "is free pages that the allocator keeps for soon"),
+        of(Part::LazyFree, "is freed, and the kernel takes it when it needs memory"),
+        of(Part::Padding, "is the rest of huge pages"),
+        of(Part::Metadata, "is the allocator's own tables"),
+        of(Part::OwnMappings, "was mapped by the program itself, without an allocator"),
+        of(Part::Stacks, "is stacks of threads"),
+        of(Part::Files, "is the program, its libraries and mapped files"),
+        of(Part::Shared, "is shared memory"),
     ];
     kinds.extend(
         { reading.areas.iter() }
@@ -47,7 +45,7 @@ fn nothing(reading: &Reading) -> String {
             .map(|area| (area.resident, format!("is {}, which the runtime manages", area.name))),
     );
     let known = kinds.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
-    let unknown = of(&[Sort::Unknown]) + parts.of(Part::Unknown);
+    let unknown = parts.of(Part::Unknown);
     // If the use of most of the memory is unknown, nothing can be said about the allocator.
     match unknown > known.0 {
         true => {

@@ -9,7 +9,7 @@ use crate::subject::matters;
 
 /// The remedy, if free places are a large enough part.
 pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
-    let free = reading.parts().of(Part::Free);
+    let free = reading.of_heaps().of(Part::Fragmentation);
     if !matters(reading, free) {
         return None;
     }

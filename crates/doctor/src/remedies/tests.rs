@@ -39,14 +39,14 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
         all.iter().find(|one| one.id == "arena_max").expect("it has more arenas than the quota has processors");
     assert_eq!(arenas.first_lines().collect::<Vec<_>>(), ["MALLOC_ARENA_MAX=1"]);
     assert!(arenas.lines.iter().all(|line| line.place != "Rust"), "it is C");
-    let parts = reading.parts();
+    let parts = reading.of_heaps();
     assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
     // There are more processors than arenas, so fewer arenas are not proposed.
     assert!(!ids(&remedies(&reading, Some(&process(None)))).contains(&"arena_max"));
     // With the same threads and cores, but without kept pages.
     reading.heaps[0].remedies[0].bytes = 0;
-    reading.heaps[0].parts.pass(Part::Kept, Part::Live, u64::MAX);
-    reading.heaps[0].parts.pass(Part::Free, Part::Live, u64::MAX);
+    reading.heaps[0].parts.pass(Part::FreePages, Part::Live, u64::MAX);
+    reading.heaps[0].parts.pass(Part::Fragmentation, Part::Live, u64::MAX);
     let none = remedies(&reading, Some(&process(Some(1000))));
     assert_eq!(ids(&none), Vec::<&str>::new());
     let said = conclusion(&reading, &none);

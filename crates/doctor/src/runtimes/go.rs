@@ -15,7 +15,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     for one in all.iter_mut().filter(|one| one.id == "give-back") {
         *one = Remedy {
             id: "malloc_trim".into(),
-            what: "have the C library give its whole free pages back after a burst".into(),
+            what: "have the C library give its free pages back after a burst".into(),
             who: Who::Developer,
             evidence: "`give-back` cannot do it from outside: Go takes the signals that it needs.".into(),
             lines: vec![Line::new("Go", "C.malloc_trim(0)   // #include <malloc.h>")],

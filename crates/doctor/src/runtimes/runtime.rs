@@ -33,7 +33,7 @@ pub(super) fn area(subject: &Subject, name: &str) -> Option<u64> {
 
 /// Bytes of free places between live blocks; `None` if they are too few.
 pub(super) fn free(subject: &Subject) -> Option<u64> {
-    Some(subject.reading.parts().of(Part::Free)).filter(|bytes| subject.matters(*bytes))
+    Some(subject.reading.parts().of(Part::Fragmentation)).filter(|bytes| subject.matters(*bytes))
 }
 
 /// The value of a variable, with options added to the existing ones.

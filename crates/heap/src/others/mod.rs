@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, Mapping, Memory};
+use crate::{Counted, Mapping, Memory, Part};
 
 /// A runtime with its own heap.
 pub struct Runtime {
@@ -70,6 +70,19 @@ pub enum Sort {
     Unknown,
 }
 
+impl Sort {
+    /// What its bytes are; `None` if it is not known.
+    pub fn part(self) -> Option<Part> {
+        match self {
+            Sort::Runtime => Some(Part::Runtime),
+            Sort::Stacks => Some(Part::Stacks),
+            Sort::Program | Sort::Files => Some(Part::Files),
+            Sort::Shared => Some(Part::Shared),
+            Sort::Unknown => None,
+        }
+    }
+}
+
 /// Resident memory that no heap walk has divided into parts, such as thread stacks or a runtime's heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
@@ -111,7 +124,7 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
             }
         };
         area.resident += rest;
-        let share = one.share.map(|share| allocanary_walkers::part_of(share, rest, one.resident));
+        let share = one.share.map(|share| allocanary_text::parts::in_proportion(share, rest, one.resident));
         area.share = area.share.zip(share).map(|(one, more)| one + more);
         area.mappings += 1;
     }

@@ -11,7 +11,7 @@ fn subject() -> Subject {
     Subject { pid: 7, name: "a".into(), executable: "/bin/a".into(), started: 100, threads: 2, ..Subject::default() }
 }
 
-/// A heap of 1 MiB: a quarter is live, in a quarter free and live blocks alternate, and half is whole free pages.
+/// A heap of 1 MiB: a quarter is live, in a quarter free and live blocks alternate, and half is free pages.
 fn walk() -> Walk {
     let memory = Fake::of(MAPS);
     let mut layout = Layout::default();
@@ -56,10 +56,18 @@ fn sum(reading: &Reading) -> u64 {
 fn the_parts_add_up_to_what_is_resident() {
     let reading = reading_of(vec![Ok(walk())], |_| {});
     assert_eq!((sum(&reading), reading.resident), (0x154000, 0x154000));
+    assert_eq!(reading.parts().sum(), reading.resident);
+    let of = |reading: &Reading| {
+        [Part::OwnMappings, Part::Stacks, Part::Files, Part::Unknown].map(|part| reading.parts().of(part))
+    };
+    assert_eq!(of(&reading), [0x40000, 0x4000, 0x10000, 0]);
+    // A heap that was not found may be there.
+    let problems = vec!["tcmalloc: no table".to_string()];
+    assert_eq!(of(&Reading { problems, ..reading.clone() }), [0, 0x4000, 0x10000, 0x40000]);
     assert_eq!(reading.kernel.resident, reading.resident);
     let heap = &reading.heaps[0];
     let of = |part| heap.parts.of(part);
-    assert_eq!((of(Part::Live), of(Part::Free), of(Part::Kept)), (0x50000, 0x30000, 0x80000));
+    assert_eq!((of(Part::Live), of(Part::Fragmentation), of(Part::FreePages)), (0x50000, 0x30000, 0x80000));
     assert_eq!((heap.sure, heap.resident, heap.share), (Sure::Exact, 0x100000, Some(0x80000)));
     let arenas: Vec<(&str, u64)> = heap.arenas.iter().map(|arena| (arena.name.as_str(), arena.resident)).collect();
     assert_eq!(arenas, [("main", 0x80000), ("thread arena 1", 0x80000)], "an arena without memory is left out");
@@ -113,20 +121,20 @@ fn an_allocator_without_a_layout_is_told() {
 fn lazily_freed_memory_is_of_the_whole_free_pages() {
     let reading = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = Some(0x10000));
     let heap = &reading.heaps[0];
-    assert_eq!((heap.parts.of(Part::Lazy), heap.parts.of(Part::Kept)), (0x10000, 0x70000));
+    assert_eq!((heap.parts.of(Part::LazyFree), heap.parts.of(Part::FreePages)), (0x10000, 0x70000));
     let mut arenas = Parts::default();
     heap.arenas.iter().for_each(|arena| arenas += arena.parts);
     assert_eq!(arenas, heap.parts);
     let more = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = Some(0x100000));
-    assert_eq!(more.heaps[0].parts.of(Part::Kept), 0);
+    assert_eq!(more.heaps[0].parts.of(Part::FreePages), 0);
     assert_eq!(sum(&more), 0x154000);
 }
 
 #[test]
 fn the_answer_is_one_sentence() {
     let reading = reading_of(vec![Ok(walk())], |_| {});
-    let wanted = "1.3 MiB resident: 0.3 live, 0.5 whole free pages that glibc keeps in 2 arenas: `malloc_trim(0)` would give \
-                  back 0.5; 0.2 not known, 0.2 fragmentation: free in used pages; 0.1 program and libraries";
+    let wanted = "1.3 MiB resident: 0.3 live, 0.5 free pages that glibc keeps in 2 arenas: `malloc_trim(0)` would give \
+                  back 0.5; 0.2 own mappings, 0.2 fragmentation, 0.1 program and libraries";
     assert_eq!(answer::answer(&reading), wanted);
     let sure = answer::how_sure(&reading.heaps[0]);
     assert_eq!(sure, "heap of glibc 2.36: exact. no block was wrong; all of 1 counts agree with the allocator's own");
@@ -170,12 +178,12 @@ fn what_grew_is_live_or_kept() {
         Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
     };
     let live = grown(Kind::Live);
-    assert_eq!((live.live, live.kept, live.other, live.is_same), (0x40000, 0, -0x40000, true));
+    assert_eq!((live.live, live.overhead, live.rest, live.is_same), (0x40000, 0, -0x40000, true));
     assert_eq!((live.rows[0].name.as_str(), live.rows[0].by()), ("glibc: live", 0x40000));
-    assert_eq!(grown(Kind::Cached).kept, 0x40000);
+    assert_eq!(grown(Kind::Cached).overhead, 0x40000);
     let mut more = before.clone();
     more.resident += 0x40000;
-    more.heaps[0].parts.add(Part::Kept, 0x40000);
+    more.heaps[0].parts.add(Part::FreePages, 0x40000);
     let said = Difference::of(&before, &more).answer();
     assert!(said.starts_with("+256 KiB resident: 1.33 MiB before, 1.58 MiB after; "), "{said}");
     assert!(said.ends_with("what grew is kept: the program has freed it"), "{said}");

@@ -14,6 +14,7 @@
 
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
+use allocanary_text::parts::{PARTS as COLUMNS, Part as Column};
 
 /// A part of the resident memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,10 +125,16 @@ pub struct Anatomy {
 impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings.
     pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
-        let has = |phase: &Phase| answer.reading("program_bytes", *phase).is_some();
+        let has = |phase: &Phase| {
+            [Column::Live.column(), "program_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
+        };
         let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
         let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
         let part = |name: &str| reading(name).unwrap_or(0.0);
+        if reading(Column::Live.column()).is_some() {
+            let peak = reading("peak_rss_bytes").filter(|_| phase == Phase::Peak);
+            return Some(Anatomy::walked(phase, threads, peak, |column| part(column.column())));
+        }
         let (program, stacks, heap) = (reading("program_bytes")?, part("stack_bytes"), reading("heap_rss_bytes")?);
         let huge = part("heap_huge_bytes").min(heap);
         let held = reading("held_bytes");
@@ -163,9 +170,7 @@ impl Anatomy {
         ] {
             found.bytes[at as usize] = bytes;
         }
-        if let Some(live) = reading("walked_live_bytes") {
-            found.walked(live, part);
-        } else if found.is_divided {
+        if found.is_divided {
             found.settle(huge);
         } else {
             found.bytes[Part::Huge as usize] = huge;
@@ -174,24 +179,39 @@ impl Anatomy {
         Some(found)
     }
 
-    /// Takes the parts of a heap that was divided from outside. They are resident, and add up to it.
-    fn walked(&mut self, live: f64, part: impl Fn(&str) -> f64) {
-        (self.is_walked, self.is_divided, self.caches_are_known, self.dirty_is_known) = (true, true, true, true);
-        self.at_exit = None;
-        for (at, bytes) in [
-            (Part::Live, live),
-            (Part::Rounding, 0.0),
-            (Part::Caches, part("walked_cached_bytes")),
-            (Part::Inside, part("walked_free_bytes")),
-            (Part::Dirty, part("walked_kept_bytes")),
-            (Part::Muzzy, part("walked_lazy_bytes")),
-            (Part::Own, part("walked_structure_bytes")),
-            (Part::Huge, part("walked_padding_bytes")),
-            (Part::Runtime, part("walked_runtime_bytes")),
-            (Part::Mapped, part("walked_mapped_bytes")),
-            (Part::Heap, part("walked_unknown_bytes")),
-        ] {
-            self.bytes[at as usize] = bytes;
+    /// The parts of processes that were divided from outside. They are resident, and add up.
+    fn walked(phase: Phase, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Column) -> f64) -> Anatomy {
+        let mut bytes = [0.0; PARTS.len()];
+        for column in COLUMNS {
+            let part = match column {
+                Column::Live => Part::Live,
+                Column::Cached => Part::Caches,
+                Column::Fragmentation => Part::Inside,
+                Column::FreePages => Part::Dirty,
+                Column::LazyFree => Part::Muzzy,
+                Column::Metadata => Part::Own,
+                Column::Padding => Part::Huge,
+                Column::Runtime => Part::Runtime,
+                Column::OwnMappings => Part::Mapped,
+                Column::Stacks => Part::Stacks,
+                Column::Files => Part::Program,
+                Column::Shared => Part::Other,
+                Column::Unknown => Part::Heap,
+            };
+            bytes[part as usize] += of(column);
+        }
+        Anatomy {
+            phase,
+            rss: bytes.iter().sum(),
+            threads,
+            never_touched: 0.0,
+            caches_are_known: true,
+            dirty_is_known: true,
+            is_divided: true,
+            is_walked: true,
+            peak,
+            at_exit: None,
+            bytes,
         }
     }
 
@@ -244,7 +264,7 @@ impl Anatomy {
             Part::Rounding => "rounding, thread caches",
             Part::Caches => "thread caches",
             Part::Inside => "free in used pages",
-            Part::Dirty if self.is_walked => "whole free pages",
+            Part::Dirty if self.is_walked => "free pages",
             Part::Dirty if self.dirty_is_known => "freed pages kept (dirty)",
             Part::Dirty => "freed pages, structures",
             Part::Muzzy => "freed lazily (muzzy)",
@@ -356,20 +376,22 @@ mod tests {
 
     #[test]
     fn a_program_whose_heap_was_divided_from_outside_has_its_parts() {
-        let kinds = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 40), ("other_bytes", 2)];
-        let heap = [
-            ("walked_live_bytes", 10),
-            ("walked_cached_bytes", 1),
-            ("walked_free_bytes", 2),
-            ("walked_kept_bytes", 3),
-            ("walked_structure_bytes", 4),
-            ("walked_runtime_bytes", 9),
-            ("walked_mapped_bytes", 5),
-            ("walked_unknown_bytes", 6),
+        let parts = [
+            ("part_files_bytes", 3),
+            ("part_stacks_bytes", 1),
+            ("part_shared_bytes", 2),
+            ("part_live_bytes", 10),
+            ("part_cached_bytes", 1),
+            ("part_fragmentation_bytes", 2),
+            ("part_free_pages_bytes", 3),
+            ("part_metadata_bytes", 4),
+            ("part_runtime_bytes", 9),
+            ("part_own_mappings_bytes", 5),
+            ("part_unknown_bytes", 6),
         ];
         // What a preload counted at the exit is of another moment.
         let others = [("peak_rss_bytes", 70), ("heap_allocated_bytes", 5), ("heap_active_bytes", 9)];
-        let mut row = answer(0, &[&kinds[..], &heap, &others].concat());
+        let mut row = answer(0, &[&parts[..], &others].concat());
         let idle = Anatomy::of(&row, None).unwrap();
         row.phases = vec![Phase::Peak];
         let found = Anatomy::of(&row, None).unwrap();
@@ -387,7 +409,7 @@ mod tests {
         ];
         assert_eq!(parts.map(|part| mebibytes(&found, part)), [10.0, 1.0, 2.0, 3.0, 4.0, 9.0, 5.0, 6.0, 0.0]);
         assert_eq!((found.sum(), found.rss, found.at_exit), ((46 * MIB) as f64, (46 * MIB) as f64, None));
-        assert!(found.adds_up() && found.is_divided && found.name(Part::Dirty) == "whole free pages");
+        assert!(found.adds_up() && found.is_divided && found.name(Part::Dirty) == "free pages");
     }
 
     #[test]

@@ -32,15 +32,15 @@ fn by_part(heap: &Heap, reading: &Reading) -> impl Iterator<Item = String> {
                  what it is and who holds it, and `allocanary heap diff` what grows between two saved readings."
             ),
             Part::Cached => format!("cached by threads, {number}: fewer threads, or smaller thread caches."),
-            Part::Free => format!("fragmentation, {number}: live blocks pin these pages."),
+            Part::Fragmentation => format!("fragmentation, {number}: live blocks pin these pages."),
             Part::Padding => {
                 format!("huge-page padding, {number}: without transparent huge pages for the heap it is not there.")
             }
-            Part::Lazy => {
+            Part::LazyFree => {
                 format!("lazily freed, {number}: the kernel takes it when it needs memory; until then it counts.")
             }
-            Part::Structures => format!("structures, {number}: fewer arenas have fewer."),
-            Part::Kept | Part::Unknown => return None,
+            Part::Metadata => format!("metadata, {number}: fewer arenas have less."),
+            _ => return None,
         })
     };
     heap.parts.iter().collect::<Vec<_>>().into_iter().filter_map(told)

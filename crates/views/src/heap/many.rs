@@ -7,17 +7,17 @@ use allocanary_heap::{Part, Reading, Row, together};
 use allocanary_text::outside::{Look, harmless};
 
 /// The head of the lines of many processes.
-const HEADS: [&str; 7] = ["process", "pid", "resident", "live", "kept", "not known", "malloc"];
+const HEADS: [&str; 8] = ["process", "pid", "resident", "live", "overhead", "outside", "unknown", "malloc"];
 
-const NOTE: &str = "kept: cached by threads, free in used pages, whole free pages, structures, padding and lazily freed. Pages that several \
-                    processes have count in each.";
+const NOTE: &str = "overhead: what the allocator has beyond live blocks. outside: no allocator's, such as stacks, files and runtimes. Pages that \
+                    several processes have count in each.";
 
 /// A process as a row.
 fn row(reading: &Reading) -> Vec<String> {
-    let unknown = reading.parts().of(Part::Unknown) + unknown(reading);
-    let figures = [reading.resident, reading.parts().of(Part::Live), kept(reading), unknown].map(bytes);
+    let parts = reading.parts();
+    let figures = [reading.resident, parts.of(Part::Live), parts.overhead(), parts.outside(), parts.of(Part::Unknown)];
     let mut row = vec![reading.process.name.harmless().into_owned(), reading.process.pid.to_string()];
-    row.extend(figures);
+    row.extend(figures.map(bytes));
     row.push(allocators(reading));
     row
 }
@@ -25,13 +25,13 @@ fn row(reading: &Reading) -> Vec<String> {
 /// Lines of processes that are shown as soon as each is read. So the columns' widths cannot depend on the rows.
 #[derive(Default)]
 pub struct Lines {
-    /// The rows that keep the most, with what they keep.
+    /// The rows with the most overhead.
     most: Vec<(u64, Vec<String>)>,
     count: usize,
 }
 
 /// The widths fit the kernel's longest name, the longest process ID, and figures such as `1023 KiB`.
-const WIDTHS: [usize; 6] = [15, 7, 9, 9, 9, 9];
+const WIDTHS: [usize; 7] = [15, 7, 8, 8, 8, 8, 8];
 /// The number of rows that are shown again at the end.
 const MOST: usize = 5;
 
@@ -45,17 +45,17 @@ impl Lines {
             line.insert_str(0, &if look.color { format!("\x1b[2m{}\x1b[0m\n", head.trim_end()) } else { head });
         }
         self.count += 1;
-        self.most.push((kept(reading), row));
-        self.most.sort_by_key(|(kept, _)| std::cmp::Reverse(*kept));
+        self.most.push((reading.parts().overhead(), row));
+        self.most.sort_by_key(|(overhead, _)| std::cmp::Reverse(*overhead));
         self.most.truncate(MOST);
         line
     }
 
-    /// The text below the last line: the processes that keep the most, if there are many, and what the columns mean.
+    /// The text below the last line: the processes with the most overhead, if there are many, and what the columns mean.
     pub fn end(&self, look: &Look) -> String {
         let most: String = self.most.iter().map(|(_, row)| fixed(row)).collect();
         let most = if self.count > MOST {
-            format!("\nOf {} processes these keep the most:\n{most}", self.count)
+            format!("\nOf {} processes these have the most overhead:\n{most}", self.count)
         } else {
             String::new()
         };
@@ -76,10 +76,10 @@ fn fixed(row: &[String]) -> String {
     line.trim_end().to_string() + "\n"
 }
 
-/// Every process, the one with the most whole free pages and caches first.
+/// Every process, the one with the most overhead first.
 pub(super) fn all(readings: &[Reading], look: &Look) -> String {
     let mut lines: Vec<&Reading> = readings.iter().collect();
-    lines.sort_by_key(|reading| std::cmp::Reverse((kept(reading), reading.resident)));
+    lines.sort_by_key(|reading| std::cmp::Reverse((reading.parts().overhead(), reading.resident)));
     let table: Vec<Vec<String>> =
         std::iter::once(HEADS.map(String::from).to_vec()).chain(lines.into_iter().map(row)).collect();
     format!("{}\n{}\n", columns(&table, look), wrapped(NOTE, look.width.into()))
@@ -109,11 +109,11 @@ fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let share = |row: &Row| row.share.unwrap_or(0);
     let answer = format!(
-        "{} in {} processes, shared pages counted once: {} live, {} whole free pages; counted in each process it would be {}",
+        "{} in {} processes, shared pages counted once: {} live, {} free pages; counted in each process it would be {}",
         bytes(sum),
         readings.len(),
         of(rows, Part::Live, share),
-        of(rows, Part::Kept, share),
+        of(rows, Part::FreePages, share),
         bytes(added)
     );
     let mut table = vec![["part", "counted once", "of all", "in each"].map(String::from).to_vec()];
@@ -131,11 +131,11 @@ fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
 fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let answer = format!(
-        "{} in {} processes, shared pages counted in each: {} live, {} whole free pages",
+        "{} in {} processes, shared pages counted in each: {} live, {} free pages",
         bytes(added),
         readings.len(),
         of(rows, Part::Live, |row| row.resident),
-        of(rows, Part::Kept, |row| row.resident)
+        of(rows, Part::FreePages, |row| row.resident)
     );
     let mut table = vec![["part", "in each", "of all"].map(String::from).to_vec()];
     for row in rows {
@@ -151,18 +151,6 @@ fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
 /// The bytes of a part in rows.
 fn of(rows: &[Row], part: Part, bytes_of: impl Fn(&Row) -> u64) -> String {
     bytes(rows.iter().filter(|row| row.part == Some(part)).map(bytes_of).sum())
-}
-
-/// What the allocators keep.
-fn kept(reading: &Reading) -> u64 {
-    let parts = reading.parts();
-    parts.sum() - parts.of(Part::Live) - parts.of(Part::Unknown)
-}
-
-/// The resident bytes whose use is unknown.
-fn unknown(reading: &Reading) -> u64 {
-    let unknown = reading.areas.iter().filter(|area| area.sort == allocanary_heap::Sort::Unknown);
-    unknown.map(|area| area.resident).sum()
 }
 
 /// The allocators that were found. One whose memory could not be divided into parts is marked.

@@ -99,18 +99,19 @@ pub fn tenth(value: f64) -> String {
 
 /// The class that gives a part or an area its colour.
 pub fn class_of(part: Option<Part>, sort: Option<Sort>) -> &'static str {
-    match (part, sort) {
-        (Some(Part::Live), _) => "part-2",
-        (Some(Part::Cached), _) => "part-4",
-        (Some(Part::Free), _) => "part-5",
-        (Some(Part::Kept), _) => "part-6",
-        (Some(Part::Structures), _) => "part-8",
-        (Some(Part::Padding), _) => "part-9",
-        (Some(Part::Lazy), _) => "part-7",
-        (None, Some(Sort::Program)) => "part-0",
-        (None, Some(Sort::Stacks)) => "part-1",
-        (None, Some(Sort::Runtime)) => "part-11",
-        (None, Some(Sort::Files | Sort::Shared)) => "part-10",
-        (Some(Part::Unknown), _) | (None, Some(Sort::Unknown) | None) => "part-12",
+    match part.or(sort.and_then(Sort::part)) {
+        Some(Part::Live) => "part-2",
+        Some(Part::Cached) => "part-4",
+        Some(Part::Fragmentation) => "part-5",
+        Some(Part::FreePages) => "part-6",
+        Some(Part::LazyFree) => "part-7",
+        Some(Part::Metadata) => "part-8",
+        Some(Part::Padding) => "part-9",
+        Some(Part::Files) => "part-0",
+        Some(Part::Stacks) => "part-1",
+        Some(Part::OwnMappings) => "part-3",
+        Some(Part::Shared) => "part-10",
+        Some(Part::Runtime) => "part-11",
+        Some(Part::Unknown) | None => "part-12",
     }
 }

@@ -21,7 +21,7 @@ const OWN: &str = include_str!("page.css");
 /// The maximum of arenas in the table.
 const ARENAS: usize = 20;
 /// The lines of the picture over time.
-const OVER_TIME: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, Part::Lazy];
+const OVER_TIME: [Part; 5] = [Part::Live, Part::Cached, Part::Fragmentation, Part::FreePages, Part::LazyFree];
 
 /// The page. `readings` are of one process, in the order of time. Without a reading the page is empty.
 pub fn page(readings: &[Reading], remedies: &[Remedy]) -> String {

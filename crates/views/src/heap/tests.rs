@@ -67,7 +67,7 @@ fn a_map_has_a_square_for_each_stretch() {
     let heap = &mut reading.heaps[0];
     let mut parts = allocanary_heap::Parts::default();
     parts.add(Part::Live, 4096);
-    parts.add(Part::Kept, 12288);
+    parts.add(Part::FreePages, 12288);
     heap.map.bytes = 16384;
     heap.map.arenas = vec!["main arena".into(), "thread arena 1".into()];
     heap.map.stretches =

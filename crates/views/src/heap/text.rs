@@ -60,9 +60,9 @@ fn parts(reading: &Reading, look: &Look) -> String {
 }
 
 fn arenas(heap: &Heap, look: &Look) -> String {
-    let heads = ["arena", "threads", "resident", "live", "cached", "free", "whole free", "other"];
+    let heads = ["arena", "threads", "resident", "live", "cached", "frag", "free pg", "rest"];
     let row = |name: &str, threads: Option<u64>, parts: &Parts| {
-        let known = [Part::Live, Part::Cached, Part::Free, Part::Kept].map(|part| parts.of(part));
+        let known = [Part::Live, Part::Cached, Part::Fragmentation, Part::FreePages].map(|part| parts.of(part));
         let other = parts.sum() - known.iter().sum::<u64>();
         let figures = [parts.sum(), known[0], known[1], known[2], known[3], other];
         let threads = threads.map_or_else(|| "-".into(), |count| count.to_string());

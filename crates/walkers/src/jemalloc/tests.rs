@@ -173,9 +173,9 @@ fn the_parts_of_an_arena_add_up_to_its_resident_pages() {
     assert_eq!((walk.arenas[0].at, walk.arenas[0].threads), (ARENA, Some(3)));
     assert_eq!(parts[0].of(Part::Live), LIVE - 5 * 64);
     assert_eq!(parts[0].of(Part::Cached), 5 * 64);
-    assert_eq!(parts[0].of(Part::Kept), 6 * PAGE);
+    assert_eq!(parts[0].of(Part::FreePages), 6 * PAGE);
     assert_eq!(parts[0].sum(), 21 * PAGE);
-    assert_eq!(parts[1].of(Part::Structures), parts[1].sum());
+    assert_eq!(parts[1].of(Part::Metadata), parts[1].sum());
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn the_blocks_that_thread_caches_are_in_are_structures() {
         let fake = heap_with(Shape::Two, 5, HEAP, stacks);
         let walk = walk(&fake);
         assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE - 5 * 64 - bytes, 5 * 64, 19 + 8), "{bytes}");
-        let structures = |walk: &Walk| walk.layout.parts(&fake.pages, walk.arenas.len() as u32)[0].of(Part::Structures);
+        let structures = |walk: &Walk| walk.layout.parts(&fake.pages, walk.arenas.len() as u32)[0].of(Part::Metadata);
         assert_eq!(structures(&walk), bytes);
     }
 }

@@ -179,7 +179,7 @@ fn the_parts_add_up_to_the_resident_pages() {
     assert_eq!(parts[0].of(Part::Cached), 2 * 2048);
     assert_eq!(parts[0].sum(), resident(ARENA, SLICES * SLICE));
     assert_eq!(parts[1].of(Part::Live), 1 << 20);
-    assert_eq!(parts[2].of(Part::Structures), resident(ROOT, 3 << 20) + resident(TABLES, 2 * SLICE));
+    assert_eq!(parts[2].of(Part::Metadata), resident(ROOT, 3 << 20) + resident(TABLES, 2 * SLICE));
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn every_block_is_live_or_free_and_a_group_in_a_slot_is_no_block() {
     let parts = walk.layout.parts(&fake.pages, walk.arenas.len() as u32);
     let live: u64 = parts.iter().map(|parts| parts.of(Part::Live)).sum();
     assert_eq!(live, LIVE - 31 * 16, "what the loader gave is in a page of the library");
-    assert_eq!(parts[2].of(Part::Structures), 2 * AREA);
+    assert_eq!(parts[2].of(Part::Metadata), 2 * AREA);
 }
 
 #[test]

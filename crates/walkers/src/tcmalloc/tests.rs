@@ -101,10 +101,10 @@ fn the_parts_add_up_to_the_resident_pages() {
     let parts = walk.layout.parts(&fake.pages, walk.arenas.len() as u32);
     assert_eq!(parts[0].of(Part::Live), LIVE);
     assert_eq!(parts[0].of(Part::Cached), 2 * 1024 + 8192);
-    assert_eq!(parts[0].of(Part::Kept), 5 * OWN);
+    assert_eq!(parts[0].of(Part::FreePages), 5 * OWN);
     assert_eq!(parts[0].sum(), 58 * OWN);
     // The leaf, the spans, two pages of the first cache, and one of the second.
-    assert_eq!((parts[1].of(Part::Structures), parts[1].sum()), (5 * PAGE, 5 * PAGE));
+    assert_eq!((parts[1].of(Part::Metadata), parts[1].sum()), (5 * PAGE, 5 * PAGE));
 }
 
 #[test]

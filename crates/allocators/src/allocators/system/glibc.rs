@@ -194,7 +194,7 @@ pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String>
 }
 
 /// glibc does not distinguish the blocks in thread caches from the blocks that the program holds. Nor does it distinguish
-/// whole free pages and the tops of arenas from other free blocks.
+/// free pages and the tops of arenas from other free blocks.
 #[inline]
 pub fn counters() -> Counters {
     // SAFETY: mallinfo2 takes each arena's lock and writes only its own result.
@@ -213,7 +213,7 @@ pub const PURGES: bool = true;
 
 #[inline]
 pub fn purge() {
-    // SAFETY: callable from any thread; walks all arenas and gives back whole free pages, and the top of the main arena.
+    // SAFETY: callable from any thread; walks all arenas and gives back free pages, and the top of the main arena.
     unsafe { libc::malloc_trim(0) };
     own_arena::give_back();
 }

@@ -12,8 +12,8 @@ use crate::subject::Subject;
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
     let of = |parts: &[Part]| -> u64 { parts.iter().map(|part| heap.parts.of(*part)).sum() };
     let usable = case.at.cpus.count() as usize;
-    let kept = of(&[Part::Kept, Part::Lazy]);
-    let rest = of(&[Part::Free, Part::Structures, Part::Padding]);
+    let kept = of(&[Part::FreePages, Part::LazyFree]);
+    let rest = of(&[Part::Fragmentation, Part::Metadata, Part::Padding]);
     // In a measurement, fewer arenas alone kept more memory, because fewer of them decayed: 274 MiB instead of 162. So fewer arenas
     // are proposed only for memory that decay never returns.
     let arenas = heap.arenas.len() > usable && subject.matters(rest);
@@ -33,7 +33,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     if thread {
         what.push("a thread of jemalloc that gives freed pages back".into());
         evidence.push(format!(
-            "{} are whole free pages. Without the thread they go back only while the program allocates and frees.",
+            "{} are free pages. Without the thread they go back only while the program allocates and frees.",
             Bytes(kept)
         ));
     }

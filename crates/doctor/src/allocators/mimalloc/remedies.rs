@@ -9,7 +9,7 @@ use crate::remedy::{Gives, Remedy, Who};
 use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
-    let parts = [Part::Padding, Part::Free, Part::Kept, Part::Structures];
+    let parts = [Part::Padding, Part::Fragmentation, Part::FreePages, Part::Metadata];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
     let huge = subject.process.parts.map_or(0, |parts| parts.huge);
     let Some(advice) = advice(case).filter(|_| huge > 0 && subject.matters(bytes)) else { return Vec::new() };

@@ -47,7 +47,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
 fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let advice = advice(case)?;
     let wanted: usize = advice.variable.1.parse().ok()?;
-    let parts = [Part::Free, Part::Kept, Part::Lazy, Part::Structures, Part::Padding];
+    let parts = [Part::Fragmentation, Part::FreePages, Part::LazyFree, Part::Metadata, Part::Padding];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
     let of_threads = || heap.arenas.iter().filter(|arena| !arena.name.starts_with("main"));
     let beyond: u64 = of_threads().map(|arena| arena.resident).sum();
