@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::SystemTime;
 
 use allocanary_testing::programs::{Running, compiled};
@@ -20,15 +20,15 @@ use proptest::prelude::*;
 use rustix::fs::inotify;
 use tempfile::{TempDir, tempdir};
 
-use super::bounded::Bounded;
 use super::record::traces;
 use super::support::{allocanary, golden_path, words};
+use super::watched::{Watched, Watcher};
 
 /// How many values of each property the gate draws: three hundred for all together.
 const CASES: u32 = 75;
 
 /// The limit of the child that reads, in KiB. The command itself takes less.
-const MEMORY: u64 = 256 << 10;
+pub const MEMORY: u64 = 256 << 10;
 
 /// Where a file is damaged: near its beginning, near its end, or anywhere.
 #[derive(Clone, Copy, Debug)]
@@ -136,9 +136,7 @@ fn files_in(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
 /// A folder with a library, a program that has loaded it, and what the library's names would lead to.
 struct Setup {
     folder: TempDir,
-    /// A folder with the program that watches the command.
-    apart: TempDir,
-    watched: PathBuf,
+    watcher: Watcher,
     library: PathBuf,
     program: PathBuf,
     baits: Baits,
@@ -146,7 +144,7 @@ struct Setup {
 
 impl Setup {
     fn new() -> Option<Setup> {
-        let (folder, apart) = (tempdir().unwrap(), tempdir().unwrap());
+        let folder = tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("code")).unwrap();
         fs::create_dir(at("bait")).unwrap();
@@ -155,9 +153,9 @@ impl Setup {
         fs::write(at("code/library.c"), text).unwrap();
         let flags = ["-g", "-shared", "-fPIC", "-Wl,--build-id", "-gsplit-dwarf"];
         let library = compiled(&at("code/library.c"), &at("code"), &flags)?;
-        let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/strangers_c").join(name);
-        let program = compiled(&source("damaged.c"), folder.path(), &["-ldl"])?;
-        let watched = compiled(&source("watched.c"), apart.path(), &[])?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/strangers_c/damaged.c");
+        let program = compiled(&source, folder.path(), &["-ldl"])?;
+        let watcher = Watcher::new()?;
         // Pipes where a reader may look for debug information. `bait` and `code` have names of one length: in a trace and
         // a core, the names lead to the other folder.
         let mut places = vec![at("bait")];
@@ -167,7 +165,7 @@ impl Setup {
             places.push(at(name));
         }
         let baits = Baits::new(&places);
-        Some(Setup { library, program, baits, watched, apart, folder })
+        Some(Setup { library, program, baits, watcher, folder })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -186,20 +184,15 @@ impl Setup {
     /// Runs the command with these words to its end, and checks what it did. Its output folder is `out`, and is emptied.
     /// Returns its exit code.
     fn check(&self, line: &str) -> i32 {
-        let (out, usage) = (self.path("out"), self.apart.path().join("usage"));
+        let out = self.path("out");
         let _ = fs::remove_dir_all(&out);
         fs::create_dir(&out).unwrap();
         let before = files_in(self.folder.path());
         // This look opened folders.
         self.baits.was_touched();
-        let mut command = Command::new(&self.watched);
-        command.arg(&usage).arg(env!("CARGO_BIN_EXE_allocanary")).args(words(line));
-        command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let ran = command.stdin(Stdio::null()).finish().unwrap();
-        let text = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints text")).concat();
-        let usage = fs::read_to_string(usage).unwrap();
-        let (status, memory) = usage.split_once(' ').unwrap();
-        let (status, memory): (i32, u64) = (status.parse().unwrap(), memory.parse().unwrap());
+        let Watched { output, status, memory } = self.watcher.run(self.folder.path(), line);
+        let text =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints text")).concat();
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 4, "{line}: status {status:#x}: {text}");
         assert!(!text.contains("panicked at") && !text.contains("overflowed its stack"), "{line}: {text}");
         assert!(!text.contains('\u{1b}'), "{line}: codes of a terminal: {text:?}");

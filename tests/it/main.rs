@@ -68,5 +68,6 @@ mod truth;
 mod tune;
 mod tune_programs;
 mod tune_sweep;
+mod watched;
 mod who;
 mod who_perf_map;
