@@ -1,6 +1,8 @@
 """A file system that can stop answering: fuse.py MOUNTPOINT FOLDER STALL serves the files of FOLDER by /dev/fuse. While
-the file STALL exists it answers nothing. It says `ready` when it is mounted, and ends with its standard input."""
+the file STALL exists it answers nothing. It removes this file if a process has waited for five minutes, because no signal
+ends such a process. It says `ready` when it is mounted, and ends with its standard input."""
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -39,7 +41,11 @@ def handle(message):
     body = message[40:length]
     if call in (FORGET, FORGETS, INTERRUPT):
         return
+    began = time.monotonic()
     while os.path.exists(stall) and call != INIT:
+        if time.monotonic() > began + 300:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(stall)
         time.sleep(0.05)
     if call == INIT:
         ahead = struct.unpack("<4I", body[:16])[2]
