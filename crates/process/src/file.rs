@@ -281,6 +281,28 @@ mod tests {
         assert!(by_name(pid, line.from, line.to + 1).is_err(), "there is no such mapping");
     }
 
+    /// Without the right to open the kernel's link to a mapping, the file is found by its name.
+    #[test]
+    fn another_file_with_the_name_of_a_mapped_one_is_not_opened() {
+        let (folder, _) = folder();
+        let path = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        std::fs::write(path("file"), "mapped").unwrap();
+        let file = File::open(path("file")).unwrap();
+        let (length, pid) = (4096, std::process::id());
+        // SAFETY: makes a mapping at a free address, which nobody reads.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        let open = || by_name(pid, at as u64, (at as usize + length) as u64).and_then(|place| regular(pid, place));
+        assert_eq!(open().map(|opened| read(&opened)).unwrap(), "mapped");
+        std::fs::remove_file(path("file")).unwrap();
+        // The kernel adds this to the name of a file that is gone.
+        std::fs::write(path("file (deleted)"), "another").unwrap();
+        assert_eq!(open().unwrap_err().to_string(), "another file has its name");
+        // SAFETY: the mapping from above.
+        unsafe { libc::munmap(at, length) };
+    }
+
     #[test]
     fn a_link_says_its_text_and_is_not_followed() {
         let pid = std::process::id();

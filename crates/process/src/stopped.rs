@@ -117,3 +117,36 @@ fn late() -> io::Error {
         "it was let go after the announced pause and 1 s, before it was read: try again, or read it without a stop",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::what::Name;
+
+    #[test]
+    fn a_stopped_process_continues_in_time_and_no_file_of_it_is_opened_before() {
+        let mut process = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = process.id();
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.contains(") t ")
+        };
+        let mut held = Held::default();
+        held.give(&What::Stop(pid)).unwrap().unwrap();
+        assert!(is_stopped());
+        // A file of the kernel needs no answer of a file system.
+        assert!(held.give(&What::Proc(pid, Name::Maps)).is_none());
+        let refused = held.give(&What::Executable(pid)).expect("it is about the stop").unwrap_err();
+        assert!(refused.to_string().contains("no file is opened"), "{refused}");
+        let until = held.until().unwrap();
+        assert!(until <= Instant::now() + Frozen::expected_pause(crate::get::resident(pid)) + MORE);
+        // The announced time is over.
+        held.0.as_mut().unwrap().1 = Instant::now();
+        let late = held.give(&What::Continue(pid)).unwrap().unwrap_err();
+        assert!(late.to_string().contains("it was let go") && held.until().is_none() && !is_stopped(), "{late}");
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}
