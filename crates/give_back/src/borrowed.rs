@@ -9,6 +9,7 @@
 //! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's
 //! handler, the kernel forgets that time.
 
+use std::cell::RefCell;
 use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -23,10 +24,10 @@ use crate::chain::{self, Before, Chain, NOTHING};
 use crate::frame::{self, Extended};
 use crate::reader::Reader;
 use crate::remedy::{Argument, Does};
-use crate::standing::Ground;
 use crate::steps::step;
 use crate::stopping::{self, Outcome, Tracee};
 use crate::threads::Waiting;
+use crate::walks::Walks;
 use crate::way_back::WayBack;
 use crate::{Refusal, filter, locks, needs, room, waits};
 
@@ -41,8 +42,8 @@ const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 pub struct Prepared<'a> {
     /// The process.
     pub reader: &'a Reader,
-    /// What each part of its code belongs to.
-    pub ground: &'a Ground,
+    /// The stacks of its threads.
+    pub walks: &'a RefCell<Walks>,
     /// The code by which a thread returns to its wait.
     pub way: &'a WayBack,
     /// The signal that reports the end of a call.
@@ -136,21 +137,19 @@ impl<'a> Borrowed<'a> {
         step();
         let unfit = |why: &str| Ok(Taken::Unfit(format!("waiting in {} {why}", waiting.name())));
         let at = allocanary_stacks::walk::Registers { pc: found.rip, sp: found.rsp, bp: found.rbp };
-        if let Some(why) = prepared.ground.unfit(prepared.reader, at, waiting.wait.is_for_another())? {
-            return unfit(&why);
+        if let Some(why) = prepared.walks.borrow_mut().unfit(at, waiting.wait.is_for_another())? {
+            return unfit(&why.words());
         }
         let Some(again) = again(waiting, &found) else { return unfit("again, it is not known for what") };
         let (told, mask) = stop.state()?;
         let extended = frame::parts(&told).and_then(|(parts, size)| Extended::new(&told, parts, size));
         let Some(extended) = extended else { return unfit("with registers that are not known here (AMX)") };
+        let Some(room) = room::below(prepared.reader, pid, found.rsp, found.fs_base) else {
+            return unfit("on a stack whose size is not known, such as a coroutine's or a signal's");
+        };
         let chain = Chain::below(found.rsp, &extended, prepared.way);
-        let room = room::below(prepared.reader, pid, found.rsp, found.fs_base);
-        match room {
-            None => return unfit("on a stack whose size is not known, such as a coroutine's or a signal's"),
-            Some(room) if room < found.rsp - chain.lowest + room::NEEDED => {
-                return unfit("on a stack with too little room");
-            }
-            Some(_) => {}
+        if room < found.rsp - chain.lowest + room::NEEDED {
+            return unfit("on a stack with too little room");
         }
         let is_there = |at: u64| prepared.reader.mapping(at).is_some_and(|one| one.writable);
         if !is_there(chain.lowest) {
@@ -158,7 +157,7 @@ impl<'a> Borrowed<'a> {
         }
         prepared.check_filters(pid, tid)?;
         let at = found.fs_base.wrapping_add(prepared.way.errno);
-        let number = prepared.reader.bytes(at, 4)?;
+        let number = prepared.reader.own_bytes(at, 4)?;
         let errno = (at, u32::from_le_bytes(number.try_into().unwrap_or_default()));
         stop.keep();
         Ok(Taken::Borrowed(Box::new(Borrowed {
@@ -200,7 +199,9 @@ impl<'a> Borrowed<'a> {
     /// The bytes that an argument of the last call points to, as they are after the call.
     pub fn left(&self, arguments: &[Argument], which: usize) -> Result<Vec<u8>, Refusal> {
         match (arguments.get(which), self.chain.values(arguments)) {
-            (Some(Argument::Bytes(bytes)), Some((values, _))) => self.prepared.reader.bytes(values[which], bytes.len()),
+            (Some(Argument::Bytes(bytes)), Some((values, _))) => {
+                self.prepared.reader.own_bytes(values[which], bytes.len())
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -222,7 +223,7 @@ impl<'a> Borrowed<'a> {
             let error = io::Error::other(format!("the arguments take more room than there is: {arguments:?}"));
             return Err(Refusal::of(self.pid, "preparing a call", error));
         };
-        self.prepared.reader.write(self.chain.lowest, &bytes)?;
+        self.prepared.reader.write_own(self.chain.lowest, &bytes)?;
         step();
         self.set(&registers)?;
         self.begun = true;
@@ -268,7 +269,7 @@ impl<'a> Borrowed<'a> {
     }
 
     fn result(&self) -> Result<u64, Refusal> {
-        let bytes = self.prepared.reader.bytes(self.chain.result(), 8)?;
+        let bytes = self.prepared.reader.own_bytes(self.chain.result(), 8)?;
         Ok(u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 
@@ -319,7 +320,7 @@ impl<'a> Borrowed<'a> {
     /// Restores the thread's previous state. If this command ends before the registers are set, the thread restores it alone.
     fn put_back(&self) {
         let (at, number) = self.errno;
-        let _ = self.prepared.reader.write(at, &number.to_le_bytes());
+        let _ = self.prepared.reader.write_own(at, &number.to_le_bytes());
         step();
         let _ = ptrace::set_extended(self.tid, &self.told);
         step();
@@ -333,7 +334,7 @@ impl<'a> Borrowed<'a> {
             step();
             // Without this, a later reader would take these bytes for a call whose end nobody noticed.
             let nothing = vec![0; (self.chain.top - self.chain.lowest) as usize];
-            let _ = self.prepared.reader.write(self.chain.lowest, &nothing);
+            let _ = self.prepared.reader.write_own(self.chain.lowest, &nothing);
             step();
         }
     }

@@ -1,6 +1,7 @@
 //! One borrowed thread and some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took. Or,
 //! in: functions by name, and code that calls them in turn.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,9 @@ use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
 
 use crate::borrowed::{Borrowed, Prepared, Taken};
-use crate::places::{Place, Places};
+use crate::places::Place;
 use crate::reader::Reader;
 use crate::remedy::{Argument, Call, Does};
-use crate::standing::Ground;
 use crate::symbols::{Function, Functions, Wanted};
 use crate::threads::{Threads, Waiting};
 use crate::walks::Walks;
@@ -137,11 +137,11 @@ fn with_thread<T>(
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let (walks, way) = Walks::prepare(pid, functions)?.map_err(|missing| {
+    let (walks, way) = Walks::prepare(pid, functions, reader.mappings())?.map_err(|missing| {
         let state = format!("{missing} was not found in its C library, by which the thread goes back");
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })?;
-    let ground = Ground::new(Places::of(&functions.all, reader.mappings()), walks);
+    let walks = RefCell::new(walks);
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
     loop {
@@ -149,7 +149,7 @@ fn with_thread<T>(
         let reader = Reader::open(pid)?;
         let prepared = Prepared {
             reader: &reader,
-            ground: &ground,
+            walks: &walks,
             way: &way,
             notice,
             does: terms.does,
@@ -196,7 +196,7 @@ fn borrow<'a>(
     unfit: &mut Unfit,
 ) -> Result<Result<Box<Borrowed<'a>>, Threads>, Refusal> {
     let mut threads = Threads::of(prepared.reader, pid);
-    prepared.ground.round(threads.asleep.iter().map(|(_, told)| told))?;
+    prepared.walks.borrow_mut().round(threads.asleep.iter().map(|(_, told)| told))?;
     match (nobody_forks(prepared, pid, &threads), terms.does) {
         (Err(Refusal::State { state, .. }), Does::Opens) => {
             threads.waiting.clear();
@@ -242,14 +242,14 @@ fn borrow<'a>(
 
 /// Why a thread cannot be borrowed, as far as this is known without stopping it.
 fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
-    let place = prepared.ground.inside(&waiting.told)?;
+    let place = prepared.walks.borrow().inside(&waiting.told)?;
     Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
 
 /// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
 /// fork continues.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
-    let forks = |told: &waits::Told| prepared.ground.inside(told) == Some(Place::Fork);
+    let forks = |told: &waits::Told| prepared.walks.borrow().inside(told) == Some(Place::Fork);
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),
         Some((tid, _)) => {

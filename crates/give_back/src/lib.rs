@@ -6,8 +6,8 @@
 //! 1. `safety` refuses a process whose state makes a call unsafe.
 //! 2. [`remedy`] gives the functions to call for each allocator. [`symbols`] finds their addresses in the process. `way_back` finds the code
 //!    by which a thread returns.
-//! 3. `threads` lists the threads that wait in a call that can be made again. `waits` is the table of these calls. [`walks`] has the
-//!    threads' stacks, `standing` says by them who can be borrowed, `room` measures them, `locks` looks for mutexes that they hold.
+//! 3. `threads` lists the threads that wait in a call that can be made again. `waits` is the table of these calls. a child
+//!    ([`walks`]) walks their stacks, and `standing` says by them who can be borrowed, `room` measures them, `locks` looks for mutexes that they hold.
 //! 4. `Borrowed` is such a thread while it makes the calls, by the bytes that `chain` and `frame` write to its stack. When it is dropped,
 //!    the thread's state is restored. If this command ends before, the thread restores its state itself.
 //! 5. [`carry_out()`] does all of this, and returns the result of each call.
@@ -68,7 +68,7 @@ mod threads;
 #[cfg(target_arch = "x86_64")]
 mod waits;
 #[cfg(target_arch = "x86_64")]
-pub mod walker;
+mod walker;
 #[cfg(target_arch = "x86_64")]
 pub mod walks;
 #[cfg(target_arch = "x86_64")]

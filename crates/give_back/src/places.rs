@@ -3,11 +3,12 @@
 //! to.
 
 use allocanary_heap::Mapping;
+use serde::{Deserialize, Serialize};
 
 use crate::functions::Function;
 
 /// What a piece of code belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// An allocator: a thread in it may hold its locks.
     Allocator,
@@ -87,7 +88,7 @@ impl Places {
         let mut places = Places::default();
         for function in functions {
             if let Some(place) = of_name(&function.name) {
-                places.0.push((function.at, function.at + function.bytes.max(1), place));
+                places.0.push((function.at, function.at.saturating_add(function.bytes.max(1)), place));
             }
         }
         for own in functions.iter().filter(|one| one.name == GLIBC) {
@@ -95,7 +96,7 @@ impl Places {
                 one.file == own.file && one.name != "reallocarray" && ALLOCATOR.contains(&one.name.as_str())
             };
             let all = || functions.iter().filter(is_own);
-            let (from, to) = (all().map(|one| one.at).min(), all().map(|one| one.at + one.bytes).max());
+            let (from, to) = (all().map(|one| one.at).min(), all().map(|one| one.at.saturating_add(one.bytes)).max());
             places.0.extend(from.zip(to).map(|(from, to)| (from, to, Place::Allocator)));
         }
         for mapping in mappings.iter().filter(|one| one.executable && one.inode != 0) {

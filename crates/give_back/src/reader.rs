@@ -35,12 +35,38 @@ impl Reader {
         Ok(Reader { pid, mappings, memory, none: Pages::default() })
     }
 
-    /// Writes to the process.
+    /// Whether these bytes are in private memory without a file. While a thread is stopped, nothing else is read or written: the file
+    /// system of a mapped file may not answer.
+    fn is_own(&self, at: u64, count: usize) -> bool {
+        let to = at.checked_add(count as u64);
+        let mapping = self.mapping(at).filter(|one| one.inode == 0 && !one.shared);
+        mapping.zip(to).is_some_and(|(one, to)| to <= one.to)
+    }
+
+    /// Writes to private memory without a file.
+    pub fn write_own(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        if !self.is_own(at, bytes.len()) {
+            let error = io::Error::other("a thread's stack is a mapped file");
+            return Err(Refusal::of(self.pid, "writing to its memory", error));
+        }
+        self.write(at, bytes)
+    }
+
+    /// Writes to the process: to memory that it has just got from a call, and which is in no mapping that was read.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
         self.memory.write_all_at(bytes, at).map_err(|error| Refusal::of(self.pid, "writing to its memory", error))
     }
 
-    /// Reads some bytes of the process.
+    /// Reads some bytes of private memory without a file.
+    pub fn own_bytes(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
+        if !self.is_own(at, count) {
+            let error = io::Error::other("a thread's stack or its own data is in a mapped file");
+            return Err(Refusal::of(self.pid, "reading its memory", error));
+        }
+        self.bytes(at, count)
+    }
+
+    /// Reads some bytes of the process. Either no thread is stopped, or a call has returned the address.
     pub fn bytes(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
         let mut bytes = vec![0; count];
         let read = self.memory.read_exact_at(&mut bytes, at);
@@ -62,6 +88,6 @@ impl Memory for Reader {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        self.memory.read_exact_at(into, at).is_ok()
+        self.is_own(at, into.len()) && self.memory.read_exact_at(into, at).is_ok()
     }
 }

@@ -1,18 +1,17 @@
-//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why it cannot,
-//! as words that follow "1 waiting in poll".
-
-use std::cell::RefCell;
+//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why it cannot.
+//!
+//! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::walks)).
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
 use allocanary_stacks::outside::{End, Stack};
 use allocanary_stacks::walk::Registers;
+use serde::{Deserialize, Serialize};
 
+use crate::functions::Functions;
 use crate::handlers;
 use crate::places::{Place, Places};
-use crate::reader::Reader;
-use crate::walks::Walks;
-use crate::{Refusal, waits};
+use crate::walker::Walker;
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;
@@ -20,65 +19,89 @@ const LONGEST: u64 = 8 << 20;
 /// The maximum of frames between a wait and the function that the thread has called: these frames are the C library's.
 const NEAR: usize = 5;
 
+/// Why a stopped thread cannot be borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unfit {
+    /// It is inside of such code.
+    Inside(Place),
+    /// Its stack has addresses of such code.
+    Perhaps(Place),
+    /// It is in a signal's handler, or in a call of this command whose end nobody saw.
+    InHandler,
+    /// Its stack cannot be read.
+    Unreadable,
+    /// It waits for another thread.
+    ForAnother,
+}
+
+impl Unfit {
+    /// The reason, as words that follow `1 waiting in poll`.
+    pub fn words(self) -> String {
+        match self {
+            Unfit::Inside(place) => format!("inside of {}", place.words()),
+            Unfit::Perhaps(place) => format!("perhaps inside of {}", place.words()),
+            Unfit::InHandler => "in a signal's handler, or in a call of this command whose end nobody saw".into(),
+            Unfit::Unreadable => "on a stack that cannot be read".into(),
+            Unfit::ForAnother => "for another thread".into(),
+        }
+    }
+}
+
 /// The code of a process, and the stacks of its threads.
+#[derive(Debug)]
 pub struct Ground {
     places: Places,
-    walks: RefCell<Walks>,
+    walker: Walker,
 }
 
 impl Ground {
-    /// Makes it from the places in the process's code.
-    pub fn new(places: Places, walks: Walks) -> Ground {
-        Ground { places, walks: RefCell::new(walks) }
+    /// Makes it from the functions of the process's code.
+    pub fn new(functions: &Functions, walker: Walker) -> Ground {
+        Ground { places: Places::of(&functions.all, walker.seen.mappings()), walker }
     }
 
-    /// Walks the stacks of threads that wait, without a stop.
-    pub fn round<'a>(&self, waiting: impl Iterator<Item = &'a waits::Told>) -> Result<(), Refusal> {
-        let from: Vec<Registers> = waiting.map(registers).collect();
-        self.walks.borrow_mut().round(&from)
+    /// Reads the mappings again: a stack grows, and its mapping with it.
+    pub fn read_mappings(&mut self) -> std::io::Result<()> {
+        self.walker.read_mappings()
     }
 
     /// Why a stopped thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in
     /// futex, which is harmless only if it waits for a condition.
-    pub fn unfit(&self, reader: &Reader, registers: Registers, for_lock: bool) -> Result<Option<String>, Refusal> {
-        let stack = self.walks.borrow_mut().walk(registers)?;
-        Ok(self.unfit_by(reader, registers, for_lock, &stack))
-    }
-
-    fn unfit_by(&self, reader: &Reader, registers: Registers, for_lock: bool, stack: &Stack) -> Option<String> {
-        if let Some(place) = self.place(stack) {
-            return Some(format!("inside of {}", place.words()));
+    pub fn unfit(&mut self, registers: Registers, for_lock: bool) -> Option<Unfit> {
+        let stack = self.walker.walk(registers);
+        let memory = &self.walker.seen;
+        if let Some(place) = self.place(&stack) {
+            return Some(Unfit::Inside(place));
         }
         if stack.frames[1..].iter().any(|frame| frame.is_exact) {
-            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+            return Some(Unfit::InHandler);
         }
-        let read = |at: u64, into: &mut [u8]| Memory::read(reader, at, into);
+        let read = |at: u64, into: &mut [u8]| Memory::read(memory, at, into);
         if stack.frames[1..].iter().any(|frame| handlers::ends_one(frame.at.pc, &read)) {
-            return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+            return Some(Unfit::InHandler);
         }
         // A walk that reaches the first frame has passed the end of each handler. A search is less certain: words of a handler that has ended may
         // still be between live frames, as in each idle process of PostgreSQL.
         if stack.end != End::Outermost {
-            if handlers::may_be_in_one(reader, registers.sp, read) {
-                return Some("in a signal's handler, or in a call of this command whose end nobody saw".into());
+            if handlers::may_be_in_one(memory, registers.sp, read) {
+                return Some(Unfit::InHandler);
             }
             let from = stack.frames.last().map_or(registers.sp, |frame| frame.at.sp);
-            match self.searched(reader, from) {
-                None => return Some("on a stack that cannot be read".into()),
-                Some(Some(place)) => return Some(format!("perhaps inside of {}", place.words())),
+            match self.searched(from) {
+                None => return Some(Unfit::Unreadable),
+                Some(Some(place)) => return Some(Unfit::Perhaps(place)),
                 Some(None) => {}
             }
         }
         let near = stack.frames.iter().take(NEAR).filter_map(|frame| self.places.at(frame.inside()));
-        if for_lock && !{ near }.any(|place| place == Place::Condition) {
-            return Some("for another thread".into());
-        }
-        None
+        let is_for_another = for_lock && !{ near }.any(|place| place == Place::Condition);
+        is_for_another.then_some(Unfit::ForAnother)
     }
 
-    /// The place of [`Place`] that a thread of this round is inside of.
-    pub fn inside(&self, waiting: &waits::Told) -> Option<Place> {
-        self.walks.borrow().known(registers(waiting)).and_then(|stack| self.place(stack))
+    /// The place of [`Place`] that a thread that runs is inside of. It is found only by a walk of the thread's stack.
+    pub fn inside(&mut self, registers: Registers) -> Option<Place> {
+        let stack = self.walker.walk(registers);
+        self.place(&stack)
     }
 
     /// The first frame in code where no thread may be borrowed. `fork` takes precedence over the others, because it is the reason
@@ -90,25 +113,21 @@ impl Ground {
 
     /// Searches return addresses in such code, from an address to the end of the stack. `None` if the stack cannot be
     /// read.
-    fn searched(&self, reader: &Reader, from: u64) -> Option<Option<Place>> {
-        let mapping: &Mapping = reader.mapping(from)?;
+    fn searched(&self, from: u64) -> Option<Option<Place>> {
+        let memory = &self.walker.seen;
+        let mapping: &Mapping = memory.mapping(from)?;
         let to = mapping.to.min(from.saturating_add(LONGEST));
         let from = from.next_multiple_of(8);
         let mut bytes = vec![0; to.saturating_sub(from) as usize / 8 * 8];
-        if !Memory::read(reader, from, &mut bytes) {
+        if !Memory::read(memory, from, &mut bytes) {
             return None;
         }
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let place = |word: u64| self.places.at(word.wrapping_sub(1)).filter(|place| *place != Place::Condition);
         let is_return = |word: u64| {
             let mut before = [0; BEFORE];
-            Memory::read(reader, word.wrapping_sub(BEFORE as u64), &mut before) && epilogue::is_call(&before)
+            Memory::read(memory, word.wrapping_sub(BEFORE as u64), &mut before) && epilogue::is_call(&before)
         };
         Some({ words }.find_map(|word| place(word).filter(|_| is_return(word))))
     }
-}
-
-/// The kernel does not tell the frame pointer of a thread that runs. Without it a walk may end early.
-fn registers(told: &waits::Told) -> Registers {
-    Registers { pc: told.pc, sp: told.sp, bp: 0 }
 }

@@ -1,46 +1,52 @@
-//! Reads the files and the stacks of a process in which a thread is about to be borrowed. In: a process. Out: stacks, and
-//! bytes of its code.
+//! Reads the code and the stacks of a process in which a thread is about to be borrowed. In: a process. Out: stacks, and
+//! bytes of its code and its memory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
-use allocanary_process::{Files, Name, Opened, open, text};
+use allocanary_process::{Files, Name, open, text};
 use allocanary_stacks::outside::{Code, Modules, Process, Stack};
 use allocanary_stacks::walk::Registers;
 
-/// The process, with the files that were opened, and the unwind tables that were read.
+/// The process, with the unwind tables of its files.
 #[derive(Debug)]
 pub struct Walker {
     pub(crate) seen: Seen,
     modules: Modules,
 }
 
-/// Its memory and its files.
+/// Its memory, and its files until they are closed.
 #[derive(Debug)]
 pub(crate) struct Seen {
+    pid: u32,
     mappings: Vec<Mapping>,
     memory: File,
-    files: Files,
+    files: Option<Files>,
     none: Pages,
 }
 
 impl Walker {
-    /// Opens the files with code of a process, and from then on no others.
+    /// Reads the unwind tables of all files with code. The files are open until [`close`](Walker::close).
     pub fn open(pid: u32) -> io::Result<Walker> {
-        let (mappings, files) = (mappings(pid)?, Files::of(pid));
-        let with_code = mappings.iter().filter(|one| one.executable && one.inode != 0);
-        with_code.for_each(|one| drop(files.get(one.from, one.to, one.inode)));
-        files.stop();
-        let seen = Seen { mappings, memory: open(pid, Name::Mem)?, files, none: Pages::default() };
-        Ok(Walker { seen, modules: Modules::new() })
+        let (mappings, memory) = (mappings(pid)?, open(pid, Name::Mem)?);
+        let seen = Seen { pid, mappings, memory, files: Some(Files::of(pid)), none: Pages::default() };
+        let mut modules = Modules::new();
+        seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
+        Ok(Walker { seen, modules })
     }
 
-    /// Reads the mappings again.
+    /// Closes the files. Threads are about to be stopped, and no file system may keep them waiting.
+    pub fn close(&mut self) {
+        self.seen.files = None;
+    }
+
+    /// Reads the mappings again, because a stack grows, and its mapping with it. Code that has another place by now has no tables.
     pub fn read_mappings(&mut self) -> io::Result<()> {
-        self.seen.mappings = mappings(self.seen.files.pid())?;
+        self.seen.mappings = mappings(self.seen.pid)?;
+        let all: Vec<Code> = self.seen.mappings.iter().filter_map(code).collect();
+        self.modules.keep(|one| all.contains(one));
         Ok(())
     }
 
@@ -54,10 +60,18 @@ fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     text(pid, Name::Maps).map(parse_maps)
 }
 
+/// A mapping of a file with code.
+fn code(mapping: &Mapping) -> Option<Code> {
+    let code = Code { from: mapping.from, to: mapping.to, offset: mapping.offset };
+    (mapping.executable && mapping.inode != 0).then_some(code)
+}
+
 impl Seen {
-    /// The file of a mapping.
-    pub fn file_of(&self, mapping: &Mapping) -> io::Result<Rc<Opened>> {
-        self.files.get(mapping.from, mapping.to, mapping.inode)
+    /// Reads bytes of a mapping's file, from an offset. Returns how many.
+    pub fn read_of_file(&self, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let closed = || io::Error::other("the files of the process are closed");
+        let files = self.files.as_ref().ok_or_else(closed)?;
+        files.get(mapping.from, mapping.to, mapping.inode)?.file.read_at(into, at)
     }
 }
 
@@ -90,7 +104,7 @@ impl Process for Seen {
     }
 
     fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool {
-        let Some(mapping) = self.mapping(code.from).filter(|one| one.inode != 0) else { return false };
-        self.file_of(mapping).is_ok_and(|opened| opened.file.read_exact_at(into, at).is_ok())
+        let mapping = self.mapping(code.from).filter(|one| one.inode != 0);
+        mapping.is_some_and(|one| self.read_of_file(one, at, into).is_ok_and(|read| read == into.len()))
     }
 }

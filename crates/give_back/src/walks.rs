@@ -1,40 +1,49 @@
-//! The walks of a process's stacks, and the code by which a thread of it returns. Both are found in files that may be
-//! hostile, so the command has a child without rights read them ([`ask_by`]). In: questions. Out: numbers.
+//! What a child without rights answers about the stacks of a process. In: registers of threads. Out: who can be borrowed, and
+//! the code by which a thread returns.
 //!
-//! The answers may be false, and can harm only the process that they are about: the command never uses an address of
-//! them but in that process.
+//! The files and the memory of a process may be hostile, and a file system may not answer. So the command asks a child
+//! ([`ask_by`]), which has closed all files when the first thread is stopped. The answers may be false, and can harm only the
+//! process that they are about.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use allocanary_stacks::outside::{End, Frame, MOST, Stack};
+use allocanary_heap::Mapping;
 use allocanary_stacks::walk::Registers;
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 use crate::functions::Functions;
+use crate::places::Place;
+pub use crate::standing::Ground;
+use crate::standing::Unfit;
+use crate::waits::Told;
 use crate::walker::Walker;
-use crate::way_back::{WayBack, is_wanted};
+use crate::way_back::WayBack;
+
+/// Address of the code, stack pointer and frame pointer. The kernel does not tell the frame pointer of a thread that runs; 0 then.
+type At = [u64; 3];
 
 /// A question.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Asked {
-    /// Open the files with code of a process, and find the way back in them. After this no file is opened: threads are
-    /// about to be stopped, and no file system may keep them waiting.
+    /// Read the unwind tables of a process, and find the way back. After this no file is open.
     Prepare {
         /// The process.
         pid: u32,
-        /// Functions of its C library.
+        /// Functions that were found in its files.
         functions: Functions,
     },
-    /// Walk the stacks that begin with these registers.
-    Walk {
-        /// Whether the mappings are read before: a stack grows, and its mapping with it.
-        again: bool,
-        /// Address of the code, stack pointer and frame pointer of each.
-        from: Vec<[u64; 3]>,
+    /// What these threads are inside of, which run.
+    Round(Vec<At>),
+    /// Whether a thread can be borrowed that is stopped.
+    Stopped {
+        /// Its registers.
+        at: At,
+        /// Whether it waits in futex.
+        for_lock: bool,
     },
 }
 
@@ -45,44 +54,31 @@ pub enum Answer {
     Prepared(WayBack),
     /// What is missing for it.
     Missing(String),
-    /// The stacks.
-    Walked(Vec<Walked>),
+    /// What each thread is inside of.
+    Round(Vec<Option<Place>>),
+    /// Why the thread cannot be borrowed.
+    Stopped(Option<Unfit>),
 }
 
-/// A stack: how the walk ended, and the frames: address of the code, stack pointer, frame pointer, and whether the
-/// address is that of an interrupted instruction.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Walked(Ended, Vec<(u64, u64, u64, bool)>);
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Ended {
-    Outermost,
-    Broken,
-    Cut,
-}
-
-impl Walked {
-    fn of(stack: &Stack) -> Walked {
-        let frame = |one: &Frame| (one.at.pc, one.at.sp, one.at.bp, one.is_exact);
-        let ended = match stack.end {
-            End::Outermost => Ended::Outermost,
-            End::Broken => Ended::Broken,
-            End::Cut => Ended::Cut,
-        };
-        Walked(ended, stack.frames.iter().map(frame).collect())
+/// Answers a question. `ground` is what an answer leaves for the next one.
+pub fn answer(ground: &mut Option<Ground>, asked: &Asked) -> Result<Answer, String> {
+    let registers = |[pc, sp, bp]: At| Registers { pc, sp, bp };
+    let text = |error: io::Error| error.to_string();
+    if let Asked::Prepare { pid, functions } = asked {
+        let mut walker = Walker::open(*pid).map_err(text)?;
+        let way = WayBack::find(&walker.seen, functions);
+        walker.close();
+        *ground = Some(Ground::new(functions, walker));
+        return Ok(way.map_or_else(|missing| Answer::Missing(missing.into()), Answer::Prepared));
     }
-
-    /// The stack. `None` if it does not begin where the walk was to begin.
-    fn stack(self, from: Registers) -> Option<Stack> {
-        let frame = |(pc, sp, bp, is_exact)| Frame { at: Registers { pc, sp, bp }, is_exact };
-        let frames: Vec<Frame> = self.1.into_iter().map(frame).collect();
-        let end = match self.0 {
-            Ended::Outermost => End::Outermost,
-            Ended::Broken => End::Broken,
-            Ended::Cut => End::Cut,
-        };
-        let is_right = frames.first() == Some(&Frame { at: from, is_exact: true }) && frames.len() <= MOST;
-        is_right.then_some(Stack { frames, end })
+    let ground = ground.as_mut().ok_or("the process's files were not read before")?;
+    match asked {
+        Asked::Prepare { .. } => unreachable!("it was answered above"),
+        Asked::Round(all) => {
+            ground.read_mappings().map_err(text)?;
+            Ok(Answer::Round(all.iter().map(|at| ground.inside(registers(*at))).collect()))
+        }
+        Asked::Stopped { at, for_lock } => Ok(Answer::Stopped(ground.unfit(registers(*at), *for_lock))),
     }
 }
 
@@ -96,88 +92,76 @@ pub fn ask_by(make: fn(u32) -> Ask) {
     let _ = ASK.set(make);
 }
 
-/// Answers a question. `walker` is what an answer leaves for the next one.
-pub fn answer(walker: &mut Option<Walker>, asked: &Asked) -> Result<Answer, String> {
-    match asked {
-        Asked::Prepare { pid, functions } => {
-            let prepared = walker.insert(Walker::open(*pid).map_err(|error| error.to_string())?);
-            Ok(match WayBack::find(&prepared.seen, functions) {
-                Ok(way) => Answer::Prepared(way),
-                Err(missing) => Answer::Missing(missing.into()),
-            })
-        }
-        Asked::Walk { again, from } => {
-            let walker = walker.as_mut().ok_or("the process's files were not opened before")?;
-            if *again {
-                walker.read_mappings().map_err(|error| error.to_string())?;
-            }
-            let walk = |[pc, sp, bp]: &[u64; 3]| Walked::of(&walker.walk(Registers { pc: *pc, sp: *sp, bp: *bp }));
-            Ok(Answer::Walked(from.iter().map(walk).collect()))
-        }
-    }
+/// Answers in this process.
+fn here() -> Ask {
+    let mut ground = None;
+    Box::new(move |asked, _| answer(&mut ground, asked))
 }
 
-/// The time to open the files of a process.
+/// The time to read the files of a process.
 const PREPARE: Duration = Duration::from_secs(30);
-/// The time to walk stacks of threads that run.
-const RUNNING: Duration = Duration::from_secs(10);
-/// The time to walk the stack of a thread that is stopped.
+/// The time for all threads that run.
+const ROUND: Duration = Duration::from_secs(10);
+/// The time for a thread that is stopped.
 const STOPPED: Duration = Duration::from_secs(1);
-/// The most stacks of one question.
-const AT_ONCE: usize = 64;
+/// The most threads of one question.
+const AT_ONCE: usize = 1024;
 
 /// The stacks of a process.
 pub struct Walks {
     pid: u32,
     ask: Ask,
-    /// Those of threads that ran at the begin of this round.
-    known: BTreeMap<[u64; 3], Stack>,
+    /// What threads were inside of at the begin of this round.
+    inside: BTreeMap<At, Option<Place>>,
 }
 
 impl Walks {
-    /// Opens the files of a process. The inner error is what is missing to let a thread return.
-    pub fn prepare(pid: u32, functions: &Functions) -> Result<Result<(Walks, WayBack), String>, Refusal> {
+    /// Has the files of a process read. The inner error is what is missing to let a thread return.
+    pub fn prepare(
+        pid: u32,
+        functions: &Functions,
+        mappings: &[Mapping],
+    ) -> Result<Result<(Walks, WayBack), String>, Refusal> {
         let ask = ASK.get().map_or_else(here, |make| make(pid));
-        let mut walks = Walks { pid, ask, known: BTreeMap::new() };
-        let all = functions.all.iter().filter(|one| is_wanted(&one.name)).cloned().collect();
-        let asked = Asked::Prepare { pid, functions: Functions { all, looked: Vec::new() } };
-        match walks.ask(&asked, PREPARE)? {
-            Answer::Prepared(way) => Ok(Ok((walks, way))),
+        let mut walks = Walks { pid, ask, inside: BTreeMap::new() };
+        match walks.ask(&Asked::Prepare { pid, functions: functions.clone() }, PREPARE)? {
+            Answer::Prepared(way) if way.is_in(mappings) => Ok(Ok((walks, way))),
+            Answer::Prepared(_) => Err(walks.refusal("the code by which a thread returns is not in it")),
             Answer::Missing(missing) => Ok(Err(missing)),
-            Answer::Walked(_) => Err(walks.refusal("it answered something else")),
+            _ => Err(walks.refusal(ELSE)),
         }
     }
 
-    /// Walks the stacks of threads that run. Those of before are forgotten.
-    pub fn round(&mut self, all: &[Registers]) -> Result<(), Refusal> {
-        self.known.clear();
-        for (number, part) in all.chunks(AT_ONCE).enumerate() {
-            let stacks = self.walks(number == 0, part, RUNNING)?;
-            self.known.extend(part.iter().map(key).zip(stacks));
+    /// Asks about threads that run. What was known before is forgotten.
+    pub fn round<'a>(&mut self, threads: impl Iterator<Item = &'a Told>) -> Result<(), Refusal> {
+        self.inside.clear();
+        let until = Instant::now() + ROUND;
+        let all: Vec<At> = threads.map(at).collect();
+        for part in all.chunks(AT_ONCE) {
+            let asked = Asked::Round(part.to_vec());
+            let Answer::Round(inside) = self.ask(&asked, until.saturating_duration_since(Instant::now()))? else {
+                return Err(self.refusal(ELSE));
+            };
+            if inside.len() != part.len() {
+                return Err(self.refusal("it answered about other threads"));
+            }
+            self.inside.extend(part.iter().copied().zip(inside));
         }
         Ok(())
     }
 
-    /// The stack of a thread that ran at the begin of this round.
-    pub fn known(&self, from: Registers) -> Option<&Stack> {
-        self.known.get(&key(&from))
+    /// What a thread was inside of at the begin of this round.
+    pub fn inside(&self, thread: &Told) -> Option<Place> {
+        self.inside.get(&at(thread)).copied().flatten()
     }
 
-    /// Walks the stack of a thread that is stopped.
-    pub fn walk(&mut self, from: Registers) -> Result<Stack, Refusal> {
-        let stack = self.walks(false, &[from], STOPPED)?.pop();
-        stack.ok_or_else(|| self.refusal("it answered nothing"))
-    }
-
-    fn walks(&mut self, again: bool, from: &[Registers], time: Duration) -> Result<Vec<Stack>, Refusal> {
-        let asked = Asked::Walk { again, from: from.iter().map(key).collect() };
-        let Answer::Walked(walked) = self.ask(&asked, time)? else {
-            return Err(self.refusal("it answered something else"));
-        };
-        let count = walked.len();
-        let stacks: Option<Vec<Stack>> = walked.into_iter().zip(from).map(|(one, from)| one.stack(*from)).collect();
-        let stacks = stacks.filter(|stacks| stacks.len() == from.len() && count == from.len());
-        stacks.ok_or_else(|| self.refusal("it answered about other stacks"))
+    /// Why a stopped thread cannot be borrowed. `for_lock` says that it waits in futex.
+    pub fn unfit(&mut self, registers: Registers, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
+        let at = [registers.pc, registers.sp, registers.bp];
+        match self.ask(&Asked::Stopped { at, for_lock }, STOPPED)? {
+            Answer::Stopped(unfit) => Ok(unfit),
+            _ => Err(self.refusal(ELSE)),
+        }
     }
 
     fn ask(&mut self, asked: &Asked, time: Duration) -> Result<Answer, Refusal> {
@@ -185,57 +169,39 @@ impl Walks {
     }
 
     fn refusal(&self, why: &str) -> Refusal {
-        Refusal::of(self.pid, "walking its stacks", io::Error::other(why.to_string()))
+        Refusal::of(self.pid, "reading its stacks", io::Error::other(why.to_string()))
     }
 }
 
-fn key(from: &Registers) -> [u64; 3] {
-    [from.pc, from.sp, from.bp]
-}
+const ELSE: &str = "it answered something else";
 
-/// Answers in this process.
-fn here() -> Ask {
-    let mut walker = None;
-    Box::new(move |asked, _| answer(&mut walker, asked))
+fn at(told: &Told) -> At {
+    [told.pc, told.sp, 0]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FROM: Registers = Registers { pc: 0x1000, sp: 0x7000, bp: 0 };
-
-    fn asked(answer: fn(&Asked) -> Answer) -> Walks {
-        Walks { pid: 7, ask: Box::new(move |asked, _| Ok(answer(asked))), known: BTreeMap::new() }
+    fn walks(answer: fn(&Asked) -> Answer) -> Walks {
+        Walks { pid: 7, ask: Box::new(move |asked, _| Ok(answer(asked))), inside: BTreeMap::new() }
     }
 
     #[test]
-    fn a_false_answer_is_refused() {
-        let mut none = asked(|_| Answer::Walked(Vec::new()));
-        assert!(none.walk(FROM).unwrap_err().to_string().contains("other stacks"));
-        let mut empty = asked(|_| Answer::Walked(vec![Walked(Ended::Outermost, Vec::new())]));
-        assert!(empty.walk(FROM).unwrap_err().to_string().contains("other stacks"));
-        let mut another = asked(|_| Answer::Walked(vec![Walked(Ended::Outermost, vec![(1, 2, 3, true)])]));
-        assert!(another.walk(FROM).unwrap_err().to_string().contains("other stacks"));
-        let frames = |count| vec![(FROM.pc, FROM.sp, FROM.bp, true); count];
-        let mut two = asked(|_| Answer::Walked(vec![Walked(Ended::Cut, vec![(0x1000, 0x7000, 0, true)]); 2]));
-        assert!(two.round(&[FROM]).unwrap_err().to_string().contains("other stacks"));
-        assert!(Walked(Ended::Cut, frames(MOST + 1)).stack(FROM).is_none());
-        assert!(Walked(Ended::Cut, frames(MOST)).stack(FROM).is_some());
+    fn an_answer_to_another_question_is_refused() {
+        let told = Told { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
+        let mut few = walks(|_| Answer::Round(Vec::new()));
+        assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
+        assert!(few.unfit(Registers::default(), false).unwrap_err().to_string().contains(ELSE));
+        let mut right = walks(|_| Answer::Round(vec![Some(Place::Fork)]));
+        right.round([told].iter()).unwrap();
+        assert_eq!(right.inside(&told), Some(Place::Fork));
+        assert_eq!(right.inside(&Told { pc: 0x1001, ..told }), None);
     }
 
     #[test]
-    fn no_stack_is_walked_before_the_files_are_open() {
-        let walk = Asked::Walk { again: true, from: vec![key(&FROM)] };
-        assert!(answer(&mut None, &walk).unwrap_err().contains("not opened before"));
-    }
-
-    #[test]
-    fn a_stack_comes_back_as_it_was() {
-        let caller = Frame { at: Registers { pc: 0x2000, sp: 0x7010, bp: 5 }, is_exact: false };
-        let stack = Stack { frames: vec![Frame { at: FROM, is_exact: true }, caller], end: End::Broken };
-        let text = serde_json::to_string(&Walked::of(&stack)).unwrap();
-        let back: Walked = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.stack(FROM), Some(stack));
+    fn nothing_is_answered_before_the_files_are_read() {
+        let stopped = Asked::Stopped { at: [1, 2, 3], for_lock: false };
+        assert!(answer(&mut None, &stopped).unwrap_err().contains("not read before"));
     }
 }

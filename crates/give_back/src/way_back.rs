@@ -1,8 +1,6 @@
 //! The code by which a borrowed thread returns by itself, and the place of its error number. In: the files that a process has mapped.
 //! Out: addresses of existing code, so that nothing is mapped and no memory is made executable.
 
-use std::os::unix::fs::FileExt;
-
 use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
 
@@ -47,9 +45,15 @@ pub fn is_wanted(name: &str) -> bool {
 }
 
 /// The most bytes of the code of one file that are searched: the C library, which comes first, has 2 MiB.
-const MOST: u64 = 64 << 20;
+const MOST: u64 = 32 << 20;
 
 impl WayBack {
+    /// Whether its code is in these mappings, and small: a child that reads hostile files may have found anything.
+    pub fn is_in(&self, mappings: &[Mapping]) -> bool {
+        let is_code = |at: u64| mappings.iter().any(|one| one.executable && (one.from..one.to).contains(&at));
+        [self.restore, self.store.at, self.pop, self.raise].into_iter().all(is_code) && self.store.words <= MOST_WORDS
+    }
+
     /// Finds the code, or returns what is missing.
     pub(crate) fn find(memory: &Seen, functions: &Functions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
@@ -63,7 +67,7 @@ impl WayBack {
         let (mut restore, mut pop, mut store) = (None, None, None);
         for mapping in code {
             let mut bytes = vec![0; mapping.bytes().min(MOST) as usize];
-            let read = memory.file_of(mapping).and_then(|file| file.file.read_at(&mut bytes, mapping.offset));
+            let read = memory.read_of_file(mapping, mapping.offset, &mut bytes);
             let bytes = &bytes[..read.unwrap_or(0)];
             let place = |patterns: &[&[u8]]| {
                 let at = patterns.iter().filter_map(|pattern| place_of(bytes, pattern)).min()?;
@@ -170,6 +174,9 @@ mod tests {
         let functions = Functions::find(pid, &Wanted { names: Vec::new(), to_borrow: true }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
+        assert!(found.is_in(live.mappings()));
+        let (far, long) = (WayBack { pop: 8, ..found.clone() }, Store { words: MOST_WORDS + 1, ..found.store });
+        assert!(!far.is_in(live.mappings()) && !WayBack { store: long, ..found.clone() }.is_in(live.mappings()));
         assert!(has(live, found.store.at, &[0x48, 0x89]) && has(live, found.pop, POP[0]));
         let pointer: u64;
         // SAFETY: the first word of a thread's structure is its address.

@@ -14,7 +14,7 @@ use crate::channel::Reply;
 use crate::file;
 use crate::here::{given, here};
 use crate::stopped::Held;
-use crate::what::{Given, What};
+use crate::what::{Given, Name, What};
 
 /// What a request is about: the child may ask for what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +23,8 @@ pub struct About {
     pub pids: Vec<u32>,
     /// A core file.
     pub core: Option<PathBuf>,
-    /// Whether a thread of the process is stopped, or is about to be: no file is opened, because its file system may not
-    /// answer.
+    /// Whether a thread of the process is stopped, or is about to be. Nothing but the mappings may be asked for: a file
+    /// system may not answer, and nothing may take long.
     pub is_stopped: bool,
 }
 
@@ -45,7 +45,7 @@ impl About {
 pub struct Broker(About);
 
 /// The most wishes of one request. A process with 65,000 mapped files needs as many.
-const MOST: u32 = 200_000;
+pub(crate) const MOST: u32 = 200_000;
 
 impl Broker {
     /// A child that is asked about this.
@@ -54,7 +54,7 @@ impl Broker {
     }
 
     /// Carries out a wish.
-    pub(crate) fn give(&self, wish: &str, number: u32, held: &mut Held) -> io::Result<Given> {
+    pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<Given> {
         let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
         let About { pids, core, is_stopped } = &self.0;
         let may = match (&what, what.pid()) {
@@ -62,11 +62,11 @@ impl Broker {
             (What::Core | What::Library(_), _) => core.is_some(),
             _ => true,
         };
-        if !may || number > MOST {
+        if !may {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        if *is_stopped && what.touches_files() {
-            return Err(io::Error::other("no file is opened while the process is stopped"));
+        if *is_stopped && !matches!(what, What::Proc(_, Name::Maps)) {
+            return Err(io::Error::other("nothing is opened while a thread of the process may be stopped"));
         }
         if let (What::Core, Some(core)) = (&what, core) {
             return file::of_host(core).map(given);
@@ -102,24 +102,24 @@ pub(crate) fn send(socket: &UnixStream, given: io::Result<Given>) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::what::Name;
 
     #[test]
     fn only_what_the_child_was_asked_about_is_given() {
         let own = std::process::id();
         let wish = |what: &What| serde_json::to_string(what).unwrap();
         let broker = Broker::of(&About::process(own));
-        assert!(broker.give(&wish(&What::Proc(own, Name::Maps)), 1, &mut Held::default()).unwrap().file.is_some());
-        let denied = |what: &What, number| broker.give(&wish(what), number, &mut Held::default()).unwrap_err().kind();
-        assert_eq!(denied(&What::Proc(1, Name::Maps), 1), io::ErrorKind::PermissionDenied);
-        assert_eq!(denied(&What::Link(own), MOST + 1), io::ErrorKind::PermissionDenied);
-        assert_eq!(denied(&What::Core, 1), io::ErrorKind::PermissionDenied);
-        assert_eq!(denied(&What::Library("/bin/sh".into()), 1), io::ErrorKind::PermissionDenied);
-        assert!(broker.give("/etc/shadow", 1, &mut Held::default()).is_err());
-        let (executable, stopped) = (wish(&What::Executable(own)), Broker::of(&About::stopped(own)));
-        assert!(broker.give(&executable, 1, &mut Held::default()).is_ok());
-        let refused = stopped.give(&executable, 1, &mut Held::default()).unwrap_err().to_string();
-        assert!(refused.contains("while the process is stopped"), "{refused}");
-        assert!(stopped.give(&wish(&What::Proc(own, Name::Maps)), 1, &mut Held::default()).is_ok());
+        assert!(broker.give(&wish(&What::Proc(own, Name::Maps)), &mut Held::default()).unwrap().file.is_some());
+        let denied = |what: &What| broker.give(&wish(what), &mut Held::default()).unwrap_err().kind();
+        assert_eq!(denied(&What::Proc(1, Name::Maps)), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&What::Core), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&What::Library("/bin/sh".into())), io::ErrorKind::PermissionDenied);
+        assert!(broker.give("/etc/shadow", &mut Held::default()).is_err());
+        let stopped = Broker::of(&About::stopped(own));
+        for what in [What::Executable(own), What::Calls(own), What::Stop(own)] {
+            let refused = stopped.give(&wish(&what), &mut Held::default()).unwrap_err().to_string();
+            assert!(refused.contains("may be stopped"), "{what:?}: {refused}");
+        }
+        assert!(broker.give(&wish(&What::Executable(own)), &mut Held::default()).is_ok());
+        assert!(stopped.give(&wish(&What::Proc(own, Name::Maps)), &mut Held::default()).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{self, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::broker::{About, Broker, send};
+use crate::broker::{About, Broker, MOST, send};
 use crate::channel::WISH;
 use crate::cost::Cost;
 use crate::limits::{NO_MEMORY, NOT_CONFINED};
@@ -92,7 +92,16 @@ impl Child {
         for number in 1.. {
             let line = self.any_line(until, time, memory, &mut held)?;
             let Some(wish) = line.strip_prefix(WISH) else { return Ok(line) };
-            let given = self.broker.give(wish, number, &mut held);
+            // A child in the hands of a hostile process may ask without end, or read nothing of what it is given.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Cost::Time(time));
+            }
+            if number > MOST {
+                return Err(Cost::Ended(format!("asked for more than {MOST} files")));
+            }
+            let _ = self.input.set_write_timeout(Some(SEND.min(left)));
+            let given = self.broker.give(wish, &mut held);
             if send(&self.input, given).is_err() {
                 return Err(self.ended(memory));
             }

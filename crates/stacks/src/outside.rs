@@ -15,6 +15,9 @@ use crate::rule::{Cfa, Rbp, Rule};
 use crate::walk::Registers;
 use file::Tables;
 
+/// The most bytes of all tables of a process.
+const LARGEST: u64 = 96 << 20;
+
 /// The most frames of a stack.
 pub const MOST: usize = 4096;
 
@@ -80,8 +83,10 @@ pub struct Stack {
 /// stacks of a process, as long as its mappings do not change.
 #[derive(Default)]
 pub struct Modules {
-    tables: BTreeMap<u64, Option<Tables>>,
+    tables: BTreeMap<u64, (Code, Option<Tables>)>,
     rules: BTreeMap<u64, Rule>,
+    /// How many bytes the tables have.
+    bytes: u64,
 }
 
 impl std::fmt::Debug for Modules {
@@ -94,6 +99,26 @@ impl Modules {
     /// No tables yet.
     pub fn new() -> Modules {
         Modules::default()
+    }
+
+    /// Reads the tables of a mapping with code, if they were not read. A walk does this itself, when it needs them.
+    pub fn read(&mut self, process: &dyn Process, code: Code) {
+        let bytes = &mut self.bytes;
+        self.tables.entry(code.from).or_insert_with(|| {
+            let read = |at: u64, into: &mut [u8]| process.read_file(&code, at, into);
+            let tables = Tables::read(&read, &code, LARGEST.saturating_sub(*bytes));
+            *bytes += tables.as_ref().map_or(0, Tables::bytes);
+            (code, tables)
+        });
+    }
+
+    /// Forgets the tables of mappings that are no longer as they were.
+    pub fn keep(&mut self, is_there: impl Fn(&Code) -> bool) {
+        let before = self.tables.len();
+        self.tables.retain(|_, (code, _)| is_there(code));
+        if self.tables.len() < before {
+            self.rules.clear();
+        }
     }
 
     /// Walks the stack of a thread that has these registers.
@@ -122,8 +147,8 @@ impl Modules {
             return *rule;
         }
         let rule = process.code(pc).map_or(Rule::UNKNOWN, |code| {
-            let read = || Tables::read(&|at, into| process.read_file(&code, at, into), &code);
-            match self.tables.entry(code.from).or_insert_with(read) {
+            self.read(process, code);
+            match self.tables.get(&code.from).and_then(|(_, tables)| tables.as_ref()) {
                 Some(tables) => tables.rule(pc),
                 // If such code was interrupted, the built part of its frame is not known.
                 None if !frame.is_exact => by_code(process, frame.at.pc),

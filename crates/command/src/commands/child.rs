@@ -36,7 +36,7 @@ pub fn serve_if_asked() -> Option<ExitCode> {
 #[derive(Default)]
 struct Left {
     #[cfg(target_arch = "x86_64")]
-    walker: Option<allocanary_give_back::walker::Walker>,
+    ground: Option<walks::Ground>,
 }
 
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "the parameter is used by give-back only"))]
@@ -55,7 +55,7 @@ fn answer(text: &str, left: &mut Left) -> String {
             serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
         }
         #[cfg(target_arch = "x86_64")]
-        Ok(Asked::Walks(asked)) => walks::answer(&mut left.walker, &asked)
+        Ok(Asked::Walks(asked)) => walks::answer(&mut left.ground, &asked)
             .and_then(|answer| serde_json::to_string(&answer).map_err(|error| error.to_string())),
         Ok(Asked::Remedies { reading, surroundings }) => {
             let process = Process::look_at(reading.process.pid, *surroundings).ok();

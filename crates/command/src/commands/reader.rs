@@ -135,14 +135,14 @@ pub(super) fn functions(pid: u32, wanted: &symbols::Wanted) -> Result<Functions,
     Ok(ask(&mut Reader::new(MEMORY), &asked, About::process(pid), SEARCH)?)
 }
 
-/// What answers questions about the stacks of a process. It keeps one child, which has the files open.
+/// What answers questions about the stacks of a process. It keeps one child, which has read the files.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn walked(pid: u32) -> walks::Ask {
     let mut reader = Reader::new(MEMORY);
     Box::new(move |asked, time| {
         let about = match asked {
             walks::Asked::Prepare { .. } => About::process(pid),
-            walks::Asked::Walk { .. } => About::stopped(pid),
+            walks::Asked::Round(_) | walks::Asked::Stopped { .. } => About::stopped(pid),
         };
         Ok(ask(&mut reader, &Asked::Walks(asked.clone()), about, time)?)
     })

@@ -97,9 +97,15 @@ impl Reader {
     fn answer(&mut self, request: &Request) -> Result<Answer, Cost> {
         let about = request.about();
         // Of several processes only numbers are read, of which no user's can harm the child.
-        let user = if let [pid] = about.pids[..] { user_of(pid) } else { None };
+        let user = match about.pids[..] {
+            _ if about.is_stopped => self.user,
+            [pid] => user_of(pid),
+            _ => None,
+        };
         let mut child = match self.child.take().filter(|_| self.user == user) {
             Some(child) => child,
+            // To start a child takes too long while a thread waits, and the new one has nothing open.
+            None if about.is_stopped => return Err(Cost::Ended("has ended before".into())),
             None => Child::start(self.memory)?,
         };
         self.user = user;

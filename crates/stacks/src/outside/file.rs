@@ -6,9 +6,6 @@ use crate::bytes::Bytes;
 use crate::frames;
 use crate::rule::Rule;
 
-/// The most bytes that are read for the tables of a file.
-const LARGEST: u64 = 128 << 20;
-
 /// The most program headers of a file.
 const HEADERS: usize = 256;
 
@@ -40,8 +37,8 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Reads the tables. `file` copies bytes of the file from an offset, and returns whether it could copy all. `None` if the file
-    /// has no tables.
-    pub(super) fn read(file: &dyn Fn(u64, &mut [u8]) -> bool, code: &Code) -> Option<Tables> {
+    /// has no tables, or if they have more than `most` bytes.
+    pub(super) fn read(file: &dyn Fn(u64, &mut [u8]) -> bool, code: &Code, most: u64) -> Option<Tables> {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
@@ -60,11 +57,16 @@ impl Tables {
         let mut begin = [0; 8];
         file(with.offset.checked_add(before)?, &mut begin).then_some(())?;
         let skipped = if is_followed(&begin) { before } else { 0 };
-        let size = usize::try_from(with.bytes - skipped).ok().filter(|size| *size as u64 <= LARGEST)?;
+        let size = usize::try_from(with.bytes - skipped).ok().filter(|size| *size as u64 <= most)?;
         let mut bytes = vec![0; size];
         file(with.offset.checked_add(skipped)?, &mut bytes).then_some(())?;
         let address = with.address.wrapping_add(skipped).wrapping_add(bias);
         Some(Tables { bytes, address, header: header.address.wrapping_add(bias) })
+    }
+
+    /// How many bytes they have.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 
     /// The rule of an address of the process.
@@ -137,7 +139,8 @@ mod tests {
                 .map(|found| into.copy_from_slice(found))
                 .is_some()
         };
-        let tables = Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }).unwrap();
+        let tables =
+            Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }, 1 << 20).unwrap();
         assert_eq!((tables.address, tables.header), (0x7000_0000, 0x7000_0100));
     }
 
