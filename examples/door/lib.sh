@@ -101,7 +101,7 @@ dry_run='if any(.calls[]; .error) then "refused \(.forecast // 0)" elif .at_most
 reading='
     def of(parts): [.heaps[].parts | parts] | add // 0;
     def area(name): [.areas[] | select(.name == name) | .resident] | add // 0;
-    def beyond(count): [.heaps[].arenas[].parts | .free + .kept] | sort | .[:-count] | add // 0;
+    def beyond(count): [.heaps[].arenas[].parts | .fragmentation + .free_pages] | sort | .[:-count] | add // 0;
     if $id | test("jcmd-trim|trim-interval|trim-by-itself") then "exact \([.heaps[].remedies[].bytes] | add // 0)"
     elif $id == "arena-max-1" then "bound \(beyond(1))"
     elif $id == "arena-max-2" then "bound \(beyond(2))"

@@ -217,7 +217,7 @@ def judge(one, row, before, after, resident):
             known = False
         else:
             # Of jemalloc's addresses in use, free pages are none.
-            there = heap if one.allocator == "glibc" else have + parts["free"]
+            there = heap if one.allocator == "glibc" else have + parts["fragmentation"]
             missing = max(0, high(addresses) - there)
             if not (have <= high(own) * 1.02 + (256 << 10) and have >= low(own) * 0.98 - (256 << 10) - missing):
                 wrong.append(f"live {have} of {own}, of which {missing} may not be resident")
@@ -264,7 +264,7 @@ def read(all_, url, what):
         if wrong:
             how = "WRONG: " + "; ".join(wrong)
         counts["wrong" if wrong else "unknown" if how != "right" else "right"] += 1
-        figures = "".join(f"{parts[key] / MIB:8.1f}" for key in ("live", "cached", "fragmentation", "free_pages", "runtime", "unknown"))
+        figures = "".join(f"{parts.get(key, 0) / MIB:8.1f}" for key in ("live", "cached", "fragmentation", "free_pages", "runtime", "unknown"))
         print(f"        {one.name:<18}{row['allocator']:<10}{sum(parts.values()) / MIB:9.1f}{figures}  {how}")
     print(f"{what}: {counts['right']} right, {counts['unknown']} unknown, {counts['wrong']} wrong, of {len(all_)}; "
           f"{report['own']['walks']} walks of the whole machine took {report['own']['cpu']:.1f} s of CPU", flush=True)

@@ -36,7 +36,7 @@ fn every_candidate_of_the_default_study_has_the_parts() {
             let found = anatomy(candidate, threads);
             assert!(found.is_divided && (found.sum() - found.rss).abs() < 1.0, "{candidate}: {found:?}");
             let has = |part| found.get(part) > 0.0;
-            assert!([Part::Live, Part::Program, Part::Stacks].into_iter().all(has), "{candidate}: {found:?}");
+            assert!([Part::Live, Part::Files, Part::Stacks].into_iter().all(has), "{candidate}: {found:?}");
         }
     }
 }
@@ -44,8 +44,8 @@ fn every_candidate_of_the_default_study_has_the_parts() {
 #[test]
 fn jemallocs_thread_caches_are_told_apart_and_gone_when_turned_off() {
     let (with, without) = (anatomy("jemalloc", 16), anatomy("jemalloc:tcache=false", 16));
-    assert!(with.caches_are_known && with.get(Part::Caches) > 0.0, "{with:?}");
-    assert_eq!(without.get(Part::Caches), 0.0, "{without:?}");
+    assert!(with.caches_are_known && with.get(Part::Cached) > 0.0, "{with:?}");
+    assert_eq!(without.get(Part::Cached), 0.0, "{without:?}");
 }
 
 #[test]
@@ -68,7 +68,9 @@ fn a_replay_has_the_parts_and_its_reports_show_them() {
     }
     let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(table.contains("where the memory is when idle (MiB)"), "{}", ran.out);
-    for (format, said) in [("markdown", "in MiB, of the process with the median"), ("csv", ",anatomy_rss,bytes,1,")] {
+    for (format, said) in
+        [("markdown", "in MiB, of the process with the median"), ("csv", ",parts_resident_bytes,bytes,1,")]
+    {
         let report = allocanary(folder.path(), ["report", "out", "--format", format]);
         assert!(report.out.contains(said), "{said}\n{}", report.out);
     }
@@ -84,10 +86,10 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
             let answer = row.answer.as_ref().unwrap();
             let found = Anatomy::of(answer, row.cell.job.threads()).expect("it was looked at");
             assert!(found.phase == phase && (found.sum() - found.rss).abs() < 1.0, "{found:?}");
-            assert!(found.get(Part::Program) > 0.0, "{found:?}");
+            assert!(found.get(Part::Files) > 0.0, "{found:?}");
             // How often a program that ends is read depends on how busy the machine is. A service is read when it is idle.
             let has = |part| found.get(part) > 0.0;
-            assert!(found.is_divided && has(Part::Live) || !found.is_divided && has(Part::Heap), "{found:?}");
+            assert!(found.is_divided && has(Part::Live) || !found.is_divided && has(Part::Unknown), "{found:?}");
             assert!(found.is_divided || phase != Phase::Idle, "{found:?}");
             assert!(answer.reading("peak_rss_bytes", phase).is_some());
         }

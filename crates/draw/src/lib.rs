@@ -12,6 +12,7 @@ pub mod canvas;
 pub mod markup;
 mod page;
 pub mod palette;
+mod parts;
 mod picture;
 pub mod scale;
 mod short;
@@ -20,6 +21,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 pub use answer::{Answer, Pasted, document, object};
 pub use page::Page;
+pub use parts::class_of;
 pub use picture::Picture;
 pub use short::short;
 

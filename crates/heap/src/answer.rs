@@ -4,7 +4,7 @@
 use allocanary_text::units::{Bytes, Unit};
 
 use crate::rows::rows;
-use crate::{Heap, Part, Reading, Sort, Sure};
+use crate::{Heap, Part, Reading, Sure};
 
 /// A part has its own clause if it has at least one part in this many of the resident bytes.
 const LEAST: u64 = 25;
@@ -18,7 +18,7 @@ pub fn answer(reading: &Reading) -> String {
     let unit = Scale::of(reading.resident);
     let mut rows = rows(reading);
     rows.retain(|row| row.resident.saturating_mul(LEAST) >= reading.resident && unit.has(row.resident));
-    rows.sort_by_key(|row| (row.part != Some(Part::Live), std::cmp::Reverse(row.resident)));
+    rows.sort_by_key(|row| (row.part != Part::Live, std::cmp::Reverse(row.resident)));
     rows.truncate(MOST);
     let heap = |name: &Option<String>| reading.heaps.iter().find(|heap| Some(&heap.allocator) == name.as_ref());
     let several = reading.heaps.len() > 1;
@@ -26,12 +26,12 @@ pub fn answer(reading: &Reading) -> String {
     let mut separator = ": ";
     let mut told = 0;
     for row in &rows {
-        let clause = match (row.part, heap(&row.allocator)) {
-            (Some(part), Some(heap)) => of_part(part, heap, several, &unit),
-            _ if row.sort == Some(Sort::Unknown) && !reading.undivided.is_empty() => {
+        let clause = match heap(&row.allocator) {
+            Some(heap) => of_part(row.part, heap, several, &unit),
+            None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
                 format!("{}: {} is in the process, not divided", row.name, reading.undivided.join(" and "))
             }
-            _ => row.name.clone(),
+            None => row.name.clone(),
         };
         text.push_str(&format!("{separator}{} {clause}", unit.number(row.resident)));
         separator = if clause.contains(": ") { "; " } else { ", " };

@@ -233,10 +233,11 @@ impl Reading {
         sum
     }
 
-    /// The part that an area is. Memory of which nobody knows what it is was mapped by the program itself, unless there may be a heap that
-    /// was not divided.
+    /// The part that an area is. Memory of which nobody knows what it is was mapped by the program itself, if the heaps of the process
+    /// were found and divided.
     pub fn part_of(&self, area: &Area) -> Part {
-        let of_nobody = if self.problems.is_empty() { Part::OwnMappings } else { Part::Unknown };
+        let is_complete = self.is_divided() && self.problems.is_empty();
+        let of_nobody = if is_complete { Part::OwnMappings } else { Part::Unknown };
         area.sort.part().unwrap_or(of_nobody)
     }
 

@@ -1,17 +1,15 @@
 //! The rows of a reading, which add up to its resident bytes. In: a reading. Out: a row for each part of each heap, and
 //! for each area.
 
-use crate::{Part, Reading, Sort};
+use crate::{Part, Reading};
 
 /// A row of a table of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The heap's allocator; `None` for an area.
     pub allocator: Option<String>,
-    /// The part, if the row is for a part of a heap.
-    pub part: Option<Part>,
-    /// The kind of area, if the row is for an area.
-    pub sort: Option<Sort>,
+    /// The part.
+    pub part: Part,
     /// Its name, such as `live` or `stacks`.
     pub name: String,
     /// Resident bytes.
@@ -32,23 +30,16 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
     let of_heaps = reading.heaps.iter().flat_map(|heap| {
         heap.parts.iter().map(|(part, bytes)| Row {
             allocator: Some(heap.allocator.clone()),
-            part: Some(part),
-            sort: None,
+            part,
             name: part.name().into(),
             resident: bytes,
             share: heap.share.map(|share| allocanary_text::parts::in_proportion(share, bytes, heap.resident)),
         })
     });
-    let of_areas = reading.areas.iter().map(|area| Row {
-        allocator: None,
-        part: None,
-        sort: Some(area.sort),
-        name: match reading.part_of(area) {
-            part @ Part::OwnMappings => part.name().into(),
-            _ => area.name.clone(),
-        },
-        resident: area.resident,
-        share: area.share,
+    let of_areas = reading.areas.iter().map(|area| {
+        let part = reading.part_of(area);
+        let name = if part == Part::OwnMappings { part.name().into() } else { area.name.clone() };
+        Row { allocator: None, part, name, resident: area.resident, share: area.share }
     });
     of_heaps.chain(of_areas).filter(|row| row.resident > 0).collect()
 }
@@ -66,6 +57,6 @@ pub fn together(readings: &[Reading]) -> Vec<Row> {
             None => all.push(row),
         }
     }
-    all.sort_by_key(|row| (row.sort, row.allocator.clone(), row.part.map(|part| part as usize)));
+    all.sort_by_key(|row| (row.allocator.is_none(), row.allocator.clone(), row.part));
     all
 }

@@ -6,9 +6,10 @@ use super::words;
 use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::anatomy::{Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Axis, Line, Panel};
+use allocanary_text::parts::OVERHEAD;
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
-pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'V', 'U', 'N', '?'];
+pub const LETTERS: [char; PARTS.len()] = ['L', 'C', 'F', 'P', 'Z', 'M', 'H', 'R', 'O', 'S', 'B', 'X', '?'];
 
 /// The anatomies of a column, by line. Empty if no row of the column has one.
 pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
@@ -18,7 +19,7 @@ pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
 
 /// The anatomy with the fullest thread caches. If no allocator counts these, the one with the most memory.
 pub fn fullest<'a, 'b>(found: &'b [(usize, &'a Line, Anatomy)]) -> Option<&'b (usize, &'a Line, Anatomy)> {
-    let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
+    let most = |anatomy: &Anatomy| (anatomy.get(Part::Cached), anatomy.rss);
     found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal))
 }
 
@@ -40,8 +41,7 @@ pub fn heading(panel: &Panel, column: usize, found: &[(usize, &Line, Anatomy)]) 
 /// A sentence about the largest of those parts that depend on the allocator, if it is at least a quarter of all: `Some
 /// 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
 pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
-    let of_the_allocator = [Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Muzzy, Part::Own];
-    let decided = of_the_allocator.into_iter().chain([Part::Huge, Part::Heap]);
+    let decided = OVERHEAD.into_iter().chain([Part::Unknown].into_iter().filter(|_| !anatomy.is_divided));
     let most = decided.max_by(|a, b| anatomy.get(*a).total_cmp(&anatomy.get(*b)))?;
     if anatomy.get(most) < anatomy.rss / 4.0 {
         return None;
@@ -52,14 +52,13 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
         None => "idle threads".to_string(),
     };
     let place = match most {
-        Part::Caches => format!("in the caches of {threads}"),
-        Part::Rounding => format!("in the caches of {threads} and in rounding, which it does not tell apart"),
-        Part::Inside => "free, in pages that also have live blocks".into(),
-        Part::Dirty => "in freed pages that it keeps".into(),
-        Part::Muzzy => "in freed pages that the kernel may take".into(),
-        Part::Own => "in its own structures".into(),
-        Part::Heap => "heap: from outside, live blocks and what the allocator keeps look alike".into(),
-        _ if !anatomy.is_divided => "heap in huge pages: from outside, live blocks and padding look alike".into(),
+        Part::Cached if anatomy.caches_are_known => format!("in the caches of {threads}"),
+        Part::Cached => format!("in the caches of {threads} and in rounding, which it does not tell apart"),
+        Part::Fragmentation => "free, in pages that also have live blocks".into(),
+        Part::FreePages => "in freed pages that it keeps".into(),
+        Part::LazyFree => "in freed pages that the kernel may take".into(),
+        Part::Metadata => "in its own tables".into(),
+        Part::Unknown => "heap: from outside, live blocks and what the allocator keeps look alike".into(),
         _ => "padding of huge pages: nobody asked for it".into(),
     };
     let (part, all) = (words::mebibytes(anatomy.get(most)), words::mebibytes(anatomy.rss));
@@ -189,12 +188,12 @@ mod tests {
         let cached = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76), ("held_bytes", 26), ("cached_bytes", 50)]);
         let said = sentence("jemalloc", &cached).unwrap();
         assert_eq!(said, "Some 50.0 of jemalloc's 80.0 MiB are in the caches of 64 idle threads.");
-        assert_eq!(figures(&cached), "C 50.0, R 22.0, P 4.00, L 4.00");
-        assert_eq!(bar(&cached, 20), "PLRRRRRRCCCCCCCCCCCC");
+        assert_eq!(figures(&cached), "C 50.0, L 26.0, B 4.00");
+        assert_eq!(bar(&cached, 20), "LLLLLLLCCCCCCCCCCCCB");
         let outside = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76)]);
         let said = sentence("own", &outside).unwrap();
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
-        assert_eq!(bar(&outside, 20), "PNNNNNNNNNNNNNNNNNNN");
+        assert_eq!(bar(&outside, 20), "B???????????????????");
         let line = |name: &str| Line {
             candidate: allocanary_spec::Candidate::read(name, &Default::default()),
             version: Default::default(),

@@ -2,8 +2,8 @@
 //! numbers in base units. With fewer than five samples there is no interval. New columns come last, so that older readers
 //! find theirs. The last columns are the study, if rows name it, and the settings whose effect is unproven.
 //!
-//! The parts of a candidate's memory follow its metrics: `anatomy_live` and others, with n 1. They are from the one process
-//! with the median resident memory, `anatomy_rss`, and add up to it. A part that is 0 has no line. `anatomy_never_touched`
+//! The parts of a candidate's memory follow its metrics: `part_live_bytes` and others, with n 1. They are from the one process
+//! with the median resident memory, `parts_resident_bytes`, and add up to it. A part that is 0 has no line. `never_touched_bytes`
 //! is memory that the allocator counts and nobody ever wrote to: no part contains it.
 
 use ::csv::Writer;
@@ -51,8 +51,8 @@ fn render(findings: &Findings, _look: &Look) -> String {
                     row([&metric.name, metric.unit.name(), &n, &median, &low, &high, &spread]);
                 }
                 for (name, bytes) in point.anatomy.iter().flat_map(parts) {
-                    let (name, bytes) = (format!("anatomy_{name}"), bytes.to_string());
-                    row([&name, Unit::Bytes.name(), "1", &bytes, "", "", "0"]);
+                    let bytes = bytes.to_string();
+                    row([name, Unit::Bytes.name(), "1", &bytes, "", "", "0"]);
                 }
             }
         }
@@ -62,8 +62,9 @@ fn render(findings: &Findings, _look: &Look) -> String {
 
 /// The resident memory of a process and its parts, in whole bytes.
 fn parts(anatomy: &Anatomy) -> Vec<(&'static str, f64)> {
-    let parts = PARTS.iter().map(|part| (part.key(), anatomy.get(*part)));
-    let all = [("rss", anatomy.rss)].into_iter().chain(parts).chain([("never_touched", anatomy.never_touched)]);
+    let parts = PARTS.iter().map(|part| (part.column(), anatomy.get(*part)));
+    let all = [("parts_resident_bytes", anatomy.rss)];
+    let all = all.into_iter().chain(parts).chain([("never_touched_bytes", anatomy.never_touched)]);
     all.map(|(name, bytes)| (name, bytes.round())).filter(|(_, bytes)| *bytes != 0.0).collect()
 }
 

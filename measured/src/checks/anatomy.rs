@@ -1,7 +1,6 @@
 //! Checks that the parts of the resident memory add up, for every candidate of the default study.
 
 use allocanary_measure::summary::Anatomy;
-use allocanary_measure::summary::anatomy::Part;
 use allocanary_session::find_shipped;
 
 use crate::check::{Check, Measure};
@@ -31,7 +30,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         for answer in &answers {
             let found = Anatomy::of(&answer()?, Some(4));
             let found = found.ok_or_else(|| Problem::Failed("a cell's answer lacks the readings".into()))?;
-            let pair = Pair { checked: found.get(Part::Unexplained).abs(), control: found.rss };
+            let pair = Pair { checked: found.unexplained.abs(), control: found.rss };
             if pair.checked * worst.control > worst.checked * pair.control {
                 worst = pair;
             }

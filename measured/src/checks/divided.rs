@@ -64,8 +64,7 @@ fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     }
     let found = row.answer.as_ref().and_then(|answer| Anatomy::of(answer, None));
     let found = found.ok_or_else(|| failed(&format!("{candidate} has no parts of its memory")))?;
-    let undivided = if found.is_divided { 0.0 } else { found.get(Part::Huge) };
-    Ok(Pair { checked: found.get(Part::Heap) + undivided, control: found.rss })
+    Ok(Pair { checked: found.get(Part::Unknown), control: found.rss })
 }
 
 fn failed(why: &dyn std::fmt::Display) -> Problem {

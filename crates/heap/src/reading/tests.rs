@@ -169,7 +169,7 @@ fn a_share_that_was_not_read_is_not_known_and_not_saved() {
 }
 
 #[test]
-fn what_grew_is_live_or_kept() {
+fn what_grew_is_live_or_overhead() {
     let before = reading_of(vec![Ok(walk())], |_| {});
     let grown = |kind| {
         let mut walk = walk();
@@ -186,7 +186,7 @@ fn what_grew_is_live_or_kept() {
     more.heaps[0].parts.add(Part::FreePages, 0x40000);
     let said = Difference::of(&before, &more).answer();
     assert!(said.starts_with("+256 KiB resident: 1.33 MiB before, 1.58 MiB after; "), "{said}");
-    assert!(said.ends_with("what grew is kept: the program has freed it"), "{said}");
+    assert!(said.ends_with("what grew is overhead: the program has freed it"), "{said}");
 }
 
 #[test]

@@ -14,84 +14,7 @@
 
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
-use allocanary_text::parts::{PARTS as COLUMNS, Part as Column};
-
-/// A part of the resident memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// The program's and its libraries' files, and their data.
-    Program,
-    /// The stacks of all threads.
-    Stacks,
-    /// What the program asked for and did not free.
-    Live,
-    /// Rounding to size classes, headers, and small blocks that the program does not count.
-    Rounding,
-    /// Free blocks that threads keep.
-    Caches,
-    /// Free space in pages with live blocks.
-    Inside,
-    /// Freed pages that the allocator keeps.
-    Dirty,
-    /// Freed pages that the kernel may take.
-    Muzzy,
-    /// The allocator's own structures.
-    Own,
-    /// Memory that nobody asked for, and that came with a huge page.
-    Huge,
-    /// Shared mappings.
-    Other,
-    /// The heaps of language runtimes in a program.
-    Runtime,
-    /// What a program mapped without an allocator.
-    Mapped,
-    /// The heap of a program if it is not divided: live blocks, and all that the allocator keeps.
-    Heap,
-    /// What none of these counts.
-    Unexplained,
-}
-
-/// Every part, in the order of a bar: the bottom first.
-pub const PARTS: [Part; 15] = [
-    Part::Program,
-    Part::Stacks,
-    Part::Live,
-    Part::Rounding,
-    Part::Caches,
-    Part::Inside,
-    Part::Dirty,
-    Part::Muzzy,
-    Part::Own,
-    Part::Huge,
-    Part::Other,
-    Part::Runtime,
-    Part::Mapped,
-    Part::Heap,
-    Part::Unexplained,
-];
-
-impl Part {
-    /// Its name in a file for programs.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Part::Program => "program",
-            Part::Stacks => "stacks",
-            Part::Live => "live",
-            Part::Rounding => "rounding",
-            Part::Caches => "caches",
-            Part::Inside => "inside",
-            Part::Dirty => "dirty",
-            Part::Muzzy => "muzzy",
-            Part::Own => "own",
-            Part::Huge => "huge",
-            Part::Other => "other",
-            Part::Runtime => "runtime",
-            Part::Mapped => "mapped",
-            Part::Heap => "heap",
-            Part::Unexplained => "unexplained",
-        }
-    }
-}
+pub use allocanary_text::parts::{PARTS, Part};
 
 /// An anatomy adds up if at most this share of the resident memory is unexplained.
 pub const TOLERANCE: f64 = 0.02;
@@ -107,11 +30,12 @@ pub struct Anatomy {
     pub threads: Option<u32>,
     /// What the allocator counts, and nobody ever touched: not resident, and in no part.
     pub never_touched: f64,
-    /// Whether the allocator counts the blocks in thread caches. If not, they are in [`Part::Rounding`].
+    /// Whether the allocator counts the blocks in thread caches. If not, [`Part::Cached`] has them together with what blocks are larger
+    /// than the program asked for.
     pub caches_are_known: bool,
-    /// Whether freed pages are counted. If not, [`Part::Dirty`] is what is left, with the allocator's own structures.
-    pub dirty_is_known: bool,
-    /// Whether it is known what the heap is for. If not, it is in [`Part::Heap`].
+    /// Whether freed pages are counted. If not, [`Part::FreePages`] is what is left, with the allocator's own tables.
+    pub free_pages_are_known: bool,
+    /// Whether it is known what the heap is for. If not, it is in [`Part::Unknown`].
     pub is_divided: bool,
     /// Whether it was divided from outside, block by block.
     pub is_walked: bool,
@@ -119,6 +43,8 @@ pub struct Anatomy {
     pub peak: Option<f64>,
     /// What a program's preload counted at its exit, if the heap is not divided: in blocks, and all that it had.
     pub at_exit: Option<(f64, f64)>,
+    /// What the parts lack of the resident memory, or have too much: in [`Part::Unknown`], which it may make negative.
+    pub unexplained: f64,
     bytes: [f64; PARTS.len()],
 }
 
@@ -126,20 +52,28 @@ impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings.
     pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
         let has = |phase: &Phase| {
-            [Column::Live.column(), "program_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
+            [Part::Live.column(), "program_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
         };
         let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
         let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
         let part = |name: &str| reading(name).unwrap_or(0.0);
-        if reading(Column::Live.column()).is_some() {
+        if reading(Part::Live.column()).is_some() {
             let peak = reading("peak_rss_bytes").filter(|_| phase == Phase::Peak);
-            return Some(Anatomy::walked(phase, threads, peak, |column| part(column.column())));
+            return Some(Anatomy::walked(phase, threads, peak, |of| part(of.column())));
         }
         let (program, stacks, heap) = (reading("program_bytes")?, part("stack_bytes"), reading("heap_rss_bytes")?);
         let huge = part("heap_huge_bytes").min(heap);
         let held = reading("held_bytes");
-        let live = answer.live(phase).unwrap_or(0) as f64;
-        let live = held.map_or(0.0, |held| live.min(held));
+        let caches_are_known = reading("cached_bytes").is_some();
+        let (live, cached) = match held {
+            Some(held) if caches_are_known => (held, part("cached_bytes")),
+            // The program knows what it asked for, and not how large its blocks are.
+            Some(held) => {
+                let asked = (answer.live(phase).unwrap_or(0) as f64).min(held);
+                (asked, held - asked)
+            }
+            None => (0.0, 0.0),
+        };
         // glibc does not know which of its memory is resident.
         let had = reading("heap_resident_bytes").or(reading("heap_active_bytes"));
         let exit = reading("heap_allocated_bytes").zip(had);
@@ -148,69 +82,51 @@ impl Anatomy {
             rss: program + stacks + heap + part("other_bytes"),
             threads,
             never_touched: 0.0,
-            caches_are_known: reading("cached_bytes").is_some(),
-            dirty_is_known: reading("dirty_bytes").is_some(),
+            caches_are_known,
+            free_pages_are_known: reading("dirty_bytes").is_some(),
             is_divided: held.is_some(),
             is_walked: false,
             peak: reading("peak_rss_bytes").filter(|_| phase == Phase::Peak),
             at_exit: exit.filter(|_| held.is_none()),
+            unexplained: 0.0,
             bytes: [0.0; PARTS.len()],
         };
         for (at, bytes) in [
-            (Part::Program, program),
-            (Part::Stacks, stacks),
             (Part::Live, live),
-            (Part::Rounding, held.unwrap_or(0.0) - live),
-            (Part::Caches, part("cached_bytes")),
-            (Part::Inside, part("inside_bytes")),
-            (Part::Dirty, part("dirty_bytes")),
-            (Part::Muzzy, part("muzzy_bytes")),
-            (Part::Own, part("own_bytes")),
-            (Part::Other, part("other_bytes")),
+            (Part::Cached, cached),
+            (Part::Fragmentation, part("inside_bytes")),
+            (Part::FreePages, part("dirty_bytes")),
+            (Part::LazyFree, part("muzzy_bytes")),
+            (Part::Metadata, part("own_bytes")),
+            (Part::Stacks, stacks),
+            (Part::Files, program),
+            (Part::Shared, part("other_bytes")),
         ] {
             found.bytes[at as usize] = bytes;
         }
         if found.is_divided {
             found.settle(huge);
         } else {
-            found.bytes[Part::Huge as usize] = huge;
-            found.bytes[Part::Heap as usize] = heap - huge;
+            found.bytes[Part::Unknown as usize] = heap;
         }
         Some(found)
     }
 
     /// The parts of processes that were divided from outside. They are resident, and add up.
-    fn walked(phase: Phase, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Column) -> f64) -> Anatomy {
-        let mut bytes = [0.0; PARTS.len()];
-        for column in COLUMNS {
-            let part = match column {
-                Column::Live => Part::Live,
-                Column::Cached => Part::Caches,
-                Column::Fragmentation => Part::Inside,
-                Column::FreePages => Part::Dirty,
-                Column::LazyFree => Part::Muzzy,
-                Column::Metadata => Part::Own,
-                Column::Padding => Part::Huge,
-                Column::Runtime => Part::Runtime,
-                Column::OwnMappings => Part::Mapped,
-                Column::Stacks => Part::Stacks,
-                Column::Files => Part::Program,
-                Column::Shared => Part::Other,
-                Column::Unknown => Part::Heap,
-            };
-            bytes[part as usize] += of(column);
-        }
+    fn walked(phase: Phase, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Part) -> f64) -> Anatomy {
+        let bytes = PARTS.map(of);
         Anatomy {
             phase,
             rss: bytes.iter().sum(),
             threads,
             never_touched: 0.0,
             caches_are_known: true,
-            dirty_is_known: true,
+            free_pages_are_known: true,
             is_divided: true,
             is_walked: true,
             peak,
             at_exit: None,
+            unexplained: 0.0,
             bytes,
         }
     }
@@ -219,7 +135,7 @@ impl Anatomy {
     fn settle(&mut self, huge: f64) {
         let mut too_much = self.sum() - self.rss;
         // First the parts that have pages which nobody touched, then those that may have some.
-        for parts in [&[Part::Caches, Part::Inside, Part::Own][..], &[Part::Dirty, Part::Muzzy, Part::Rounding]] {
+        for parts in [&[Part::Cached, Part::Fragmentation, Part::Metadata][..], &[Part::FreePages, Part::LazyFree]] {
             let whole: f64 = parts.iter().map(|part| self.get(*part)).sum();
             if too_much <= 0.0 || whole <= 0.0 {
                 continue;
@@ -231,51 +147,39 @@ impl Anatomy {
         }
         let mut left = self.rss - self.sum();
         if left > 0.0 && huge > 0.0 {
-            self.bytes[Part::Huge as usize] = left.min(huge);
+            self.bytes[Part::Padding as usize] = left.min(huge);
             left -= left.min(huge);
         }
-        let last = if left > 0.0 && !self.dirty_is_known { Part::Dirty } else { Part::Unexplained };
-        self.bytes[last as usize] += left;
+        if left > 0.0 && !self.free_pages_are_known {
+            self.bytes[Part::FreePages as usize] += left;
+        } else {
+            self.bytes[Part::Unknown as usize] += left;
+            self.unexplained = left;
+        }
     }
 
-    /// A part, in bytes. Only [`Part::Unexplained`] may be negative.
+    /// A part, in bytes. Only [`Part::Unknown`] may be negative.
     pub fn get(&self, part: Part) -> f64 {
         self.bytes[part as usize]
     }
 
-    /// The sum of all parts. It is the resident memory; `Unexplained` is what makes it so.
+    /// The sum of all parts. It is the resident memory; what is unexplained makes it so.
     pub fn sum(&self) -> f64 {
         self.bytes.iter().sum()
     }
 
     /// Whether at most 2 % of the resident memory is unexplained.
     pub fn adds_up(&self) -> bool {
-        self.get(Part::Unexplained).abs() <= TOLERANCE * self.rss
+        self.unexplained.abs() <= TOLERANCE * self.rss
     }
 
     /// A part's name in this anatomy.
     pub fn name(&self, part: Part) -> &'static str {
         match part {
-            Part::Program => "program and libraries",
-            Part::Stacks => "stacks",
-            Part::Live if self.is_walked => "live blocks",
-            Part::Live => "live bytes as asked",
-            Part::Rounding if self.caches_are_known => "rounding, bookkeeping",
-            Part::Rounding => "rounding, thread caches",
-            Part::Caches => "thread caches",
-            Part::Inside => "free in used pages",
-            Part::Dirty if self.is_walked => "free pages",
-            Part::Dirty if self.dirty_is_known => "freed pages kept (dirty)",
-            Part::Dirty => "freed pages, structures",
-            Part::Muzzy => "freed lazily (muzzy)",
-            Part::Own => "allocator's structures",
-            Part::Huge if self.is_divided => "huge-page padding",
-            Part::Huge => "heap in huge pages",
-            Part::Other => "other mappings",
-            Part::Runtime => "heaps of runtimes",
-            Part::Mapped => "mapped without malloc",
-            Part::Heap => "heap, not divided",
-            Part::Unexplained => "unexplained",
+            Part::Cached if !self.caches_are_known => "thread caches, rounding",
+            Part::FreePages if !self.free_pages_are_known => "free pages, metadata",
+            Part::Unknown if !self.is_divided => "heap, not divided",
+            part => part.name(),
         }
     }
 }
@@ -317,18 +221,26 @@ mod tests {
         let found = Anatomy::of(&answer(4, &[&jemalloc[..], &own].concat()), Some(64)).unwrap();
         // 6 + 50 + 8 + 22 + 6 = 92, and 76 are there: a quarter of 64 was never touched.
         assert_eq!(found.never_touched, (16 * MIB) as f64);
-        let parts = [Part::Live, Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Own, Part::Unexplained];
-        assert_eq!(parts.map(|part| mebibytes(&found, part)), [4.0, 2.0, 37.5, 6.0, 22.0, 4.5, 0.0]);
+        let parts = [
+            Part::Live,
+            Part::Cached,
+            Part::Fragmentation,
+            Part::FreePages,
+            Part::Metadata,
+            Part::Files,
+            Part::Unknown,
+        ];
+        assert_eq!(parts.map(|part| mebibytes(&found, part)), [6.0, 37.5, 6.0, 22.0, 4.5, 3.0, 0.0]);
         assert_eq!((found.sum(), found.rss), ((80 * MIB) as f64, (80 * MIB) as f64));
-        assert!(found.adds_up() && found.caches_are_known && found.dirty_is_known);
+        assert!(found.adds_up() && found.caches_are_known && found.free_pages_are_known);
     }
 
     #[test]
     fn huge_pages_and_freed_pages_that_nobody_counts_are_what_is_left() {
         let mimalloc = [("program_bytes", 3), ("heap_rss_bytes", 100), ("held_bytes", 10), ("inside_bytes", 20)];
         let found = Anatomy::of(&answer(4, &[&mimalloc[..], &[("heap_huge_bytes", 60)]].concat()), Some(8)).unwrap();
-        assert_eq!((mebibytes(&found, Part::Huge), mebibytes(&found, Part::Dirty)), (60.0, 10.0));
-        assert!(found.adds_up() && !found.dirty_is_known && found.name(Part::Rounding).contains("caches"));
+        assert_eq!((mebibytes(&found, Part::Padding), mebibytes(&found, Part::FreePages)), (60.0, 10.0));
+        assert!(found.adds_up() && !found.free_pages_are_known && found.name(Part::Cached).contains("rounding"));
     }
 
     #[test]
@@ -338,12 +250,12 @@ mod tests {
             Anatomy::of(&answer(50, &readings), Some(1)).unwrap()
         };
         let (exact, just, over) = (unexplained(90), unexplained(92), unexplained(93));
-        assert_eq!(mebibytes(&exact, Part::Unexplained), 0.0);
-        assert_eq!(mebibytes(&just, Part::Unexplained), 2.0);
+        assert_eq!(mebibytes(&exact, Part::Unknown), 0.0);
+        assert_eq!(mebibytes(&just, Part::Unknown), 2.0);
         assert!(exact.adds_up() && just.adds_up() && !over.adds_up());
         // Live blocks were written to: less resident memory than these is no anatomy either.
         let less = unexplained(40);
-        assert!(mebibytes(&less, Part::Unexplained) == -10.0 && !less.adds_up() && less.sum() == less.rss);
+        assert!(mebibytes(&less, Part::Unknown) == -10.0 && !less.adds_up() && less.sum() == less.rss);
     }
 
     #[test]
@@ -362,8 +274,9 @@ mod tests {
             row.phases = vec![phase];
             let found = Anatomy::of(&row, None).unwrap();
             assert_eq!((found.phase, found.sum(), found.rss), (phase, (26 * MIB) as f64, (26 * MIB) as f64));
-            assert_eq!((mebibytes(&found, Part::Heap), mebibytes(&found, Part::Huge)), (14.0, 6.0));
-            assert!(found.adds_up() && found.get(Part::Live) == 0.0 && found.name(Part::Huge) == "heap in huge pages");
+            assert_eq!((mebibytes(&found, Part::Unknown), mebibytes(&found, Part::Padding)), (20.0, 0.0));
+            let name = found.name(Part::Unknown);
+            assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not divided");
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, None);
         for (name, mebibytes) in [("heap_allocated_bytes", 5), ("heap_active_bytes", 9)] {
@@ -398,18 +311,17 @@ mod tests {
         assert_eq!((idle.peak, found.peak), (None, Some((70 * MIB) as f64)));
         let parts = [
             Part::Live,
-            Part::Caches,
-            Part::Inside,
-            Part::Dirty,
-            Part::Own,
+            Part::Cached,
+            Part::Fragmentation,
+            Part::FreePages,
+            Part::Metadata,
             Part::Runtime,
-            Part::Mapped,
-            Part::Heap,
-            Part::Rounding,
+            Part::OwnMappings,
+            Part::Unknown,
         ];
-        assert_eq!(parts.map(|part| mebibytes(&found, part)), [10.0, 1.0, 2.0, 3.0, 4.0, 9.0, 5.0, 6.0, 0.0]);
+        assert_eq!(parts.map(|part| mebibytes(&found, part)), [10.0, 1.0, 2.0, 3.0, 4.0, 9.0, 5.0, 6.0]);
         assert_eq!((found.sum(), found.rss, found.at_exit), ((46 * MIB) as f64, (46 * MIB) as f64, None));
-        assert!(found.adds_up() && found.is_divided && found.name(Part::Dirty) == "free pages");
+        assert!(found.adds_up() && found.is_divided && found.name(Part::FreePages) == "free pages");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Named;
 use crate::{anatomies, words};
-use allocanary_draw::Picture;
+use allocanary_draw::{Picture, class_of};
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
 
@@ -31,7 +31,7 @@ pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -
                 }
             }
         }
-        ul.key aria-label="Parts" { @for at in shown { li { i class={ "part-" (at) } {} (name(at)) } } }
+        ul.key aria-label="Parts" { @for at in shown { li { i class=(class_of(PARTS[at])) {} (name(at)) } } }
     };
     let difference = anatomies::difference(&found, taken).unwrap_or_default();
     let caption =
@@ -41,12 +41,12 @@ pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -
 
 /// The parts of one process, in shares of the longest bar.
 fn bar(anatomy: &Anatomy, most: f64) -> Markup {
-    let some = PARTS.iter().enumerate().filter(|(_, part)| anatomy.get(**part) > 0.0);
+    let some = PARTS.iter().filter(|part| anatomy.get(**part) > 0.0);
     html! {
         span.track.stacked {
-            @for (at, part) in some {
+            @for part in some {
                 @let bytes = anatomy.get(*part);
-                i class={ "part-" (at) } style={ "width:" (format!("{:.2}", bytes / most * 100.0)) "%" }
+                i class=(class_of(*part)) style={ "width:" (format!("{:.2}", bytes / most * 100.0)) "%" }
                     title={ (anatomy.name(*part)) ": " (words::mebibytes(bytes)) " MiB" } {}
             }
         }

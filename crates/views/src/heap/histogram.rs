@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::map::tenth;
 use super::{bytes, percent};
-use allocanary_draw::Picture;
-use allocanary_heap::{Heap, PAGE};
+use allocanary_draw::{Picture, class_of};
+use allocanary_heap::{Heap, PAGE, Part};
 
 const SIZE: (f64, f64) = (560.0, 250.0);
 /// The field of the bars: left, top, right, bottom.
@@ -20,7 +20,7 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
     let bar = |(at, count): (usize, &u64)| {
         let height = (FIELD.3 - FIELD.1) * *count as f64 / most as f64;
         let (x, y) = (FIELD.0 + at as f64 * step, FIELD.3 - height);
-        let class = if at == 0 { "part-6" } else { "part-2" };
+        let class = class_of(if at == 0 { Part::FreePages } else { Part::Live });
         let told = format!("{}: {}, {:.1} % of the heap's pages", range(at), bytes(count * PAGE), percent(*count, all));
         let (anchor, label) = match at {
             ..2 => ("start", x),

@@ -70,7 +70,7 @@ fn fixed(row: &[String]) -> String {
         let (cell, width) = (harmless(cell), WIDTHS.get(at).copied().unwrap_or_default());
         match at {
             0 => line.push_str(&format!(" {cell:<width$}")),
-            _ => line.push_str(&format!("  {cell:>width$}")),
+            _ => line.push_str(&format!(" {cell:>width$}")),
         }
     }
     line.trim_end().to_string() + "\n"
@@ -150,7 +150,7 @@ fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
 
 /// The bytes of a part in rows.
 fn of(rows: &[Row], part: Part, bytes_of: impl Fn(&Row) -> u64) -> String {
-    bytes(rows.iter().filter(|row| row.part == Some(part)).map(bytes_of).sum())
+    bytes(rows.iter().filter(|row| row.part == part).map(bytes_of).sum())
 }
 
 /// The allocators that were found. One whose memory could not be divided into parts is marked.

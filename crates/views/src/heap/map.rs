@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{bytes, percent};
-use allocanary_draw::Picture;
-use allocanary_heap::{Heap, Part, Sort, Stretch};
+use allocanary_draw::{Picture, class_of};
+use allocanary_heap::{Heap, Stretch};
 
 /// The number of cells in a row, and the size of a cell with its distance to the next.
 const COLUMNS: usize = 40;
@@ -23,7 +23,7 @@ pub fn by_part(heap: &Heap) -> Option<Picture> {
         let parts = some.map(|(part, bytes)| {
             let wide = width * bytes as f64 / whole.max(1) as f64;
             left += wide;
-            (class_of(Some(part), None), left - wide, wide)
+            (class_of(part), left - wide, wide)
         });
         html! {
             rect.gone x=(tenth(x)) y=(tenth(y)) width=(width) height=(width) {}
@@ -95,23 +95,4 @@ fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f6
 /// A coordinate: a tenth of a unit is enough.
 pub fn tenth(value: f64) -> String {
     format!("{value:.1}")
-}
-
-/// The class that gives a part or an area its colour.
-pub fn class_of(part: Option<Part>, sort: Option<Sort>) -> &'static str {
-    match part.or(sort.and_then(Sort::part)) {
-        Some(Part::Live) => "part-2",
-        Some(Part::Cached) => "part-4",
-        Some(Part::Fragmentation) => "part-5",
-        Some(Part::FreePages) => "part-6",
-        Some(Part::LazyFree) => "part-7",
-        Some(Part::Metadata) => "part-8",
-        Some(Part::Padding) => "part-9",
-        Some(Part::Files) => "part-0",
-        Some(Part::Stacks) => "part-1",
-        Some(Part::OwnMappings) => "part-3",
-        Some(Part::Shared) => "part-10",
-        Some(Part::Runtime) => "part-11",
-        Some(Part::Unknown) | None => "part-12",
-    }
 }

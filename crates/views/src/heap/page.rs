@@ -6,11 +6,12 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::deeper::deeper;
-use super::map::{self, class_of, color};
+use super::map::{self, color};
 use super::{bytes, histogram, percent, text};
 use crate::trace::drawn;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_draw::Page;
+use allocanary_draw::class_of;
 use allocanary_draw::markup::prose;
 use allocanary_draw::{Picture, palette};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
@@ -70,7 +71,7 @@ fn bar(reading: &Reading) -> Markup {
         let width = percent(row.resident, reading.resident);
         left += width;
         let told = format!("{}: {}", row.full_name(), bytes(row.resident));
-        (class_of(row.part, row.sort), format!("{:.3}", left - width), format!("{width:.3}"), told)
+        (class_of(row.part), format!("{:.3}", left - width), format!("{width:.3}"), told)
     });
     html! {
         svg.whole viewBox="0 0 100 6" preserveAspectRatio="none" role="img"
@@ -83,7 +84,7 @@ fn bar(reading: &Reading) -> Markup {
 }
 
 /// The square of a colour, for a key.
-fn key(class: &str) -> Markup {
+fn key(class: String) -> Markup {
     html! { svg.key viewBox="0 0 12 12" aria-hidden="true" { rect class=(class) width="12" height="12" {} } }
 }
 
@@ -97,7 +98,7 @@ fn parts(reading: &Reading) -> Markup {
                     @for row in rows(reading) {
                         tr {
                             th scope="row" {
-                                (key(class_of(row.part, row.sort))) " "
+                                (key(class_of(row.part))) " "
                                 @if several { (row.full_name()) } @else { (row.name) }
                             }
                             td { (bytes(row.resident)) }
@@ -152,7 +153,7 @@ fn heap(heap: &Heap) -> Markup {
             p { (prose(&facts)) }
             ul.legend aria-label="Parts" {
                 @for part in PARTS.iter().filter(|part| heap.parts.of(**part) > 0) {
-                    li { (key(class_of(Some(*part), None))) " " (part.name()) }
+                    li { (key(class_of(*part))) " " (part.name()) }
                 }
             }
             div.pictures { @for picture in pictures.iter().flatten() { (Picture::figure(picture)) } }

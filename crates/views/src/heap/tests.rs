@@ -73,13 +73,13 @@ fn a_map_has_a_square_for_each_stretch() {
     heap.map.stretches =
         (0..50).map(|at| allocanary_heap::Stretch { from: at << 14, arena: at as u32 % 2, parts }).collect();
     let by_part = map::by_part(heap).unwrap().drawing.into_string();
-    assert_eq!((by_part.matches("<g>").count(), by_part.matches("class=\"part-2\"").count()), (50, 50));
+    assert_eq!((by_part.matches("<g>").count(), by_part.matches("class=\"part-live\"").count()), (50, 50));
     let by_arena = map::by_arena(heap).unwrap().drawing.into_string();
     assert_eq!(by_arena.matches("fill:var(--candidate-0)").count(), 25, "thread arena 1 has the most");
 }
 
 #[test]
-fn processes_are_in_the_order_of_what_is_kept() {
+fn processes_are_in_the_order_of_their_overhead() {
     let (mut before, after) = (reading("before"), reading("after"));
     before.process.name = "smaller".into();
     let text = all(&[before.clone(), after.clone()], &LOOK);
@@ -95,7 +95,7 @@ fn processes_are_in_the_order_of_what_is_kept() {
 }
 
 #[test]
-fn lines_of_processes_stand_under_their_head_and_those_that_keep_the_most_are_named_again() {
+fn lines_of_processes_stand_under_their_head_and_those_with_the_most_overhead_are_named_again() {
     let (small, mut large) = (reading("before"), reading("after"));
     large.process.name = "a-name-of-fifteen\u{1b}".into();
     let mut lines = Lines::default();
@@ -104,11 +104,15 @@ fn lines_of_processes_stand_under_their_head_and_those_that_keep_the_most_are_na
     let [head, line] = first.lines().collect::<Vec<_>>()[..] else { panic!("{first}") };
     assert!(head.starts_with("  process ") && columns(head) == 8 && head.find("pid").unwrap() < 30, "{first}");
     assert_eq!(head.find(" malloc").map(|at| line[at..].starts_with(" glibc")), Some(true), "{first}");
-    assert!(!lines.end(&LOOK).contains("keep the most") && lines.end(&LOOK).contains("kept: cached by threads"));
+    assert!(
+        !lines.end(&LOOK).contains("the most overhead")
+            && lines.end(&LOOK).contains("overhead: what the allocator has")
+    );
     let all: String = (0..6).map(|at| lines.line(if at == 4 { &large } else { &small }, &LOOK)).collect();
     assert_eq!(all.lines().count(), 6, "the head stands once");
+    assert!(all.lines().chain(first.lines()).all(|line| line.chars().count() <= 80), "{first}{all}");
     let end = lines.end(&LOOK);
-    let (_, most) = end.split_once("Of 7 processes these keep the most:\n").unwrap();
+    let (_, most) = end.split_once("Of 7 processes these have the most overhead:\n").unwrap();
     assert!(most.starts_with("  a-name-of-fifteen\u{fffd}") && !all.contains('\u{1b}'), "{end:?}");
     assert!(most.lines().nth(4).unwrap().contains("glibc") && most.lines().nth(5) == Some(""), "{end}");
 }
