@@ -61,7 +61,7 @@ func main() {
 	time.Sleep(1000 * time.Second)
 }
 GO
-echo '| program | resident | live | cached | free in used pages | free pages | runtime | program | files and shared | not known | how sure |'
+echo '| program | resident | live | cached | fragmentation | free pages | runtime | program | files and shared | no heap known | how sure |'
 echo '|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|'
 python='
 a = [str(i) * 3 for i in range(300000)]

@@ -274,7 +274,7 @@ Examples:
   allocanary give-back 4242 --dry-run   what would be given back
   sudo allocanary give-back 4242    the same, then a question, then the call
   allocanary give-back redis-server --yes   without a question, for a script
-  allocanary give-back 4242 --yes --every 10m --while 'free_pages > 200MiB' --log F
+  allocanary give-back 4242 --yes --every 10m --while 'free_pages > 200MiB'
   allocanary give-back 4242 --yes --set dirty_decay_ms=1000
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
