@@ -72,7 +72,7 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
 }
 
 /// How the candidate at `taken`, or else the one with the least memory, differs from the first: `b has 50.0 MiB less than a: 38.0 less
-/// in thread caches, 12.0 less in stacks.` If there is only one candidate: where most of its memory is. `None` if they are much the
+/// cached by threads, 12.0 less stacks.` If there is only one candidate: where most of its memory is. `None` if they are much the
 /// same.
 pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Option<String> {
     let (_, line, first) = found.first()?;
@@ -91,8 +91,7 @@ pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Op
     }
     let less = |bytes: f64| format!("{} {}", words::mebibytes(bytes.abs()), if bytes < 0.0 { "less" } else { "more" });
     const SAID: usize = 3;
-    let said: Vec<String> =
-        parts.iter().take(SAID).map(|(bytes, name)| format!("{} in {name}", less(*bytes))).collect();
+    let said: Vec<String> = parts.iter().take(SAID).map(|(bytes, name)| format!("{} {name}", less(*bytes))).collect();
     let (other, first) = (other_line.name(), line.name());
     let all = less(all).replacen(' ', " MiB ", 1);
     Some(format!("{other} has {all} than {first}: {}.", said.join(", ")))
@@ -203,7 +202,7 @@ mod tests {
         let small = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 30), ("held_bytes", 26), ("cached_bytes", 2)]);
         let lines = [line("jemalloc"), line("jemalloc:narenas=1"), line("system")];
         let found = [(0, &lines[0], cached), (1, &lines[1], small), (2, &lines[2], outside)];
-        let said = "jemalloc:narenas=1 has 46.0 MiB less than jemalloc: 48.0 less in thread caches";
+        let said = "jemalloc:narenas=1 has 46.0 MiB less than jemalloc: 48.0 less cached by threads";
         assert!(difference(&found, None).unwrap().starts_with(said), "{:?}", difference(&found, None));
         assert!(difference(&found, Some(2)).is_none(), "the same memory");
         assert_eq!(difference(&found[..1], None), sentence("jemalloc", &cached));

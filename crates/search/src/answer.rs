@@ -399,15 +399,12 @@ mod tests {
         assert_eq!(remark(&found, &job), wanted);
         let why = reason(&found, 80, true).unwrap();
         assert!(why.lines().all(|line| line.len() <= 80), "{why}");
-        assert!(
-            why.starts_with("P program and libraries; ") && why.contains("\n  PPP"),
-            "the letters are explained first: {why}"
-        );
+        assert!(why.starts_with("L live; ") && why.contains("\n  LLL"), "the letters are explained first: {why}");
         let brief = reason(&found, 80, false).unwrap();
-        assert!(brief.starts_with("Arenas and thread caches held the rest") && !brief.contains("PPP"), "{brief}");
+        assert!(brief.starts_with("Arenas and thread caches held the rest") && !brief.contains("LLL"), "{brief}");
         let why = why.replace('\n', " ");
         for said in [
-            "Arenas and thread caches held the rest: of 75.0 MiB less, 62.0 thread caches, 13.0 freed pages kept (dirty).",
+            "Arenas and thread caches held the rest: of 75.0 MiB less, 62.0 cached by threads, 13.0 free pages.",
             "Some 62.0 of jemalloc's 95.0 MiB are in the caches of 40 idle threads.",
         ] {
             assert!(why.contains(said), "{said}\n{why}");
