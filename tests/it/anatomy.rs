@@ -110,5 +110,5 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
     let (table, markdown) = of("", &["python3", "-c", held], Phase::Peak);
     let when = ["where the memory is near the peak (MiB)", "where the memory is in the largest reading (MiB)"];
     assert!(when.iter().any(|when| table.contains(when)), "{table}");
-    assert!(markdown.contains("program and libraries"), "{markdown}");
+    assert!(markdown.contains("| files |"), "{markdown}");
 }

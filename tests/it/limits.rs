@@ -41,7 +41,7 @@ fn a_file_that_is_none_of_rows_ends_with_one_line() {
     );
     refused(
         &limited(folder.path(), MEMORY, "study /dev/zero"),
-        &["reading the study: wanted at most 100 MiB of text, found more"],
+        &["reading the study: wanted at most 100 MiB, found more"],
     );
     fs::write(folder.path().join("bad.jsonl"), "what\n".repeat(200_000)).unwrap();
     refused(
