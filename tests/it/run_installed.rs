@@ -7,7 +7,8 @@ use tempfile::tempdir;
 
 use super::support::{allocanary, samples, words};
 
-const SERVICE: [&str; 3] = ["sh", "-c", "echo ready; exec sleep 600"];
+/// It waits without another program: one that was just started may not have loaded its libraries.
+const SERVICE: [&str; 3] = ["sh", "-c", "rm -f wait; mkfifo wait; exec 3<>wait; echo ready; read -r line <&3"];
 
 #[test]
 fn a_library_of_the_host_is_a_candidate_by_its_name_and_version() {
