@@ -94,7 +94,8 @@ pub fn folder() -> tempfile::TempDir {
 fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     let folder = folder();
     let candidates: Vec<String> = MODES.iter().map(|(mode, _)| format!("fake:mode={mode}")).collect();
-    let flags = format!("--cells . --workloads work --repeats 3 --timeout 10m --candidates {}", candidates.join(" "));
+    let flags =
+        format!("--cells . --workloads work --repeats 3 --run-timeout 10m --candidates {}", candidates.join(" "));
     let flags: Vec<&str> = flags.split(' ').collect();
     let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out", "out"].iter().chain(&flags));
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -129,12 +130,12 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
 fn a_cell_that_does_not_end_is_killed_at_its_deadline() {
     let folder = folder();
     let ran =
-        study(folder.path(), "--cells . --candidates fake:mode=late --workloads work --repeats 1 --timeout 200ms");
+        study(folder.path(), "--cells . --candidates fake:mode=late --workloads work --repeats 1 --run-timeout 200ms");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let [row] = &samples(&folder.path().join("out"))[..] else { panic!("wanted one row: {ran:?}") };
     let error = row.error.as_ref().unwrap();
     assert_eq!(error.kind, Late, "{error:?}");
-    assert!(error.text.contains("killed at its deadline of 0.2 s (--timeout)"), "{error:?}");
+    assert!(error.text.contains("killed at its deadline of 0.2 s (--run-timeout)"), "{error:?}");
 }
 
 /// If no time can be computed from an estimate, only this cell fails, and not the plan or the other cells.

@@ -130,7 +130,7 @@ fn bad_input_is_named() {
     let own = std::process::id();
     assert!(error("no-such-process --dry-run").contains("no process has the name `no-such-process`"));
     assert!(error("1073741823 --yes").contains("there is none, or it has ended"));
-    assert!(error(&format!("{own} --timeout soon")).contains("--timeout: wanted a time"));
+    assert!(error(&format!("{own} --lock-timeout soon")).contains("--lock-timeout: wanted a time"));
     assert!(error(&format!("{own} --yes --every 1s --while kept")).contains("found `kept`"));
     assert!(error(&format!("{own} --every 1s")).contains("--every needs --yes"));
     assert!(error(&format!("{own} --yes --set narenas=1")).contains("found `narenas=1`"));

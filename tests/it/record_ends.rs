@@ -86,9 +86,12 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
     let sleep = format!("84.{}", std::process::id());
     let begun = Instant::now();
     let text = format!("sleep {sleep} & sleep {sleep}");
-    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--timeout", "5s", "--", "sh", "-c", &text]);
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--run-timeout", "5s", "--", "sh", "-c", &text]);
     assert!(begun.elapsed() < Duration::from_secs(80), "it was not killed");
-    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 5 s (--timeout)"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.err.contains("did not end within its deadline of 5 s (--run-timeout)"),
+        "{ran:?}"
+    );
     assert_told(folder.path(), &ran);
     assert_gone(&format!("sleep {sleep}"));
 }

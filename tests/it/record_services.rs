@@ -79,7 +79,7 @@ fn a_program_that_the_command_before_it_makes_is_recorded() {
 fn a_service_that_fails_says_so() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "service") else { return };
-    let ran = record(folder.path(), &["--ready", "line:never", "--timeout", "1s"], &program);
+    let ran = record(folder.path(), &["--ready", "line:never", "--run-timeout", "1s"], &program);
     assert!(ran.code == Some(2) && ran.err.contains("was not ready"), "{}", ran.err);
     let ran = record(folder.path(), &["--ready", "tcp:x"], &program);
     assert!(ran.code == Some(2) && ran.err.contains("--ready: wanted tcp:PORT"), "{}", ran.err);

@@ -43,13 +43,17 @@ fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
         (TWO, &["sh", "-c", "echo why >&2; exit 3"], "under own, failed: ended with exit code 3: why"),
         (TWO, &["sh", "-c", "kill -SEGV $$"], "was killed by signal 11 (SIGSEGV)"),
         (TWO, &["sh", "-c", "setsid sleep 611 & exit 0"], "left 1 process behind"),
-        ("--timeout 1s", &["sleep", "612"], "did not end within its deadline of 1 s (--timeout)"),
+        ("--run-timeout 1s", &["sleep", "612"], "did not end within its deadline of 1 s (--run-timeout)"),
         ("--check false", &["true"], "--check `false` ended with exit code 1"),
         ("--before false", &["true"], "--before `false` ended with exit code 1"),
         ("--after false", &["true"], "--after `false` ended with exit code 1"),
         ("--metric x=a([0-9])", &["echo", "b7"], "does not match the output; it ended with: b7"),
         ("--ready line:up --settle 1ms", &["sh", "-c", "echo no; exit 4"], "exit code 4 before it was ready: no"),
-        ("--ready line:up --timeout 1s", &["sh", "-c", "echo no; sleep 613"], "was not ready (--ready: wanted `up`"),
+        (
+            "--ready line:up --run-timeout 1s",
+            &["sh", "-c", "echo no; sleep 613"],
+            "was not ready (--ready: wanted `up`",
+        ),
         ("--ready line:up --load false", &["sh", "-c", "echo up; sleep 614"], "--load `false` ended with exit code 1"),
         ("--candidates preload=/no/lib.so", &["true"], "/no/lib.so: no such file to preload"),
         ("--candidates jemaloc", &["true"], "no candidate `jemaloc`; perhaps jemalloc"),
@@ -102,7 +106,7 @@ fn what_fails_under_one_candidate_is_a_row_with_the_cause() {
         ("sleep 621", FailureKind::Late, "did not end within its deadline"),
     ] {
         let folder = tempdir().unwrap();
-        let deadline = if kind == FailureKind::Late { "--timeout 5s" } else { "" };
+        let deadline = if kind == FailureKind::Late { "--run-timeout 5s" } else { "" };
         let ran = run(folder.path(), &format!("{TWO} {deadline}"), &["sh", "-c", &format!("{preloaded}{bad}")]);
         assert_eq!(ran.code, Some(1), "{bad}: {ran:?}");
         let rows = samples(&folder.path().join("out"));
@@ -195,7 +199,7 @@ fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
     let folder = tempdir().unwrap();
     // In KiB: less than what is printed.
     let memory = "ulimit -v 700000";
-    let line = "run --repeats 1 --candidates own --timeout 10m --out out -- head -c 1000000000 /dev/zero";
+    let line = "run --repeats 1 --candidates own --run-timeout 10m --out out -- head -c 1000000000 /dev/zero";
     let ran = limited(folder.path(), memory, line);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
@@ -256,7 +260,7 @@ fn an_interrupt_leaves_no_process_in_any_phase() {
         let folder = tempdir().unwrap();
         let mark = format!("63{number}.{}", std::process::id());
         let line = format!(
-            "exec \"$0\" run --timeout 20m --candidates own --out out {} -- sh -c '{}'",
+            "exec \"$0\" run --run-timeout 20m --candidates own --out out {} -- sh -c '{}'",
             flags.replace("MARK", &mark),
             text.replace("MARK", &mark)
         );

@@ -230,7 +230,8 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let mark = format!("71.{}", std::process::id());
     // The eighth run, of which two are not measured, never ends, until there is a file `go`.
     let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
-    let flags = words("tune --candidates system --repeats 5 --timeout 20m --budget 300h --within wall=1000% --out out");
+    let flags =
+        words("tune --candidates system --repeats 5 --run-timeout 20m --budget 300h --within wall=1000% --out out");
     let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
     let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);

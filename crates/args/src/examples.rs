@@ -27,9 +27,9 @@ Examples:
   _RJEM_MALLOC_CONF=narenas:1 allocanary   measure it with one arena (jemalloc)
 
 Defaults of a measurement without a verb:
-  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, timeout
-  60s per process. Results go to a new folder, allocanary-out/here-1 the first
-  time.
+  workload server, threads 1,4,16,64, repeats 10, seed 1, no time budget, and a
+  run timeout of 60s. Results go to a new folder, allocanary-out/here-1 the
+  first time.
 
 Exit codes: 0 success; 1 a process failed, or a gate failed; 2 the command could
 not run; 130 interrupted, and every finished row is saved.";
@@ -72,7 +72,7 @@ pub const STUDY_EXAMPLES: &str = "\
 Defaults:
   The study `default` runs, with a budget of 105s. A flag replaces the value in
   the study's file. A file without a value gets workload server, threads
-  1,4,16,64, repeats 10, seed 1, no budget and timeout 60s per process.
+  1,4,16,64, repeats 10, seed 1, no time budget, and a run timeout of 60s.
   --candidates without a study uses these values too.
 
 Examples:
@@ -95,8 +95,8 @@ pub const RUN_EXAMPLES: &str = "\
 Defaults:
   Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
   jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with
-  `own` where a program cannot be preloaded. 10 repeats, timeout 60s per
-  process. One run before is not measured. A program with --ready or --load is a
+  `own` where a program cannot be preloaded. 10 repeats, and a run timeout of
+  60s. One run before is not measured. A program with --ready or --load is a
   service, and runs until it is stopped.
 
 Examples:

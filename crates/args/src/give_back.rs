@@ -18,7 +18,7 @@ pub struct GiveBackFlags {
     pub yes: bool,
     /// Take the call back if it waits so long for a lock of the allocator (glibc); leave it alone (others).
     #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub timeout: String,
+    pub lock_timeout: String,
     /// Do it although memory of the heap is in swap, which the call would bring back [default: refuse].
     #[arg(long)]
     pub swapped: bool,

@@ -38,13 +38,13 @@ pub struct TimeFlags {
     budget: Option<String>,
     /// Time limit of one process: a slower one is killed [default: 60s].
     #[arg(long, value_name = "TIME")]
-    timeout: Option<String>,
+    run_timeout: Option<String>,
 }
 
 impl TimeFlags {
     /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
-        StudyFile { budget: self.budget.clone(), deadline: self.timeout.clone(), ..StudyFile::default() }
+        StudyFile { budget: self.budget.clone(), run_timeout: self.run_timeout.clone(), ..StudyFile::default() }
     }
 }
 

@@ -64,7 +64,7 @@ pub struct RecordFlags {
     service: ServiceFlags,
     /// Time limit of one run: a slower one is killed [default: 60s; none for a program in the terminal].
     #[arg(long, value_name = "TIME")]
-    pub timeout: Option<String>,
+    pub run_timeout: Option<String>,
     /// The program and its arguments, after `--`.
     ///
     /// For a service {port} is a free TCP port and {dir} an empty folder, as in `run`.
@@ -112,7 +112,7 @@ pub struct PaceFlags {
 }
 
 /// The help of a shared flag in `replay`.
-const OWN: [(&str, &str); 1] = [("timeout", "Time limit of one replay [default: by the trace's length]")];
+const OWN: [(&str, &str); 1] = [("run_timeout", "Time limit of one replay [default: by the trace's length]")];
 
 /// Flags of `replay`.
 #[derive(Args, Clone)]

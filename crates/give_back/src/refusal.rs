@@ -85,7 +85,7 @@ pub enum Refusal {
     /// The call waited for a lock that another thread holds, and was abandoned.
     #[error(
         "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back; \
-         what arenas before it gave stays given. Try again, with a longer --timeout"
+         what arenas before it gave stays given. Try again, with a longer --lock-timeout"
     )]
     Locked {
         /// The process.

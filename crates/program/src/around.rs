@@ -94,7 +94,7 @@ impl Around<'_> {
         let said = if last.is_empty() { "; it wrote nothing".to_string() } else { format!(": {last}") };
         let text = match ended {
             None if stop.load(Ordering::Relaxed) => "was interrupted".to_string(),
-            None => format!("did not end in time (--timeout){said}"),
+            None => format!("did not end in time (--run-timeout){said}"),
             Some(status) => format!("{}{said}", how(status)),
         };
         Ok(Done { ok: ended == Some(0), text, wall })

@@ -210,7 +210,7 @@ impl<'a> Running<'a> {
             true => "",
             false => "; if it is a service, say how to tell that it is ready (--ready) and how to use it (--load)",
         };
-        let text = format!("{what} within its deadline of {seconds} s (--timeout){service}{}", self.last());
+        let text = format!("{what} within its deadline of {seconds} s (--run-timeout){service}{}", self.last());
         Failure { kind: FailureKind::Late, text }
     }
 

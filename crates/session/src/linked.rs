@@ -77,7 +77,7 @@ fn answer(ended: &Ended, cell: &Cell, deadline: Duration, for_memory: bool) -> R
     let because = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
     let Some(status) = ended.status else {
         let seconds = deadline.as_secs_f64();
-        return fail(FailureKind::Late, format!("killed at its deadline of {seconds} s (--timeout){because}"));
+        return fail(FailureKind::Late, format!("killed at its deadline of {seconds} s (--run-timeout){because}"));
     };
     if let Some(signal) = status.signal() {
         if signal == libc::SIGKILL && for_memory {

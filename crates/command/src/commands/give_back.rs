@@ -30,7 +30,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     let pid = named::find("give-back", &flags.process)?;
     let every = flags.every.as_deref().map(|every| time("--every", every)).transpose()?;
-    let limits = Limits { patience: time("--timeout", &flags.timeout)?, every };
+    let limits = Limits { patience: time("--lock-timeout", &flags.lock_timeout)?, every };
     if !flags.set.is_empty() {
         return settings::set(flags, pid, limits);
     }

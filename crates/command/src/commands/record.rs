@@ -68,7 +68,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
         let recorded = match is_watched {
             true => watched::run(&recording, &study, number),
-            false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
+            false => plain::run(&recording, &program.command, study.run_timeout.as_ref().map(|_| checked.deadline)),
         };
         // Even if the program failed, its traces are cut to their length, and named.
         // A program that root starts may change its user, to any.
@@ -146,10 +146,10 @@ fn window(text: &str) -> Result<Duration> {
 fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
-    let deadline = flags.timeout.clone().or(file.deadline.clone());
+    let run_timeout = flags.run_timeout.clone().or(file.run_timeout.clone());
     let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
     let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
-    Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
+    Ok(StudyFile { program: Some(program), run_timeout, candidates: Some(candidates), repeats, ..file })
 }
 
 /// The recording preload.

@@ -158,7 +158,7 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
         metrics: Some(METRICS.map(String::from).to_vec()),
         workloads: Some(vec![workload]),
         threads: Some(vec![1]),
-        deadline: Some(format!("{}s", limit.as_secs())),
+        run_timeout: Some(format!("{}s", limit.as_secs())),
         ..StudyFile::default()
     };
     let seconds = seconds(prepared.operations, prepared.peak_live, paced);

@@ -41,7 +41,9 @@ fn the_first_help_of_each_verb_fits_a_screen() {
 #[test]
 fn no_two_flags_have_one_idea() {
     const IDEAS: &[(&str, &str, &[&str])] = &[
-        ("a time limit", "timeout", &["deadline", "time-limit", "time_limit"]),
+        ("a time limit: of a reading", "timeout", &["deadline", "time-limit", "time_limit"]),
+        ("a time limit: of a run", "run-timeout", &["run-deadline", "run-limit"]),
+        ("a time limit: of waiting for a lock", "lock-timeout", &["patience", "wait"]),
         ("a file that is written", "to", &["html", "output", "file", "write"]),
         ("metrics", "metrics", &["columns", "metric-names"]),
         ("a file with a [program] table", "program", &["file", "service"]),

@@ -39,7 +39,7 @@ pub struct StudyFile {
     /// Time budget for the whole study: `"100s"`.
     pub budget: Option<String>,
     /// Time limit of one cell.
-    pub deadline: Option<String>,
+    pub run_timeout: Option<String>,
     /// Variables of the user's environment that the cells get. The command writes them; a user does not.
     pub inherited: Option<BTreeMap<String, String>>,
     /// The user's program, which the cells run instead of a workload.
@@ -69,7 +69,7 @@ pub struct Full {
     /// Time budget for the whole study [default: none].
     pub budget: Option<String>,
     /// Time limit of one cell.
-    pub deadline: Option<String>,
+    pub run_timeout: Option<String>,
 }
 
 impl StudyFile {
@@ -93,7 +93,7 @@ impl StudyFile {
             repeats: flags.repeats.or(self.repeats),
             seed: flags.seed.or(self.seed),
             budget: flags.budget.or(self.budget),
-            deadline: flags.deadline.or(self.deadline),
+            run_timeout: flags.run_timeout.or(self.run_timeout),
             inherited: flags.inherited.or(self.inherited),
             program: flags.program.or(self.program),
             published: if flags.published.is_empty() { self.published } else { flags.published },

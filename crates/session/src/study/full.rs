@@ -44,7 +44,7 @@ impl StudyFile {
     }
 
     fn at_size(&self, full: &Full) -> StudyFile {
-        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline } = full.clone();
+        let Full { memory: _, workloads, candidates, threads, repeats, budget, run_timeout } = full.clone();
         let small = self.clone();
         StudyFile {
             workloads: workloads.or(small.workloads),
@@ -53,7 +53,7 @@ impl StudyFile {
             repeats: repeats.or(small.repeats),
             // The budget of the small study would be too short for the large size.
             budget,
-            deadline: deadline.or(small.deadline),
+            run_timeout: run_timeout.or(small.run_timeout),
             full: Vec::new(),
             ..small
         }

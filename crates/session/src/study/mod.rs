@@ -99,7 +99,7 @@ impl StudyFile {
             repeats,
             seed: self.seed.unwrap_or(1),
             budget: span("budget", self.budget)?,
-            deadline: span("deadline", self.deadline)?.unwrap_or(DEADLINE),
+            deadline: span("run_timeout", self.run_timeout)?.unwrap_or(DEADLINE),
             program: self.program,
         })
     }
@@ -181,7 +181,7 @@ mod tests {
             (StudyFile { cores: Some(vec![0]), ..file() }, "cores: wanted 1 to"),
             (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
             (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
-            (StudyFile { deadline: Some("0s".into()), ..file() }, "deadline: wanted a time"),
+            (StudyFile { run_timeout: Some("0s".into()), ..file() }, "run_timeout: wanted a time"),
         ] {
             let said = said(file);
             assert!(said.contains(text), "{said}");

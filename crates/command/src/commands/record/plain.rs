@@ -93,7 +93,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     let Some((status, _)) = watched.wait(left).map_err(failed)? else {
         end_all(child.id());
         let seconds = deadline.unwrap_or_default().as_secs_f64();
-        let text = format!("recording {program}: did not end within its deadline of {seconds} s (--timeout)");
+        let text = format!("recording {program}: did not end within its deadline of {seconds} s (--run-timeout)");
         return Err(Error::Input(text));
     };
     sys::keep_signals();

@@ -137,7 +137,7 @@ fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
     let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default())?.study);
     let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
     let workloads = studies.iter().flat_map(|study| study.workloads.clone().unwrap_or_default()).collect();
-    let longest = studies.into_iter().max_by_key(|study| study.deadline.as_deref().and_then(parse_duration));
+    let longest = studies.into_iter().max_by_key(|study| study.run_timeout.as_deref().and_then(parse_duration));
     Ok(StudyFile { workloads: Some(workloads), ..longest.unwrap_or_default() })
 }
 

@@ -122,7 +122,7 @@ impl Replay {
             workloads: Some(vec![workload]),
             threads: Some(vec![1]),
             repeats: Some(1),
-            deadline: Some(format!("{}s", self.deadline.as_secs())),
+            run_timeout: Some(format!("{}s", self.deadline.as_secs())),
             ..StudyFile::default()
         };
         let mut planned = plan(&study.check()?, &self.roster.descriptions())?;
