@@ -94,13 +94,14 @@ fn what_needs_more_memory_than_it_may_have_is_a_line() {
     let Some((_folder, process)) = start("overlap", &["-no-pie"], Some("apart")) else { return };
     let told = |line: &str, memory: &str| {
         let ran = heap(line);
-        let wanted = format!("heap not divided: reading it took more than {memory} of memory; --memory allows more");
+        let wanted =
+            format!("heap not divided: reading it took more than {memory} of memory; --reader-memory allows more");
         assert!(ran.out.contains(&wanted), "{ran:?}");
     };
-    told(&format!("{} --json --memory 64MiB", process.pid()), "64 MiB");
+    told(&format!("{} --json --reader-memory 64MiB", process.pid()), "64 MiB");
     // Each of several workers has only a part of the memory, so such a process is read again at the end.
-    told("--all --json --memory 64MiB --timeout 5s", "64 MiB");
-    let ran = heap("1 --memory 1MiB");
+    told("--all --json --reader-memory 64MiB --timeout 5s", "64 MiB");
+    let ran = heap("1 --reader-memory 1MiB");
     assert!(
         ran.code == Some(2) && ran.err.contains("wanted a size of 64MiB or more, such as 1GiB; found `1MiB`"),
         "{ran:?}"

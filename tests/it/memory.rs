@@ -127,7 +127,7 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
 }
 
-/// As in a container with a limit, where `run` gets no --memory.
+/// As in a container with a limit, where `run` gets no --memory-limit.
 #[test]
 fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
     let group = match Group::make("program") {

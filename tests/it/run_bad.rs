@@ -58,7 +58,7 @@ fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
         ("--candidates preload=/no/lib.so", &["true"], "/no/lib.so: no such file to preload"),
         ("--candidates jemaloc", &["true"], "no candidate `jemaloc`; perhaps jemalloc"),
         ("--candidates jemalloc:narena=1", &["true"], "has no setting `narena`; perhaps narenas"),
-        ("--memory 1", &["true"], "--memory: wanted a size"),
+        ("--memory-limit 1", &["true"], "--memory-limit: wanted a size"),
         ("--within threads=5%", &["true"], "within: threads: neither more nor less is better, so it has no limit"),
         ("--within wal=5%", &["true"], "no metric `wal`; perhaps wall"),
         ("--settle 5s", &["true"], "--settle: is for a service"),
@@ -215,15 +215,15 @@ fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
     let folder = tempdir().unwrap();
     // The preload makes the shell take more than its group may have.
     let grow = "test -z \"$LD_PRELOAD\" || { x=a; while :; do x=$x$x; done; }; sleep 0.1";
-    let ran = run(folder.path(), &format!("{TWO} --memory 32MiB --cpus 0.5"), &["sh", "-c", grow]);
+    let ran = run(folder.path(), &format!("{TWO} --memory-limit 32MiB --cpu-limit 0.5"), &["sh", "-c", grow]);
     if ran.code == Some(2) {
-        assert!(ran.err.contains("leave out --memory"), "{ran:?}");
+        assert!(ran.err.contains("leave out --memory-limit"), "{ran:?}");
         return skipped(ran.err);
     }
     let rows = samples(&folder.path().join("out"));
     let row = rows.iter().find(|row| row.cell.candidate == "jemalloc".into()).unwrap();
     let error = row.error.as_ref().unwrap();
-    assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory 32MiB"), "{error:?}");
+    assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory-limit 32MiB"), "{error:?}");
 }
 
 /// The run must find out whether the limit kills a candidate, even for the first one.
@@ -231,8 +231,8 @@ fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
 fn the_first_candidate_may_be_killed_at_its_limit() {
     let folder = tempdir().unwrap();
     let grow = "test -z \"$LD_PRELOAD\" || { x=a; while :; do x=$x$x; done; }; sleep 0.1";
-    let ran = run(folder.path(), "--repeats 1 --candidates jemalloc own --memory 32MiB", &["sh", "-c", grow]);
-    if ran.code == Some(2) && ran.err.contains("leave out --memory") {
+    let ran = run(folder.path(), "--repeats 1 --candidates jemalloc own --memory-limit 32MiB", &["sh", "-c", grow]);
+    if ran.code == Some(2) && ran.err.contains("leave out --memory-limit") {
         return skipped(ran.err);
     }
     let rows = samples(&folder.path().join("out"));

@@ -107,7 +107,7 @@ Examples:
   allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -q' \\
     --metric 'throughput=([0-9.]+) requests' -- \\
     redis-server --port {port} --dir {dir} --save ''
-  allocanary run --memory 256MiB --cpus 0.5 --within wall=5% -- ./batch-job
+  allocanary run --memory-limit 256MiB --cpu-limit 0.5 --within wall=5% -- ./batch-job
   allocanary run --program service.toml
   allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
   allocanary run --lines kubernetes -- python3 script.py

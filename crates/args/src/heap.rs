@@ -50,7 +50,7 @@ pub struct HeapFlags {
     pub timeout: Option<String>,
     /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told [default: 256MiB].
     #[arg(long, value_name = "SIZE")]
-    pub memory: Option<String>,
+    pub reader_memory: Option<String>,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
     #[arg(long, conflicts_with = "short")]
     pub json: bool,

@@ -85,10 +85,10 @@ pub struct ProgramFlags {
     metric: Vec<String>,
     /// Memory limit of each process's control group, such as 256MiB [default: none].
     #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
+    memory_limit: Option<String>,
     /// CPU limit of each process's control group, such as 0.5 [default: none].
     #[arg(long, value_name = "CPUS")]
-    cpus: Option<String>,
+    cpu_limit: Option<String>,
 }
 
 impl ProgramFlags {
@@ -106,8 +106,8 @@ impl ProgramFlags {
             check: self.check.clone().or(file.check),
             any_output: self.any_output || file.any_output,
             metric,
-            memory: self.memory.clone().or(file.memory),
-            cpus: self.cpus.clone().or(file.cpus),
+            memory_limit: self.memory_limit.clone().or(file.memory_limit),
+            cpu_limit: self.cpu_limit.clone().or(file.cpu_limit),
             ..file
         };
         self.http.as_ref().map_or(program.clone(), |http| http.over(program))

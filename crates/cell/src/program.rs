@@ -53,10 +53,10 @@ pub struct Program {
     pub metric: BTreeMap<String, String>,
     /// The memory limit of each cell's control group: `256MiB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<String>,
+    pub memory_limit: Option<String>,
     /// The CPU limit of each cell's control group: `0.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<String>,
+    pub cpu_limit: Option<String>,
     /// The limits for a candidate that is proposed: how much worse than the first one it may be in other metrics, such
     /// as `throughput=5%`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -138,7 +138,7 @@ fn put(path: &Path, text: &str) -> Result<(), String> {
 fn refused(path: &Path, error: &std::io::Error) -> String {
     format!(
         "{}: {error}: a control group cannot be made here: run as root, or below \
-         `systemd-run --user --scope -p Delegate=yes`, or leave out --memory and --cpus",
+         `systemd-run --user --scope -p Delegate=yes`, or leave out --memory-limit and --cpu-limit",
         path.display()
     )
 }
@@ -184,6 +184,6 @@ mod tests {
         let found = Hierarchy { parent: "/proc".into(), is_v2: false };
         let mut group = ControlGroup { folders: Vec::new(), kills: None };
         let said = group.add(&found, Controller::Memory, "x").unwrap_err();
-        assert!(said.contains("/proc/x") && said.contains("leave out --memory"), "{said}");
+        assert!(said.contains("/proc/x") && said.contains("leave out --memory-limit"), "{said}");
     }
 }

@@ -183,8 +183,7 @@ pub fn check(
             match &load.budget {
                 Some(BudgetLine { limit: Some(_) }) => drop(proven.found.insert(name.clone(), wanted.clone())),
                 Some(BudgetLine { limit: None }) => {
-                    let why =
-                        "no control group of the program has a memory limit: give it one by --memory, or name a size";
+                    let why = "no control group of the program has a memory limit: give it one by --memory-limit, or name a size";
                     drop(proven.unproven.insert(name.clone(), why.into()));
                 }
                 None if wanted == "off" => drop(proven.found.insert(name.clone(), wanted.clone())),

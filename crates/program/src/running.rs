@@ -183,11 +183,12 @@ impl<'a> Running<'a> {
             return Failure { kind: FailureKind::Crashed, text: format!("ended{when}{}", self.last()) };
         };
         if self.group.as_ref().is_some_and(|group| group.kills() > 0) {
-            let memory = self.place.program.memory.as_deref().unwrap_or_default();
-            let text = format!("killed by the kernel for memory: it needs more than --memory {memory}{}", self.last());
+            let memory = self.place.program.memory_limit.as_deref().unwrap_or_default();
+            let text =
+                format!("killed by the kernel for memory: it needs more than --memory-limit {memory}{}", self.last());
             return Failure { kind: FailureKind::OutOfMemory, text };
         }
-        // Without --memory it is in our own group, which is that of a container and may have a limit.
+        // Without --memory-limit it is in our own group, which is that of a container and may have a limit.
         if is_killed(status) && self.kills_before != sys::memory_kills() {
             let text = format!("{}{when}{}", killed_for_memory(sys::memory_limit()), self.last());
             return Failure { kind: FailureKind::OutOfMemory, text };

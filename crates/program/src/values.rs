@@ -11,13 +11,13 @@ use allocanary_text::units::{parse_bytes, parse_duration};
 
 /// The limits of a program's control group.
 pub fn limits(program: &Program) -> Result<ContainerLimits, String> {
-    let memory = program.memory.as_deref().map(|text| {
+    let memory = program.memory_limit.as_deref().map(|text| {
         let bytes = parse_bytes(text).filter(|bytes| *bytes >= 1 << 20);
-        bytes.ok_or_else(|| format!("--memory: wanted a size of 1MiB or more, such as 256MiB, found `{text}`"))
+        bytes.ok_or_else(|| format!("--memory-limit: wanted a size of 1MiB or more, such as 256MiB, found `{text}`"))
     });
-    let cpus = program.cpus.as_deref().map(|text| {
+    let cpus = program.cpu_limit.as_deref().map(|text| {
         let cpus = text.trim().parse::<f64>().ok().filter(|cpus| (0.01..=100_000.0).contains(cpus));
-        cpus.ok_or_else(|| format!("--cpus: wanted a number of CPUs from 0.01, such as 0.5, found `{text}`"))
+        cpus.ok_or_else(|| format!("--cpu-limit: wanted a number of CPUs from 0.01, such as 0.5, found `{text}`"))
     });
     Ok(ContainerLimits { memory: memory.transpose()?, cpus: cpus.transpose()? })
 }
@@ -83,8 +83,8 @@ mod tests {
         assert_eq!(check(&Program { metric: metrics(300), ..base() }), Ok(()));
         for (program, said) in [
             (Program { command: vec![], ..base() }, "wanted a program after `--`"),
-            (Program { memory: text("4"), ..base() }, "--memory: wanted a size"),
-            (Program { cpus: text("none"), ..base() }, "--cpus: wanted a number"),
+            (Program { memory_limit: text("4"), ..base() }, "--memory-limit: wanted a size"),
+            (Program { cpu_limit: text("none"), ..base() }, "--cpu-limit: wanted a number"),
             (Program { ready: text("tcp:x"), ..base() }, "--ready: wanted tcp:PORT"),
             (Program { settle: text("soon"), ready: text("line:x"), ..base() }, "--settle: wanted a time"),
             (Program { stop: text("SIGNONE"), ready: text("line:x"), ..base() }, "--stop: wanted a signal"),

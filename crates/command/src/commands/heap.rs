@@ -51,7 +51,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
         ["diff" | "show", ..] if flags.exact_shares => refused(words[0], "--exact-shares"),
         ["diff" | "show", ..] if flags.timeout.is_some() => refused(words[0], "--timeout"),
-        ["diff" | "show", ..] if flags.memory.is_some() => refused(words[0], "--memory"),
+        ["diff" | "show", ..] if flags.reader_memory.is_some() => refused(words[0], "--reader-memory"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
         ["diff" | "show", ..] if flags.contents => refused(words[0], "--contents"),
         ["diff", before, after] => difference(Path::new(before), Path::new(after)),
@@ -84,7 +84,7 @@ fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std
     or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))
 }
 
-/// A reader with the memory limit of --memory.
+/// A reader with the memory limit of --reader-memory.
 fn limited(flags: &HeapFlags) -> Result<Reader> {
     memory(flags).map(Reader::new)
 }

@@ -13,7 +13,7 @@ pub fn or_unread(pid: u32, read: Result<Reading, Trouble>) -> Result<Reading, Tr
     let Err(Trouble::Costly { cost, .. }) = read else { return read };
     let hint = match cost {
         Cost::Time(_) => "; --timeout gives it more",
-        Cost::Memory(_) => "; --memory allows more",
+        Cost::Memory(_) => "; --reader-memory allows more",
         Cost::Rights | Cost::Ended(_) => "",
     };
     Reading::unread(pid, format!("heap not divided: {cost}{hint}"))

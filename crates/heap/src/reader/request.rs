@@ -60,7 +60,9 @@ impl Request {
     pub(super) fn costly(&self, cost: Cost) -> Trouble {
         match &self.of {
             Of::Process { pid, .. } => Trouble::Costly { pid: *pid, cost },
-            Of::Core(path) => Trouble::Told(format!("{}: {cost}; --timeout and --memory allow more", path.display())),
+            Of::Core(path) => {
+                Trouble::Told(format!("{}: {cost}; --timeout and --reader-memory allow more", path.display()))
+            }
             Of::Other(..) => Trouble::Told(cost.to_string()),
         }
     }

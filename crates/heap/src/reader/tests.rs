@@ -111,7 +111,7 @@ fn what_costs_too_much_is_named() {
         of(Of::Process { pid: 7, stopped: false, shares: Shares::NotRead }),
         "process 7: reading it took more than 60 s"
     );
-    let core = "/core: reading it took more than 60 s; --timeout and --memory allow more";
+    let core = "/core: reading it took more than 60 s; --timeout and --reader-memory allow more";
     assert_eq!(of(Of::Core("/core".into())), core);
 }
 

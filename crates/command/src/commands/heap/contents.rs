@@ -46,7 +46,7 @@ pub fn of_core(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
 
 fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
     let limit = limit(flags)?;
-    let allowed = match &flags.memory {
+    let allowed = match &flags.reader_memory {
         Some(_) => memory(flags)?,
         None => MEMORY + TIMES * bytes.min(limit),
     };

@@ -14,10 +14,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The memory that a reading may take.
 pub(super) fn memory(flags: &HeapFlags) -> Result<u64> {
-    let Some(text) = &flags.memory else { return Ok(MEMORY) };
+    let Some(text) = &flags.reader_memory else { return Ok(MEMORY) };
     parse_bytes(text).filter(|bytes| *bytes >= LEAST).ok_or_else(|| {
         let found = harmless(text);
-        Error::Input(format!("heap: --memory: wanted a size of 64MiB or more, such as 1GiB; found `{found}`"))
+        Error::Input(format!("heap: --reader-memory: wanted a size of 64MiB or more, such as 1GiB; found `{found}`"))
     })
 }
 

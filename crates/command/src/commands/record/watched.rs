@@ -20,8 +20,8 @@ use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than to be run in a terminal.
 pub fn is_wanted(program: &Program) -> bool {
-    let Program { stdin, before, after, check, memory, cpus, .. } = program;
-    program.is_service() || [stdin, before, after, check, memory, cpus].into_iter().any(Option::is_some)
+    let Program { stdin, before, after, check, memory_limit, cpu_limit, .. } = program;
+    program.is_service() || [stdin, before, after, check, memory_limit, cpu_limit].into_iter().any(Option::is_some)
 }
 
 /// Runs the program under the recorder, for the `number`th time.

@@ -144,7 +144,7 @@ impl Started {
     fn varies(&mut self, first: &Cell, deadline: Duration) -> Result<bool> {
         const SHORT: f64 = 3.0;
         let interrupted = measure::watch_interrupts();
-        let is_limited = first.job.program().is_some_and(|program| program.memory.is_some());
+        let is_limited = first.job.program().is_some_and(|program| program.memory_limit.is_some());
         let once = |launcher: &Launcher| -> Result<(Option<Answer>, f64)> {
             let (ran, wall) = launcher.run(first, deadline, interrupted);
             // It is no error here if the memory limit kills the program: the study will find this out.
