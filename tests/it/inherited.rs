@@ -83,7 +83,7 @@ fn wrong_variables_of_each_allocator_give_error_rows() {
 fn emulated_cores_do_not_overrule_what_the_title_shows() {
     let arenas = |variable: (&str, &str), cores: u32| {
         let folder = tempdir().unwrap();
-        let ran = here(folder.path(), variable, &format!("--cores {cores}"));
+        let ran = here(folder.path(), variable, &format!("--emulate-cpus {cores}"));
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let row = samples(&folder.path().join("out")).remove(0);
         assert_eq!((row.error.as_ref(), row.cell.cores), (None, Some(cores)));

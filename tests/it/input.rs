@@ -57,7 +57,7 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --candidates system:mmap_threshold=1TiB", "mmap_threshold: wanted"),
         ("study --threads 0", "threads: wanted 1 to "),
         ("study --threads 4000000", "found 4000000"),
-        ("study --cores 0", "cores: wanted 1 to "),
+        ("study --emulate-cpus 0", "emulate_cpus: wanted 1 to "),
         ("study --repeats 0", "repeats: wanted 1 or more, found 0"),
         ("study --budget soon", "budget: wanted a time such as 90s or 5m, found `soon`"),
         ("study --run-timeout 0s", "run_timeout: wanted a time"),

@@ -51,13 +51,13 @@ fn processes_beside_the_one_that_is_replayed_are_told() {
 #[test]
 fn what_a_replay_cannot_have_is_refused_before_anything_runs() {
     let folder = tempdir().unwrap();
-    fs::write(folder.path().join("two.toml"), "cores = [4, 8]\n[program]\ncommand = ['true']\n").unwrap();
+    fs::write(folder.path().join("two.toml"), "emulate_cpus = [4, 8]\n[program]\ncommand = ['true']\n").unwrap();
     for (flags, said) in [
         ("--candidates own", "candidate `own`: a replay "),
         ("--candidates system preload=/lib/x.so", "preload=/lib/x.so"),
         ("--candidates jemalloc:thread_idle=100ms", "jemalloc has no setting `thread_idle`"),
         ("--candidates jemaloc", "no candidate `jemaloc`"),
-        ("--program two.toml", "cores: wanted one size with --verify, found 2"),
+        ("--program two.toml", "emulate_cpus: wanted one number with --verify, found 2"),
     ] {
         let ran = verify(folder.path(), flags, &["touch", "ran"]);
         assert!(ran.code == Some(2) && ran.err.contains(said), "{flags}: {ran:?}");
@@ -69,7 +69,7 @@ fn what_a_replay_cannot_have_is_refused_before_anything_runs() {
 #[test]
 fn a_file_says_what_is_compared() {
     let folder = tempdir().unwrap();
-    let text = "cores = [3]\ncandidates = ['system']\nrepeats = 2\n[program]\ncommand = ['sleep', '0.1']\n";
+    let text = "emulate_cpus = [3]\ncandidates = ['system']\nrepeats = 2\n[program]\ncommand = ['sleep', '0.1']\n";
     fs::write(folder.path().join("file.toml"), text).unwrap();
     let ran = allocanary(folder.path(), words("record -o traces --verify --program file.toml"));
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -45,7 +45,7 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
     ] {
         assert!(summary.iter().any(|line| line.contains(name)), "{name}: {summary:?}");
     }
-    for study in ["", "cores", "cases", "workloads", "--candidates system --threads 1,2 --cores 4,8"] {
+    for study in ["", "cores", "cases", "workloads", "--candidates system --threads 1,2 --emulate-cpus 4,8"] {
         let out = at(80, &format!("study --plan {study}"));
         let (summary, list) = out.split_once("\n\n").unwrap();
         assert!(summary.lines().count() <= 10, "{study}: {summary}");

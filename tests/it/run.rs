@@ -239,7 +239,8 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
 #[test]
 fn a_program_sees_the_cores_that_are_asked_for() {
     let folder = tempdir().unwrap();
-    let ran = run(folder.path(), "--repeats 1 --cores 40 --candidates jemalloc", &["sh", "-c", "nproc; sleep 0.1"]);
+    let ran =
+        run(folder.path(), "--repeats 1 --emulate-cpus 40 --candidates jemalloc", &["sh", "-c", "nproc; sleep 0.1"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
     assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "40\n");

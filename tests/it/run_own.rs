@@ -88,7 +88,7 @@ fn a_rust_program_with_its_own_jemalloc_is_measured_by_its_own_settings() {
 #[test]
 fn its_own_jemalloc_has_the_arenas_of_an_emulated_host() {
     let folder = tempdir().unwrap();
-    let flags = "--repeats 1 --candidates own --cores 64";
+    let flags = "--repeats 1 --candidates own --emulate-cpus 64";
     let ran = run(folder.path(), flags, &[program().to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(!ran.out.contains("64 cores"), "{}", ran.out);

@@ -151,7 +151,8 @@ fn arenas_are_as_many_as_asked_for() {
 #[test]
 fn emulated_cores_bring_their_arenas() {
     let folder = tempdir().unwrap();
-    let flags = format!("study --candidates jemalloc system --cores 12,40 --repeats 1 --out out --workloads {TINY}");
+    let flags =
+        format!("study --candidates jemalloc system --emulate-cpus 12,40 --repeats 1 --out out --workloads {TINY}");
     assert_eq!(allocanary(folder.path(), words(&flags)).code, Some(0));
     let rows = samples(&folder.path().join("out"));
     assert_eq!(rows.len(), 4);

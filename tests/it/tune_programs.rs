@@ -193,7 +193,7 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
         ("tune --mark-at 5s -- true", "--mark-at: is for a trace"),
         ("tune --mark-at 5s", "--mark-at: is for a trace"),
         ("tune program.toml --workloads server", "workloads: a program decides that itself"),
-        ("tune program.toml --cores 4,8", "--cores: wanted one, found 2"),
+        ("tune program.toml --emulate-cpus 4,8", "--emulate-cpus: wanted one, found 2"),
         ("tune --objective size -- true", "--objective: no objective `size`"),
         ("tune --within peak=5% -- true", "peak is the objective itself"),
         ("tune --present nothing -- true", "no candidate `nothing`"),

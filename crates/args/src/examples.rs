@@ -326,8 +326,8 @@ Examples:
       a study file with a [program] table
   allocanary tune service.trace --pace 1
       a trace of `allocanary record`; decay acts by time
-  allocanary tune --workloads server --cores 40
-      a built-in workload on a host of 40 cores
+  allocanary tune --workloads server --emulate-cpus 40
+      a built-in workload on a host of 40 CPUs
   allocanary tune --workloads handoff --objective cpu --within rss=10%
   allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --budget 2m
   allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
@@ -465,7 +465,7 @@ input.";
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/service-812-0.trace
-  allocanary replay service.trace --candidates system jemalloc --cores 4,40
+  allocanary replay service.trace --candidates system jemalloc --emulate-cpus 4,40
   allocanary replay service.trace --mark-at 12s,20s
       look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time

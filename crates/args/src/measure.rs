@@ -69,12 +69,12 @@ pub struct MeasureFlags {
     /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
     #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
     workloads: Option<Vec<String>>,
-    /// Numbers of worker threads [default: 1,4,16,64; with --cores: N threads].
+    /// Numbers of worker threads [default: 1,4,16,64; with --emulate-cpus: N threads].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     threads: Option<Vec<u32>>,
-    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
+    /// Emulate hosts with N CPUs: arenas are sized for N CPUs [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
+    emulate_cpus: Option<Vec<u32>>,
     /// How often, and how long.
     #[command(flatten)]
     repeats: RepeatFlags,
@@ -86,7 +86,7 @@ impl MeasureFlags {
         StudyFile {
             workloads: self.workloads.clone(),
             threads: self.threads.clone(),
-            cores: self.cores.clone(),
+            emulate_cpus: self.emulate_cpus.clone(),
             ..self.repeats.file()
         }
     }

@@ -130,9 +130,9 @@ pub struct ProgramStudyFlags {
     /// A TOML file with a [program] table; flags replace its values.
     #[arg(long = "program", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Numbers of CPU cores that the program sees under a preload; `own` sees this host's [default: this host's].
+    /// Numbers of CPUs that the program sees under a preload; `own` sees this host's [default: this host's].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
+    emulate_cpus: Option<Vec<u32>>,
     /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: none].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     within: Vec<String>,
@@ -155,7 +155,7 @@ impl ProgramStudyFlags {
     pub fn study(&self) -> StudyFile {
         StudyFile {
             candidates: self.candidates.clone(),
-            cores: self.cores.clone(),
+            emulate_cpus: self.emulate_cpus.clone(),
             program: Some(self.over(Program::default())),
             ..self.repeats.file()
         }

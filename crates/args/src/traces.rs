@@ -56,7 +56,7 @@ pub struct RecordFlags {
     pub recordings: u32,
     /// A TOML file with a [program] table; flags replace its values.
     ///
-    /// Its candidates, repeats, cores and seed are for --verify. Its metrics are not read: memory alone is compared.
+    /// Its candidates, repeats, emulate_cpus and seed are for --verify. Its metrics are not read: memory alone is compared.
     #[arg(long = "program", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// How the program is started, loaded and stopped.
@@ -127,9 +127,9 @@ pub struct ReplayFlags {
     /// How it is replayed.
     #[command(flatten)]
     pub how: PaceFlags,
-    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
+    /// Emulate hosts with N CPUs: arenas are sized for N CPUs [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
+    emulate_cpus: Option<Vec<u32>>,
     /// Repeats: processes per candidate [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
@@ -152,7 +152,7 @@ impl ReplayFlags {
     pub fn file(&self) -> StudyFile {
         StudyFile {
             candidates: self.candidates.clone(),
-            cores: self.cores.clone(),
+            emulate_cpus: self.emulate_cpus.clone(),
             repeats: self.repeats,
             ..self.time.file()
         }

@@ -12,8 +12,8 @@ use super::traces::PaceFlags;
 /// The flags of `study` that have another meaning or default in `tune`.
 const OWN: [(&str, &str); 5] = [
     ("workloads", "Workload, such as server or server:live=64MiB,idle=500 [default: server]"),
-    ("threads", "Number of worker threads [default: 16; with --cores: N threads]"),
-    ("cores", "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]"),
+    ("threads", "Number of worker threads [default: 16; with --emulate-cpus: N threads]"),
+    ("emulate_cpus", "Emulate a host with N CPUs: arenas are sized for N CPUs [default: off]"),
     ("repeats", "Fresh rows for each finalist [default: 10]"),
     (
         "budget",

@@ -155,7 +155,7 @@ static ALL: &[Verb] = &[
         "replay",
         Measure,
         "Compare allocators under a recorded trace",
-        ["candidates", "cores", "repeats"],
+        ["candidates", "emulate_cpus", "repeats"],
         REPLAY_EXAMPLES,
         ReplayFlags,
         replay::run

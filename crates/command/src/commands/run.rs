@@ -158,7 +158,7 @@ fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::
     }
     let ours = program_candidates().map(str::to_string);
     let all: Vec<String> = match &looked.cannot {
-        None if file.cores.is_some() => ours.filter(|name| !name.starts_with("own")).collect(),
+        None if file.emulate_cpus.is_some() => ours.filter(|name| !name.starts_with("own")).collect(),
         None => ours.collect(),
         Some(reason) => {
             let of_runtime = runtime.map_or(&[][..], |found| found.runtime.tried).iter().copied();

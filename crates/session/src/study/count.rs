@@ -13,13 +13,13 @@ impl StudyFile {
     pub(super) fn check_count(&self) -> Result<()> {
         let length = |names: &Option<Vec<String>>| names.as_ref().map_or(1, Vec::len);
         let numbers = |numbers: &Option<Vec<u32>>, default| numbers.as_ref().map_or(default, Vec::len);
-        let fixed = self.cores.is_some() || self.program.is_some();
+        let fixed = self.emulate_cpus.is_some() || self.program.is_some();
         let threads = numbers(&self.threads, if fixed { 1 } else { THREADS.len() });
         let factors = [
             (length(&self.candidates) as u64, "candidates"),
             (length(&self.workloads) as u64, "workloads"),
             (threads as u64, "threads"),
-            (numbers(&self.cores, 1) as u64, "cores"),
+            (numbers(&self.emulate_cpus, 1) as u64, "cores"),
             (u64::from(self.repeats.unwrap_or(REPEATS)), "repeats"),
         ];
         let cells = factors.iter().fold(1_u128, |cells, (factor, _)| cells.saturating_mul(u128::from(*factor)));
@@ -68,7 +68,7 @@ mod tests {
             candidates: names(4000),
             workloads: Some(vec!["server".into(); 3000]),
             threads: Some(vec![1; 1000]),
-            cores: Some(vec![1; 5000]),
+            emulate_cpus: Some(vec![1; 5000]),
             repeats: Some(u32::MAX),
             ..StudyFile::default()
         };

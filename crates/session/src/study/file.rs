@@ -30,8 +30,8 @@ pub struct StudyFile {
     pub workloads: Option<Vec<String>>,
     /// Numbers of worker threads.
     pub threads: Option<Vec<u32>>,
-    /// Emulated cores.
-    pub cores: Option<Vec<u32>>,
+    /// Numbers of CPUs to emulate.
+    pub emulate_cpus: Option<Vec<u32>>,
     /// Repeats: processes per cell.
     pub repeats: Option<u32>,
     /// Random seed for run order and workloads.
@@ -88,8 +88,16 @@ impl StudyFile {
             candidates: flags.candidates.or(self.candidates),
             workloads: flags.workloads.or(self.workloads),
             // Threads and cores are one axis: a flag for either one replaces both of the file's values.
-            threads: if flags.cores.is_some() { flags.threads.clone() } else { flags.threads.clone().or(self.threads) },
-            cores: if flags.threads.is_some() { flags.cores } else { flags.cores.or(self.cores) },
+            threads: if flags.emulate_cpus.is_some() {
+                flags.threads.clone()
+            } else {
+                flags.threads.clone().or(self.threads)
+            },
+            emulate_cpus: if flags.threads.is_some() {
+                flags.emulate_cpus
+            } else {
+                flags.emulate_cpus.or(self.emulate_cpus)
+            },
             repeats: flags.repeats.or(self.repeats),
             seed: flags.seed.or(self.seed),
             budget: flags.budget.or(self.budget),
@@ -142,9 +150,9 @@ mod tests {
     #[test]
     fn flags_win_and_the_rest_stays() {
         let file = StudyFile::parse("x", "threads = [1]\nrepeats = 3\nseed = 7").unwrap();
-        let flags = StudyFile { cores: Some(vec![4]), repeats: Some(5), ..StudyFile::default() };
+        let flags = StudyFile { emulate_cpus: Some(vec![4]), repeats: Some(5), ..StudyFile::default() };
         let both = file.clone().overridden_by(flags);
-        assert_eq!((both.threads, both.cores, both.repeats, both.seed), (None, Some(vec![4]), Some(5), Some(7)));
+        assert_eq!((both.threads, both.emulate_cpus, both.repeats, both.seed), (None, Some(vec![4]), Some(5), Some(7)));
         assert_eq!(file.clone().overridden_by(StudyFile::default()), file);
         assert_eq!(StudyFile::parse("x", &file.to_toml()).unwrap(), file);
     }

@@ -89,10 +89,10 @@ impl StudyFile {
                 .collect(),
             workloads,
             hosts: match &self.program {
-                None => scales(self.threads, self.cores)?,
-                Some(_) if self.cores.is_none() => vec![Scale { threads: 0, cores: None }],
+                None => scales(self.threads, self.emulate_cpus)?,
+                Some(_) if self.emulate_cpus.is_none() => vec![Scale { threads: 0, cores: None }],
                 Some(_) => {
-                    let scales = scales(None, self.cores)?;
+                    let scales = scales(None, self.emulate_cpus)?;
                     scales.into_iter().map(|scale| Scale { threads: 0, ..scale }).collect()
                 }
             },
@@ -122,12 +122,12 @@ fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scal
             threads.into_iter().map(|threads| Scale { threads, cores: None }).collect()
         }
         (None, Some(cores)) => {
-            check("cores", &cores, most_threads)?;
+            check("emulate_cpus", &cores, most_threads)?;
             cores.into_iter().map(|cores| Scale { threads: cores, cores: Some(cores) }).collect()
         }
         (Some(threads), Some(cores)) => {
             check("threads", &threads, most_threads)?;
-            check("cores", &cores, 100_000)?;
+            check("emulate_cpus", &cores, 100_000)?;
             let pair = |threads| cores.iter().map(move |cores| Scale { threads, cores: Some(*cores) });
             threads.iter().copied().flat_map(pair).collect()
         }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn threads_follow_the_cores_unless_they_are_given() {
         let scales = |threads: Option<Vec<u32>>, cores| {
-            let study = StudyFile { threads, cores: Some(cores), ..file() }.check().unwrap();
+            let study = StudyFile { threads, emulate_cpus: Some(cores), ..file() }.check().unwrap();
             study.hosts.iter().map(|scale| (scale.threads, scale.cores)).collect::<Vec<_>>()
         };
         assert_eq!(scales(None, vec![4, 40, 4]), [(4, Some(4)), (40, Some(40))]);
@@ -178,7 +178,7 @@ mod tests {
             (StudyFile { threads: Some(vec![0]), ..file() }, "threads: wanted 1 to"),
             (StudyFile { threads: Some(vec![4_000_000]), ..file() }, "found 4000000"),
             (StudyFile { threads: Some(vec![]), ..file() }, "threads: wanted at least one number"),
-            (StudyFile { cores: Some(vec![0]), ..file() }, "cores: wanted 1 to"),
+            (StudyFile { emulate_cpus: Some(vec![0]), ..file() }, "emulate_cpus: wanted 1 to"),
             (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
             (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
             (StudyFile { run_timeout: Some("0s".into()), ..file() }, "run_timeout: wanted a time"),

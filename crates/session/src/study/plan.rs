@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn emulated_cores_set_the_arenas_unless_the_candidate_does() {
-        let study = study("candidates = ['jemalloc', 'jemalloc:narenas=1']\ncores = [40]\nrepeats = 1");
+        let study = study("candidates = ['jemalloc', 'jemalloc:narenas=1']\nemulate_cpus = [40]\nrepeats = 1");
         let cells = plan(&study, &described()).unwrap();
         let arenas = |candidate: &str| {
             let cell = cells.iter().find(|cell| cell.candidate == candidate.into()).unwrap();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn one_emulated_core_has_the_one_arena_that_jemalloc_makes_there() {
-        let study = study("candidates = ['jemalloc']\ncores = [1, 2]\nrepeats = 1");
+        let study = study("candidates = ['jemalloc']\nemulate_cpus = [1, 2]\nrepeats = 1");
         let cells = plan(&study, &described()).unwrap();
         let arenas: BTreeMap<_, _> =
             cells.iter().map(|cell| (cell.cores.unwrap(), &*cell.settings["narenas"])).collect();
@@ -323,7 +323,7 @@ mod tests {
     fn what_the_environment_says_wins_over_emulated_cores() {
         let of = |inherited: &[(&str, &str)]| {
             let inherited = inherited.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            let text = "candidates = ['jemalloc']\ncores = [40]\nrepeats = 1";
+            let text = "candidates = ['jemalloc']\nemulate_cpus = [40]\nrepeats = 1";
             let file = StudyFile { inherited: Some(inherited), ..StudyFile::parse("", text).unwrap() };
             let cell = plan(&file.check().unwrap(), &described()).unwrap().remove(0);
             (cell.candidate.to_string(), cell.settings.get("narenas").cloned())

@@ -110,7 +110,7 @@ mod tests {
             (BEGUN.replace("'system', ", ""), "candidates: wanted `system` among them, found `jemalloc`"),
             (BEGUN.replace("[1, 2]", "[1]"), "threads and cores: wanted `2 threads` among them, found `1 threads`"),
             (
-                BEGUN.replace("threads = [1, 2]", "cores = [1, 2]"),
+                BEGUN.replace("threads = [1, 2]", "emulate_cpus = [1, 2]"),
                 "wanted `1 threads` among them, found `1 threads on 1",
             ),
             (BEGUN.replace("= 3", "= 2"), "repeats: wanted 3 or more, found 2"),

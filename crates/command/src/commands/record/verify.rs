@@ -56,7 +56,7 @@ impl Verification {
         let checked = real.clone().check()?;
         if checked.hosts.len() > 1 {
             let found = checked.hosts.len();
-            return Err(Error::Input(format!("cores: wanted one size with --verify, found {found}")));
+            return Err(Error::Input(format!("emulate_cpus: wanted one number with --verify, found {found}")));
         }
         if let Some(there) = ["real", "replay"].map(|part| folder.join(part)).iter().find(|part| part.exists()) {
             return Err(Error::Input(format!("{}: exists already: name another --out", there.display())));
@@ -91,7 +91,7 @@ impl Verification {
             candidates: real.candidates.clone(),
             repeats: real.repeats,
             seed: real.seed,
-            cores: real.cores.clone(),
+            emulate_cpus: real.emulate_cpus.clone(),
             ..replay
         }
     }

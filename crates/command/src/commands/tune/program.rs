@@ -52,10 +52,12 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let runtime = runtimes::of(&looked.runs);
     candidates::add_runtime(&mut described, runtime.as_ref());
     let own = candidates::own_like(&looked);
-    let default = if file.cores.is_some() { own.unwrap_or(system::NAME) } else { "own" };
+    let default = if file.emulate_cpus.is_some() { own.unwrap_or(system::NAME) } else { "own" };
     let present = present(flags, default)?;
-    if file.cores.is_some() && flags.present.is_none() {
-        terminal::tell(format_args!("only preloads see --cores: {present} is taken for what you have (--present)"));
+    if file.emulate_cpus.is_some() && flags.present.is_none() {
+        terminal::tell(format_args!(
+            "only preloads see --emulate-cpus: {present} is taken for what you have (--present)"
+        ));
     }
     runtimes::check(std::iter::once(&present), runtime.as_ref(), &looked.runs)
         .map_err(|why| Error::Input(format!("--present: {why}")))?;

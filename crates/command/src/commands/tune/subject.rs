@@ -44,7 +44,7 @@ pub struct Subject {
 impl Subject {
     /// The number of cores that the candidates see.
     pub fn cores(&self) -> u32 {
-        self.file.cores.as_ref().and_then(|cores| cores.first().copied()).unwrap_or_else(sys::affinity)
+        self.file.emulate_cpus.as_ref().and_then(|cores| cores.first().copied()).unwrap_or_else(sys::affinity)
     }
 }
 
@@ -65,7 +65,7 @@ pub fn one_size(file: StudyFile) -> Result<StudyFile> {
     let counts = [
         ("workloads", file.workloads.as_ref().map_or(0, Vec::len)),
         ("threads", file.threads.as_ref().map_or(0, Vec::len)),
-        ("cores", file.cores.as_ref().map_or(0, Vec::len)),
+        ("emulate-cpus", file.emulate_cpus.as_ref().map_or(0, Vec::len)),
     ];
     match counts.into_iter().find(|(_, count)| *count > 1) {
         None => Ok(file),

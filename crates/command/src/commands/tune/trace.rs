@@ -30,7 +30,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let candidates = Some(vec![system::NAME.to_string()]);
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
     // The program starts its own threads. Emulated cores change only the allocator.
-    let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };
+    let file = StudyFile { threads: Some(vec![1]), emulate_cpus: flags.measure.file().emulate_cpus, ..file };
     let (study, roster, serving) = cells_of(&file, flags)?;
     let roster = replay::timed(roster, read.seconds);
     let name = path.file_name().unwrap_or_default().display();

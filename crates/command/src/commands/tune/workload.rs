@@ -17,7 +17,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Workload, &Metrics::default())?;
     const THREADS: u32 = 16;
     let threads =
-        if file.cores.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
+        if file.emulate_cpus.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
     let workloads = file.workloads.clone().or_else(|| Some(vec!["server".into()]));
     // The search has its own candidates, but a study is checked only if it has one.
     let candidates = Some(vec![allocanary_allocators::CHOSEN.to_string()]);
