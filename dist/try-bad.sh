@@ -38,7 +38,7 @@ case_of 'no /usr/lib/allocanary: `preload`' 'install allocanary again' 'mv /usr/
 
 # A cell and a preload of another build: the same files with another mark of their build.
 other='id=$(/usr/lib/allocanary/cell-system describe </dev/null | sed -n "s/.*\"id\":\"\([0-9a-f]*\)\".*/\1/p"); sed -i.kept "s/$id/0123456789abcdef/g"'
-case_of 'a cell of another version' 'of another build' "$other /usr/lib/allocanary/cell-jemalloc; allocanary study --repeats 1 --threads 1 --budget 1s --out v; mv /usr/lib/allocanary/cell-jemalloc.kept /usr/lib/allocanary/cell-jemalloc"
+case_of 'a cell of another version' 'of another build' "$other /usr/lib/allocanary/cell-jemalloc; allocanary study --repeats 1 --threads 1 --time-budget 1s --out v; mv /usr/lib/allocanary/cell-jemalloc.kept /usr/lib/allocanary/cell-jemalloc"
 case_of 'a preload of another version' 'wanted build' "$other /usr/lib/allocanary/preload-jemalloc; allocanary run --repeats 1 --candidates own jemalloc --out w -- true"
 
 install_by tarball "$root" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }

@@ -103,7 +103,7 @@ nodes() {
 }
 replays() { allocanary replay traces/*.trace --candidates system jemalloc --repeats 2 --out replay; }
 studies() {
-    if ! told=$(allocanary study --budget 60s --threads 4 --repeats 3 --out study 2>&1); then
+    if ! told=$(allocanary study --time-budget 60s --threads 4 --repeats 3 --out study 2>&1); then
         # glibc before 2.33 has no list of its settings.
         other=$(echo "$told" | grep '^failed: ' | grep -v 'arena_max: wanted 1, and the allocator does not say what it took' || true)
         [ -z "$other" ] || { echo "$told"; return 1; }

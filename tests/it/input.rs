@@ -59,7 +59,7 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --threads 4000000", "found 4000000"),
         ("study --emulate-cpus 0", "emulate_cpus: wanted 1 to "),
         ("study --repeats 0", "repeats: wanted 1 or more, found 0"),
-        ("study --budget soon", "budget: wanted a time such as 90s or 5m, found `soon`"),
+        ("study --time-budget soon", "time_budget: wanted a time such as 90s or 5m, found `soon`"),
         ("study --run-timeout 0s", "run_timeout: wanted a time"),
         ("study --workloads server:live=1", "live: wanted a size from 65536"),
         ("compare a b --gate rss", "--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `rss`"),

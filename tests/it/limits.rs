@@ -204,8 +204,8 @@ fn a_cell_that_is_removed_is_named() {
 fn a_budget_that_is_used_up_is_told() {
     let folder = fake::folder();
     // Shorter than a process takes on any machine. The tests of the session show which cells a budget ends, and when.
-    let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --budget 1us --out out";
+    let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --time-budget 1us --out out";
     let ran = allocanary(folder.path(), words(line));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 6), "{ran:?}");
-    assert!(ran.err.contains("the budget is used up: 114 of 120 processes were not run"), "{}", ran.err);
+    assert!(ran.err.contains("the time budget is used up: 114 of 120 processes were not run"), "{}", ran.err);
 }

@@ -77,7 +77,7 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
 #[test]
 fn a_search_whose_folder_is_removed_or_moved_loses_no_row() {
     let folder = tempdir().unwrap();
-    let search = || begun(folder.path(), "tune --out out --candidates system --budget 60s -- sleep 0.3", "out");
+    let search = || begun(folder.path(), "tune --out out --candidates system --time-budget 60s -- sleep 0.3", "out");
     let child = search();
     fs::remove_dir_all(folder.path().join("out")).unwrap();
     let ran = ended(child);

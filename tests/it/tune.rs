@@ -123,7 +123,7 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
         ("--within throughput", "wanted METRIC=PERCENT"),
         ("--present nothing", "no candidate `nothing`"),
         ("--present system:arena_max=x", "wanted a whole number"),
-        ("--budget 1ms", "--budget: wanted at least "),
+        ("--time-budget 1ms", "--time-budget: wanted at least "),
         ("--emulate-cpus 4,40", "--emulate-cpus: wanted one, found 2"),
         ("--workloads a b", "--workloads: wanted one, found 2"),
         ("--repeats 4", "--repeats: wanted at least 5 fresh rows of each finalist, found 4"),

@@ -115,7 +115,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
 fn limits_are_of_metrics_that_the_rows_have() {
     let Some(folder) = turns() else { return };
     service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'", "20ms");
-    let few = "tune service.toml --candidates system --repeats 5 --budget 10m";
+    let few = "tune service.toml --candidates system --repeats 5 --time-budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
     let ran = with("--within p99=5% --out a");
     let said = "--within p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
@@ -198,7 +198,7 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
         ("tune --within peak=5% -- true", "peak is the objective itself"),
         ("tune --present nothing -- true", "no candidate `nothing`"),
         ("tune --candidates jemaloc -- true", "no allocator `jemaloc`"),
-        ("tune --budget 1ms -- true", "--budget: wanted at least "),
+        ("tune --time-budget 1ms -- true", "--time-budget: wanted at least "),
         ("tune -- sh -c exit_3", "a first run of the program, under own, failed"),
         ("tune -- /no/such", "/no/such: No such file"),
     ] {
@@ -230,8 +230,9 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let mark = format!("71.{}", std::process::id());
     // The eighth run, of which two are not measured, never ends, until there is a file `go`.
     let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
-    let flags =
-        words("tune --candidates system --repeats 5 --run-timeout 20m --budget 300h --within wall=1000% --out out");
+    let flags = words(
+        "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --within wall=1000% --out out",
+    );
     let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
     let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);

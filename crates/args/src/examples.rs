@@ -70,9 +70,10 @@ Examples:
 /// Defaults and examples of `study`.
 pub const STUDY_EXAMPLES: &str = "\
 Defaults:
-  The study `default` runs, with a budget of 105s. A flag replaces the value in
-  the study's file. A file without a value gets workload server, threads
-  1,4,16,64, repeats 10, seed 1, no time budget, and a run timeout of 60s.
+  The study `default` runs, with a time budget of 105s. A flag replaces the
+  value in the study's file. A file without a value gets workload server,
+  threads 1,4,16,64, repeats 10, seed 1, no time budget, and a run timeout of
+  60s.
   --candidates without a study uses these values too.
 
 Examples:
@@ -83,12 +84,12 @@ Examples:
   allocanary study my.toml --repeats 20
       run a study file with another number of repeats
   allocanary study --candidates jemalloc jemalloc:narenas=2 --threads 32
-  allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
+  allocanary study --workloads server:live=64MiB,idle=3000 --time-budget 5m
   allocanary study cores --plan     only print what would run, and how long
   allocanary study --resume --out allocanary-out/default-1
 
-A group such as `cases` applies each flag to each of its studies: --budget is
-per study. A group refuses --workloads.";
+A group such as `cases` applies each flag to each of its studies: --time-budget
+is per study. A group refuses --workloads.";
 
 /// Defaults and examples of `run`.
 pub const RUN_EXAMPLES: &str = "\
@@ -311,8 +312,8 @@ Settings:
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
   Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed
-  1. Budget: 5m, or twice what the first race and the least proof take if that
-  is more. Results go to a new folder, allocanary-out/tune-1 the first time.
+  1. Time budget: 5m, or twice what the first race and the least proof take if
+  that is more. Results go to a new folder, allocanary-out/tune-1 the first time.
   Memory is resident memory when idle; of a program that ends its peak, of a
   trace resident memory without files. A default limit whose metric is not
   measured is left out, and a line says so.
@@ -329,7 +330,7 @@ Examples:
   allocanary tune --workloads server --emulate-cpus 40
       a built-in workload on a host of 40 CPUs
   allocanary tune --workloads handoff --objective cpu --within rss=10%
-  allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --budget 2m
+  allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --time-budget 2m
   allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
 
 \"Keep what you have\" is a result. Races only choose the finalists: every

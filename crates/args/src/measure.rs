@@ -35,7 +35,7 @@ impl RepeatFlags {
 pub struct TimeFlags {
     /// Time budget (90s, 5m): no round starts that would end after it [default: none].
     #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
+    time_budget: Option<String>,
     /// Time limit of one process: a slower one is killed [default: 60s].
     #[arg(long, value_name = "TIME")]
     run_timeout: Option<String>,
@@ -44,7 +44,11 @@ pub struct TimeFlags {
 impl TimeFlags {
     /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
-        StudyFile { budget: self.budget.clone(), run_timeout: self.run_timeout.clone(), ..StudyFile::default() }
+        StudyFile {
+            time_budget: self.time_budget.clone(),
+            run_timeout: self.run_timeout.clone(),
+            ..StudyFile::default()
+        }
     }
 }
 

@@ -16,7 +16,7 @@ const OWN: [(&str, &str); 5] = [
     ("emulate_cpus", "Emulate a host with N CPUs: arenas are sized for N CPUs [default: off]"),
     ("repeats", "Fresh rows for each finalist [default: 10]"),
     (
-        "budget",
+        "time_budget",
         "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]",
     ),
 ];

@@ -128,7 +128,7 @@ static ALL: &[Verb] = &[
         "tune",
         Measure,
         "Find the best settings, prove them, and print the lines",
-        ["budget"],
+        ["time_budget"],
         TUNE_EXAMPLES,
         TuneFlags,
         tune::run

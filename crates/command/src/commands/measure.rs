@@ -159,7 +159,7 @@ impl Measurement<'_> {
 fn tell_budgets(ended: &Ended) {
     for OutOfBudget { study, left, of } in &ended.out_of_budget {
         let name = prefix(study.as_deref());
-        terminal::tell(format_args!("{name}the budget is used up: {left} of {of} processes were not run"));
+        terminal::tell(format_args!("{name}the time budget is used up: {left} of {of} processes were not run"));
     }
 }
 
@@ -178,7 +178,8 @@ impl Watch for Shown<'_> {
         let progress = Progress::new(stretches.clone());
         for ((study, _), stretch) in left.iter().zip(&stretches) {
             let (name, span) = (prefix(study.name.as_deref()), show_duration(stretch.expected));
-            let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
+            let budget =
+                stretch.budget.map_or(String::new(), |budget| format!(", time budget {}", show_duration(budget)));
             progress.say(&format!("{name}{} processes, about {span}{budget}", stretch.cells));
         }
         self.progress = Some(progress);

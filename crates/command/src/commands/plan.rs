@@ -51,9 +51,10 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     terminal::print_plain(&out)
 }
 
-/// The line `280 cells, about 2 min, at most 105 s (budget); seed 1`.
+/// The line `280 cells, about 2 min, at most 105 s (time budget); seed 1`.
 fn total(study: &Study, planned: &[Cell], span: Duration) -> String {
-    let budget = study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
+    let budget =
+        study.budget.map_or(String::new(), |budget| format!(", at most {} (time budget)", show_duration(budget)));
     format!("{} processes, about {}{budget}; seed {}", planned.len(), show_duration(span), study.seed)
 }
 

@@ -69,7 +69,7 @@ fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
         (None, None) => {
             // The question and the budget of the default study apply only to its own candidates.
             let file = StudyFile::parse(SHIPPED[0].name, SHIPPED[0].text)?;
-            Ok(("study".to_string(), Studies(vec![StudyFile { question: None, budget: None, ..file }]), false))
+            Ok(("study".to_string(), Studies(vec![StudyFile { question: None, time_budget: None, ..file }]), false))
         }
     }
 }

@@ -81,7 +81,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
     // This is stored next to the rows, so that only the same search can be continued with them.
-    let group = Studies(vec![StudyFile { name: Some("tune".into()), budget: None, ..subject.file.clone() }]);
+    let group = Studies(vec![StudyFile { name: Some("tune".into()), time_budget: None, ..subject.file.clone() }]);
     kept::check(&target, &group, &WRITTEN)?;
     let target = target.make()?;
     let store = Store::open(&target, flags.resume)?;
@@ -97,7 +97,11 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
     let mut source = Cells::new(job, &target, store, &mut shown)?;
     kept::keep(&target, &group)?;
-    terminal::tell(format_args!("{} candidates in the first stage, budget {}", first.all.len(), show_duration(budget)));
+    terminal::tell(format_args!(
+        "{} candidates in the first stage, time budget {}",
+        first.all.len(),
+        show_duration(budget)
+    ));
     first.left_out.iter().for_each(|reason| terminal::tell(format_args!("left out: {reason}")));
     let second = |survivors: &[Candidate]| space.around(survivors).all;
     let wanted = Plan {
@@ -195,7 +199,7 @@ fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Durat
         None => Ok(USUAL.max(span(2.0 * least))),
         Some(budget) if budget.as_secs_f64() >= least => Ok(budget),
         Some(budget) => Err(Error::Input(format!(
-            "--budget: wanted at least {} for {} candidates, found {}: name fewer --candidates, or give it that time",
+            "--time-budget: wanted at least {} for {} candidates, found {}: name fewer --candidates, or give it that time",
             show_duration(span(least)),
             race.len() as u32 / RACED,
             show_duration(budget)
@@ -284,7 +288,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
         name: Some("tuned".into()),
         question: Some("Does what `allocanary tune` recommended still hold?".into()),
         candidates: Some(candidates.collect()),
-        budget: None,
+        time_budget: None,
         repeats: Some(file.repeats.unwrap_or(10)),
         seed: Some(cells::fresh_seed(file)),
         metrics: Some(found.goal.wanted().map(|metric| metric.name.to_string()).collect()),
@@ -314,9 +318,9 @@ mod tests {
     #[test]
     fn a_search_is_resumed_by_its_whole_command() {
         let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1").to_string();
-        let whole = "allocanary tune --budget 60s --resume --out allocanary-out/tune-1 -- python3 x.py --out y";
-        assert_eq!(resumed("/bin/allocanary tune --budget 60s -- python3 x.py --out y"), whole);
-        assert_eq!(resumed("allocanary tune --out a --budget 60s --resume -- python3 x.py --out y"), whole);
+        let whole = "allocanary tune --time-budget 60s --resume --out allocanary-out/tune-1 -- python3 x.py --out y";
+        assert_eq!(resumed("/bin/allocanary tune --time-budget 60s -- python3 x.py --out y"), whole);
+        assert_eq!(resumed("allocanary tune --out a --time-budget 60s --resume -- python3 x.py --out y"), whole);
         assert_eq!(
             resumed("allocanary tune --out=a w.toml"),
             "allocanary tune w.toml --resume --out allocanary-out/tune-1"

@@ -89,7 +89,7 @@ fn a_default_that_tune_has_of_its_own_is_in_its_help() {
         let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
         flag.get_help().unwrap().to_string()
     };
-    for (flag, default) in [("threads", "[default: 16;"), ("budget", "[default: 5m,"), ("repeats", "finalist")] {
+    for (flag, default) in [("threads", "[default: 16;"), ("time_budget", "[default: 5m,"), ("repeats", "finalist")] {
         assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");
     }
 }

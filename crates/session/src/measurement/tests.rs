@@ -173,7 +173,7 @@ fn a_failed_cell_is_run_again_and_its_new_row_names_the_one_that_it_replaces() {
 #[test]
 fn each_study_of_a_group_has_its_own_budget_and_an_interrupt_ends_all() {
     let place = Place::new();
-    let with_budget = study("a", 3, "budget = '3s'");
+    let with_budget = study("a", 3, "time_budget = '3s'");
     let other = StudyFile { workloads: Some(vec!["small:live=64".into()]), ..study("b", 1, "") };
     let group = [with_budget, other.clone()];
     let (measured, told, _) = place.measure(&group, false, (0..4).map(|_| answer()).collect()).unwrap();

@@ -37,7 +37,7 @@ pub struct StudyFile {
     /// Random seed for run order and workloads.
     pub seed: Option<u64>,
     /// Time budget for the whole study: `"100s"`.
-    pub budget: Option<String>,
+    pub time_budget: Option<String>,
     /// Time limit of one cell.
     pub run_timeout: Option<String>,
     /// Variables of the user's environment that the cells get. The command writes them; a user does not.
@@ -67,7 +67,7 @@ pub struct Full {
     /// Repeats: processes per cell.
     pub repeats: Option<u32>,
     /// Time budget for the whole study [default: none].
-    pub budget: Option<String>,
+    pub time_budget: Option<String>,
     /// Time limit of one cell.
     pub run_timeout: Option<String>,
 }
@@ -100,7 +100,7 @@ impl StudyFile {
             },
             repeats: flags.repeats.or(self.repeats),
             seed: flags.seed.or(self.seed),
-            budget: flags.budget.or(self.budget),
+            time_budget: flags.time_budget.or(self.time_budget),
             run_timeout: flags.run_timeout.or(self.run_timeout),
             inherited: flags.inherited.or(self.inherited),
             program: flags.program.or(self.program),

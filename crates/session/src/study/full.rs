@@ -44,7 +44,7 @@ impl StudyFile {
     }
 
     fn at_size(&self, full: &Full) -> StudyFile {
-        let Full { memory: _, workloads, candidates, threads, repeats, budget, run_timeout } = full.clone();
+        let Full { memory: _, workloads, candidates, threads, repeats, time_budget, run_timeout } = full.clone();
         let small = self.clone();
         StudyFile {
             workloads: workloads.or(small.workloads),
@@ -52,7 +52,7 @@ impl StudyFile {
             threads: threads.or(small.threads),
             repeats: repeats.or(small.repeats),
             // The budget of the small study would be too short for the large size.
-            budget,
+            time_budget,
             run_timeout: run_timeout.or(small.run_timeout),
             full: Vec::new(),
             ..small
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn every_size_that_fits_is_a_study_and_every_other_says_by_how_much_it_does_not() {
-        let text = "name = 'sort'\nrepeats = 5\nbudget = '9s'\nworkloads = ['a']\n\
+        let text = "name = 'sort'\nrepeats = 5\ntime_budget = '9s'\nworkloads = ['a']\n\
                     [[full]]\nmemory = '20GiB'\nworkloads = ['c', 'd']\nthreads = [3]\n\
                     [[full]]\nmemory = '6GiB'\nworkloads = ['b']\n\
                     [[full]]\nmemory = '30GiB'";
@@ -77,7 +77,7 @@ mod tests {
         let all = at(30);
         assert_eq!((workloads(&all), &all.too_large), (vec!["c d".into(), "b".into(), "a".into()], &Vec::new()));
         let [first, second, _] = all.studies.as_slice() else { panic!("{all:?}") };
-        assert_eq!((first.repeats, &first.budget, &first.full), (Some(5), &None, &Vec::new()));
+        assert_eq!((first.repeats, &first.time_budget, &first.full), (Some(5), &None, &Vec::new()));
         assert_eq!((&first.threads, &second.threads), (&Some(vec![3]), &None));
         assert!(all.studies.iter().all(|study| study.name.as_deref() == Some("sort")));
         let some = at(6);

@@ -98,7 +98,7 @@ impl StudyFile {
             },
             repeats,
             seed: self.seed.unwrap_or(1),
-            budget: span("budget", self.budget)?,
+            budget: span("time_budget", self.time_budget)?,
             deadline: span("run_timeout", self.run_timeout)?.unwrap_or(DEADLINE),
             program: self.program,
         })
@@ -180,7 +180,7 @@ mod tests {
             (StudyFile { threads: Some(vec![]), ..file() }, "threads: wanted at least one number"),
             (StudyFile { emulate_cpus: Some(vec![0]), ..file() }, "emulate_cpus: wanted 1 to"),
             (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
-            (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
+            (StudyFile { time_budget: Some("soon".into()), ..file() }, "time_budget: wanted a time"),
             (StudyFile { run_timeout: Some("0s".into()), ..file() }, "run_timeout: wanted a time"),
         ] {
             let said = said(file);

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(cases.0.len(), CASES.studies.len());
         for (case, name) in cases.0.into_iter().zip(CASES.studies) {
             assert_eq!(case.name.as_deref(), Some(*name));
-            assert!(case.metrics.is_some() && !case.published.is_empty() && case.budget.is_some(), "{name}");
+            assert!(case.metrics.is_some() && !case.published.is_empty() && case.time_budget.is_some(), "{name}");
             let sizes = case.full.len();
             let full = case.at_full_size(u64::MAX).unwrap();
             assert!(sizes > 0 && full.studies.len() == sizes && full.too_large.is_empty(), "{name}");
