@@ -41,7 +41,7 @@ if [ "$arch" != "$(uname -m)" ]; then
     [ -x "$command" ] || { echo "build.sh: $arch takes its manual pages from $command: run dist/build.sh $(uname -m) first"; exit 1; }
 fi
 mkdir -p "$tree"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
-"$command" man --to "$tree/share/man/man1" >/dev/null
+"$command" man --out-dir "$tree/share/man/man1" >/dev/null
 echo '.so man1/allocanary-kube.1' >"$tree/share/man/man1/kubectl-allocanary.1"
 "$command" completions bash >"$tree/share/bash-completion/completions/allocanary"
 "$command" completions zsh >"$tree/share/zsh/site-functions/_allocanary"

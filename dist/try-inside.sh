@@ -109,7 +109,7 @@ studies() {
         [ -z "$other" ] || { echo "$told"; return 1; }
         echo "but: no system:arena_max"
     fi
-    allocanary report study --format html --to study.html
+    allocanary report study --format html --output study.html
 }
 
 try version version

@@ -285,7 +285,7 @@ fn fuzz_a_trace() {
         "who one.trace",
         "who one.trace --by line",
         "report one.trace",
-        "report one.trace --format html --to out/page.html",
+        "report one.trace --format html --output out/page.html",
         "trace check one.trace",
         "trace export one.trace --format json",
         "replay one.trace --candidates system --repeats 1 --idle 1 --run-timeout 5s --out out",
@@ -299,7 +299,7 @@ fn fuzz_readings_and_rows() {
     for (name, lines) in [
         (
             "rows.jsonl",
-            &["report rows.jsonl", "report rows.jsonl --to out/page.html", "compare rows.jsonl rows.jsonl"][..],
+            &["report rows.jsonl", "report rows.jsonl --output out/page.html", "compare rows.jsonl rows.jsonl"][..],
         ),
         ("heap-after.json", &["heap show heap-after.json", "heap diff heap-after.json heap-after.json"]),
         (

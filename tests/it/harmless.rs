@@ -147,7 +147,7 @@ fn no_error_passes_on_what_a_terminal_obeys() {
         ["list", &*name, "--cells", "."],
         ["compare", &*name, &*name, "--gate"],
         ["report", "wild.jsonl", "--format", &*name],
-        ["report", "wild.jsonl", "--to", &*format!("none/{name}")],
+        ["report", "wild.jsonl", "--output", &*format!("none/{name}")],
         ["study", "--workloads", &*name, "--plan"],
     ] {
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "--out" && *word != "--gate").collect();

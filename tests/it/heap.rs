@@ -71,7 +71,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     let folder = tempdir().unwrap();
     let process = Waiting::start(&["cat"]);
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    let line = format!("heap {} --json --save {} --to {}", process.pid(), at("a.json"), at("a.html"));
+    let line = format!("heap {} --json --save {} --output {}", process.pid(), at("a.json"), at("a.html"));
     let ran = allocanary(folder.path(), words(&line));
     if ran.err.contains("may not be read") {
         return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");

@@ -103,7 +103,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert_refused("a file in place of our folder", &ran, &["allocanary-out", "making the output folder"]);
     let rows = folder.path().join("rows.jsonl");
     fs::write(&rows, "").unwrap();
-    let to = ["report", "rows.jsonl", "--to", "file/below"];
+    let to = ["report", "rows.jsonl", "--output", "file/below"];
     assert_refused("a report of nothing", &allocanary(folder.path(), to), &["rows.jsonl: no row that can be reported"]);
 }
 

@@ -45,9 +45,9 @@ fn nothing_is_written_through_a_link_and_no_file_can_be_written_to_by_others() {
     fs::write(at("secret"), "root's").unwrap();
     for (line, written, wanted) in [
         ("report sample.trace --format html", "sample.html", 0o600),
-        ("report sample.trace --to page.html", "page.html", 0o600),
-        ("report rows.jsonl --to table.csv", "table.csv", 0o644),
-        ("man --to pages", "pages/allocanary.1", 0o644),
+        ("report sample.trace --output page.html", "page.html", 0o600),
+        ("report rows.jsonl --output table.csv", "table.csv", 0o644),
+        ("man --out-dir pages", "pages/allocanary.1", 0o644),
     ] {
         let _ = fs::create_dir(at("pages"));
         symlink(at("secret"), at(written)).unwrap();
@@ -63,7 +63,7 @@ fn a_report_goes_to_a_device_as_well() {
     for line in ["report rows.jsonl --format csv", "report sample.trace"] {
         let printed = wide(folder.path(), line).out;
         for to in ["/dev/stdout", "/proc/self/fd/1"] {
-            assert_eq!(wide(folder.path(), &format!("{line} --to {to}")).out, printed, "{line} --to {to}");
+            assert_eq!(wide(folder.path(), &format!("{line} --output {to}")).out, printed, "{line} --output {to}");
         }
     }
     assert!(Path::new("/dev/stdout").is_symlink());
@@ -73,10 +73,10 @@ fn a_report_goes_to_a_device_as_well() {
 fn a_page_is_a_page_and_never_a_text() {
     let folder = folder();
     for rows in ["rows.jsonl", "sample.trace"] {
-        wide(folder.path(), &format!("report {rows} --to page.html"));
+        wide(folder.path(), &format!("report {rows} --output page.html"));
         let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
         assert!(page.to_lowercase().starts_with("<!doctype html>"), "{page}");
-        let ran = allocanary(folder.path(), words(&format!("report {rows} --format table --to other.html")));
+        let ran = allocanary(folder.path(), words(&format!("report {rows} --format table --output other.html")));
         assert_eq!(ran.code, Some(2), "{}", ran.err);
         assert!(
             ran.err.contains("--format table: other.html") && ran.err.contains("leave out --format"),

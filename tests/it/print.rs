@@ -73,7 +73,7 @@ fn a_study_of_the_default_size_prints_with_whole_tables() {
         serde_json::to_string(&row).unwrap() + "\n"
     });
     fs::write(folder.join("quiet.jsonl"), quiet.collect::<String>()).unwrap();
-    let ran = allocanary(folder, words("report quiet.jsonl --format html --to page.html"));
+    let ran = allocanary(folder, words("report quiet.jsonl --format html --output page.html"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
 
     let sheets = sheets(browser, folder, "page.html");

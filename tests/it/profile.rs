@@ -279,7 +279,7 @@ fn it_is_read_while_it_works_and_compared_with_an_earlier_moment() {
     let ran: Ran = allocanary(folder.path(), ["who", &pid, "--against", "before.json"]);
     assert!(ran.code == Some(0) && ran.out.contains("no site is shown to hold more"), "{ran:?}");
     for (format, begin) in [("collapsed", &b"main;"[..]), ("flamegraph", b"<?xml"), ("pprof", &[0x1f, 0x8b])] {
-        let ran = allocanary(folder.path(), ["who", &pid, "--format", format, "--to", "out", "--short"]);
+        let ran = allocanary(folder.path(), ["who", &pid, "--format", format, "--output", "out", "--short"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let written = fs::read(folder.path().join("out")).unwrap();
         let is_there = written.windows(begin.len()).any(|part| part == begin);

@@ -289,7 +289,7 @@ fn the_verbs_work_together() {
     assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
     let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
     assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
-    let ran = run(&["report", "TRACE", "--to", "page.html"]);
+    let ran = run(&["report", "TRACE", "--output", "page.html"]);
     assert!(ran.code == Some(0) && ran.err.contains("page.html"), "{ran:?}");
     let html = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");
@@ -301,7 +301,10 @@ fn the_verbs_work_together() {
     assert_eq!(samples(&folder.path().join("out")).len(), 4);
     for (line, said) in [
         (["trace", "check", "TRACE", "--format", "json"], "--format: is for `trace export`"),
-        (["report", "TRACE", "--format", "markdown", "--to=x"], "--format: of a trace wanted table, html, csv or json"),
+        (
+            ["report", "TRACE", "--format", "markdown", "--output=x"],
+            "--format: of a trace wanted table, html, csv or json",
+        ),
     ] {
         let wrong = run(&line);
         assert!(wrong.code == Some(2) && wrong.err.contains(said), "{line:?}: {wrong:?}");

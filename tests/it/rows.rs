@@ -55,12 +55,12 @@ fn a_report_is_never_written_over_rows() {
     }
     std::os::unix::fs::symlink("out/samples.jsonl", at("link")).unwrap();
     for (rows, to, said) in [
-        ("out", "out/samples.jsonl", "--to out/samples.jsonl: is one of the files to report"),
-        ("out", "link", "--to link: is one of the files to report"),
-        ("out", "other.jsonl", "--to other.jsonl: holds rows"),
-        ("out bad.jsonl", "bad.jsonl", "--to bad.jsonl: is one of the files to report"),
+        ("out", "out/samples.jsonl", "--output out/samples.jsonl: is one of the files to report"),
+        ("out", "link", "--output link: is one of the files to report"),
+        ("out", "other.jsonl", "--output other.jsonl: holds rows"),
+        ("out bad.jsonl", "bad.jsonl", "--output bad.jsonl: is one of the files to report"),
     ] {
-        let ran = report(folder.path(), &format!("{rows} --format csv --to {to}"));
+        let ran = report(folder.path(), &format!("{rows} --format csv --output {to}"));
         assert!(ran.code == Some(2) && ran.err.contains(said), "{to}: {ran:?}");
     }
     for (name, text) in [("out/samples.jsonl", good()), ("other.jsonl", good()), ("bad.jsonl", bad_first)] {
@@ -68,7 +68,7 @@ fn a_report_is_never_written_over_rows() {
     }
     fs::write(at("empty"), "").unwrap();
     for to in ["new.csv", "new.csv", "empty", "/dev/null"] {
-        assert_eq!(report(folder.path(), &format!("out --format csv --to {to}")).code, Some(0), "{to}");
+        assert_eq!(report(folder.path(), &format!("out --format csv --output {to}")).code, Some(0), "{to}");
     }
     assert!(fs::read_to_string(at("empty")).unwrap().starts_with("workload,"));
 }

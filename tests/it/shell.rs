@@ -111,7 +111,7 @@ fn zsh_reads_the_script_and_it_has_the_values() {
 #[test]
 fn each_manual_page_that_is_referred_to_exists() {
     let folder = tempdir().unwrap();
-    let ran = allocanary(folder.path(), words("man --to pages/man1"));
+    let ran = allocanary(folder.path(), words("man --out-dir pages/man1"));
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     let pages = folder.path().join("pages/man1");
     let names: Vec<String> =

@@ -36,7 +36,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
     let ran: Ran = report.spawn().unwrap().finish().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.starts_with("allocanary: standard output: writing: No space left"), "{}", ran.err);
-    let to = ["report", rows.to_str().unwrap(), "--to", "/dev/full"];
+    let to = ["report", rows.to_str().unwrap(), "--output", "/dev/full"];
     let ran = allocanary(folder.path(), to);
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.starts_with("allocanary: /dev/full: writing the report: "), "{}", ran.err);

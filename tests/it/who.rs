@@ -95,8 +95,8 @@ fn what_cannot_be_told_is_refused() {
         ("--by thread --at soon", "--at: wanted peak, idle, end, or a time after the start such as 12s; found `soon`"),
         ("--by thread --at idle", "--at idle: the trace has no such mark"),
         ("--by thread --at end", "--at end: wanted a trace that was ended from outside"),
-        ("--by thread --format pprof --to x", "leave out --by thread"),
-        ("--format pprof", "--to <FILE>"),
+        ("--by thread --format pprof --output x", "leave out --by thread"),
+        ("--format pprof", "--output <FILE>"),
         ("--top 0", "0 is not in 1.."),
         ("--gate site=5%", "--against <FILE>"),
         ("--against sample.trace", "has no stacks: record again with --stacks all"),
@@ -108,7 +108,7 @@ fn what_cannot_be_told_is_refused() {
         ("--by thread --at 1s --under :", "--under :: wanted `name`"),
         ("--what-if survivor", "--what-if: wanted the stacks of all allocations, found no stacks: record again"),
         ("--what-if a --by thread", "--what-if: wanted --by function, line or module, found --by thread"),
-        ("--what-if a --format pprof --to x", "cannot be used with"),
+        ("--what-if a --format pprof --output x", "cannot be used with"),
         ("--what-if a --against sample.trace", "cannot be used with"),
         ("--callers a --what-if b", "cannot be used with"),
         ("--callers a --by thread", "--callers: wanted --by function, line or module, found --by thread"),
@@ -217,7 +217,7 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     }
     // The page shows an open flamegraph, although hardly anything is pinned.
     let page = folder.path().join("page.html");
-    let ran = allocanary(folder.path(), ["report", path.to_str().unwrap(), "--to", page.to_str().unwrap()]);
+    let ran = allocanary(folder.path(), ["report", path.to_str().unwrap(), "--output", page.to_str().unwrap()]);
     let html = fs::read_to_string(page).unwrap();
     assert!(ran.code == Some(0) && html.contains("<details open><summary><b>Live bytes by stack</b>"), "{ran:?}");
     assert!(html.contains("Live bytes of the largest sites over time") && html.contains("Who calls them"), "{html}");

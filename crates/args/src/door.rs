@@ -22,6 +22,6 @@ pub struct DoorFlags {
     #[command(flatten)]
     pub output: OutputFlags,
     /// Also write a file that only you can read: a page with a map of the memory (*.html) [default: none].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "process")]
+    #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "process")]
     pub to: Option<PathBuf>,
 }

@@ -131,9 +131,9 @@ pub const REPORT_EXAMPLES: &str = "\
 Examples:
   allocanary report allocanary-out/default-1
   allocanary report allocanary-out/default-1 --metrics all
-  allocanary report node-*.jsonl --to fleet.html
+  allocanary report node-*.jsonl --output fleet.html
   allocanary report traces/service-812-0.trace   a summary of a trace
-  allocanary report service.trace --to service.html
+  allocanary report service.trace --output service.html
   kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
 
 /// Defaults and examples of `compare`.
@@ -204,7 +204,7 @@ first. Replicas on unlike nodes are rows of their own.
 Examples:
   allocanary fleet http://10.0.0.1:9912 http://10.0.0.2:9912
   allocanary fleet node-*.json --price 3.50     with the price of a GiB for a month
-  allocanary fleet node-*.json --to fleet.html  a page with a map
+  allocanary fleet node-*.json --output fleet.html  a page with a map
   allocanary fleet node-*.json --json           for a script
 
 Exit codes: 1 if a node did not answer; 2 if none did.";
@@ -247,7 +247,7 @@ loaded into it.
 Examples:
   allocanary heap 4242              by its process ID
   allocanary heap redis-server      by its name
-  allocanary heap 4242 --to memory.html   a page with a map of the memory
+  allocanary heap 4242 --output memory.html   a page with a map of the memory
   allocanary heap 4242 --watch 5s   parts over time, until it ends
   allocanary heap 4242 --save before.json
       save a reading, and compare with a later one
@@ -349,7 +349,7 @@ pub const MAN_EXAMPLES: &str = "\
 Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
   allocanary man study | man -l -   read the page of `study`
-  allocanary man --to /usr/local/share/man/man1
+  allocanary man --out-dir /usr/local/share/man/man1
       install the pages of the command and of all verbs";
 
 /// Defaults and examples of `build`.
@@ -435,13 +435,13 @@ Examples:
   allocanary who service.trace --under jemalloc:narenas=1
   allocanary who service.trace --what-if cacheInsert --under jemalloc
   allocanary who service.trace --json | jq '.sites[0]'
-  allocanary who service.trace --format pprof --to who.pb.gz
+  allocanary who service.trace --format pprof --output who.pb.gz
   go tool pprof -top who.pb.gz
-  allocanary who service.trace --format flamegraph --sort live --to who.svg
+  allocanary who service.trace --format flamegraph --sort live --output who.svg
   allocanary who new.trace --against old.trace --gate site=5%
   allocanary who 812                     who holds the heap of a process that is
       profiled (`allocanary preload profile`), by samples: no stop, no restart
-  allocanary who 812 --format pprof --to heap.pb.gz
+  allocanary who 812 --format pprof --output heap.pb.gz
 
 Columns:
   pinned       free bytes of pages that live blocks of the site keep resident,

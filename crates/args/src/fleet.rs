@@ -57,6 +57,6 @@ pub struct FleetFlags {
     #[arg(long, value_name = "PRICE")]
     pub price: Option<f64>,
     /// Also write a page with a map (*.html), or the JSON (*.json) [default: none].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
 }

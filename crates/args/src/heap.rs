@@ -61,6 +61,6 @@ pub struct HeapFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub save: Option<PathBuf>,
     /// Also write a file that only you can read: a page with a map of the memory (*.html) [default: none].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "tree")]
+    #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "tree")]
     pub to: Option<PathBuf>,
 }

@@ -12,5 +12,5 @@ pub struct ManFlags {
     pub verb: Option<String>,
     /// Write the pages of the command and of all verbs to this folder, such as man/man1.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
-    pub to: Option<PathBuf>,
+    pub out_dir: Option<PathBuf>,
 }

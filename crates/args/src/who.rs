@@ -59,6 +59,6 @@ pub struct WhoFlags {
     #[arg(long, value_name = "FORMAT", value_parser = ["pprof", "collapsed", "flamegraph"], requires = "to")]
     pub format: Option<String>,
     /// The file of --format; only you can read it.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "format")]
+    #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "format")]
     pub to: Option<PathBuf>,
 }

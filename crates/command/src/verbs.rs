@@ -248,7 +248,7 @@ static ALL: &[Verb] = &[
             "man",
             More,
             "Print a manual page in roff format, or write all pages to a folder",
-            ["to"],
+            ["out_dir"],
             MAN_EXAMPLES,
             ManFlags,
             |flags| man::run(flags, command())
@@ -289,7 +289,7 @@ fn command() -> Command {
         .disable_version_flag(true)
         .arg(help_flag().hide_short_help(true))
         .arg(arg!(-V --version "Print the version").action(ArgAction::Version).hide_short_help(true))
-        .before_help(overview(ALL, &Group::SHOWN) + "More verbs: node fleet try kube build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --to FILE. All flags: --help")
+        .before_help(overview(ALL, &Group::SHOWN) + "More verbs: node fleet try kube build list trace glossary completions man\nFlags of PROCESS: --tree --short --json --output FILE. All flags: --help")
         .before_long_help(overview(ALL, &[Group::Look, Group::Measure, Group::Ship, Group::More]))
         .after_long_help(with_glossary())
         .help_template("{about-with-newline}{usage-heading} {usage}\n\n{before-help}{options}{after-help}");

@@ -42,7 +42,7 @@ impl Target {
         let refused = |found: &str| {
             Err(Error::Input(format!(
                 "--out {out}: {found}: name a folder or a file of rows (*.jsonl); \
-                 `allocanary report ROWS --format csv --to FILE` writes other formats"
+                 `allocanary report ROWS --format csv --output FILE` writes other formats"
             )))
         };
         match path.metadata() {

@@ -91,7 +91,7 @@ fn is_stream(path: &Path) -> io::Result<bool> {
 }
 
 /// Whether a link leads to a device or a pipe, or to a descriptor of a process. The descriptor may be a regular file:
-/// `allocanary report --to /dev/stdout >file`.
+/// `allocanary report --output /dev/stdout >file`.
 fn leads_to_stream(link: &Path) -> bool {
     let is_in_proc = |path: &Path| folder_of(path).canonicalize().is_ok_and(|folder| folder.starts_with("/proc"));
     let target = fs::read_link(link).map(|target| folder_of(link).join(target));

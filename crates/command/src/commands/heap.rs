@@ -45,7 +45,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
         ["diff", ..] if flags.json => refused("diff", "--json"),
         ["diff", ..] if flags.short => refused("diff", "--short"),
-        ["diff", ..] if flags.to.is_some() => refused("diff", "--to"),
+        ["diff", ..] if flags.to.is_some() => refused("diff", "--output"),
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),

@@ -13,7 +13,7 @@ use clap::Command;
 /// Prints a page, or writes all.
 pub fn run(flags: &ManFlags, command: Command) -> Result<ExitCode> {
     let pages = manuals(command).map_err(|error| Error::file("the manual page", "writing", error))?;
-    let Some(folder) = &flags.to else {
+    let Some(folder) = &flags.out_dir else {
         let name = flags.verb.as_ref().map_or("allocanary.1".to_string(), |verb| format!("allocanary-{verb}.1"));
         let Some((_, page)) = pages.iter().find(|(page, _)| *page == name) else {
             let verb = flags.verb.as_deref().unwrap_or_default();

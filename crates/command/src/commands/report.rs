@@ -85,7 +85,10 @@ fn format<'a>(asked: Option<&'a str>, to: Option<&Path>) -> Result<&'a str> {
 /// Fails if the report would overwrite rows: there may be no copy of them.
 fn spare_rows(to: &Path, inputs: &[PathBuf]) -> Result<()> {
     let refused = |found: &str| {
-        Err(Error::Input(format!("--to {}: {found}, which the report would replace: name another file", to.display())))
+        Err(Error::Input(format!(
+            "--output {}: {found}, which the report would replace: name another file",
+            to.display()
+        )))
     };
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     // In a device or an empty file nothing can be lost.
