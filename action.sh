@@ -9,7 +9,7 @@ rm -rf "$results"
 mkdir "$results"
 # Words are split as a shell does it, quotes included.
 measure() { # folder, command line
-    eval "allocanary run --name program --candidates own --repeats ${REPEATS:-20} ${FLAGS:-} --out '$results/$1' -- $2"
+    eval "allocanary run --name program --candidates own --repeats ${REPEATS:-20} ${FLAGS:-} --out-dir '$results/$1' -- $2"
 }
 measure old "$OLD"
 measure new "$NEW"

@@ -64,7 +64,7 @@ fn seconds_bare() -> f64 {
 /// The command with one repeat; its own time without its children's, for a second of wall time.
 fn seconds_of_command(out: &Path) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
-    command.args(["run", "--candidates", "jemalloc", "--repeats", "1", "--out"]).arg(out);
+    command.args(["run", "--candidates", "jemalloc", "--repeats", "1", "--out-dir"]).arg(out);
     let started = Instant::now();
     let mut child = program(command.args(["--", "python3", "-c", PROGRAM])).spawn().expect("the command starts");
     let mut seconds = 0.0;

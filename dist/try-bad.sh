@@ -28,18 +28,18 @@ echo '|---|---|'
 echo 'int main(void) { return 0; }' >"$work/musl.c"
 musl-gcc -O2 "$work/musl.c" -o "$root/tmp/musl"
 cp -L /lib/ld-musl-x86_64.so.1 "$root/lib/"
-case_of 'a program of musl, under a preload' 'musl' 'allocanary run --repeats 1 --candidates own jemalloc --out m -- ./musl'
+case_of 'a program of musl, under a preload' 'musl' 'allocanary run --repeats 1 --candidates own jemalloc --out-dir m -- ./musl'
 
 readonly='mount -o bind / /mnt; mount -o remount,ro,bind /mnt; mount -t proc proc /mnt/proc; mount --rbind /dev /mnt/dev; chroot /mnt sh -c'
 case_of 'a system that cannot be written to: `heap`' 'live' "$readonly 'python3 -c \"import time; kept = [bytes(700) for _ in range(100000)][::5]; time.sleep(60)\" & sleep 5; allocanary heap \$!; kill \$!'"
-case_of 'a system that cannot be written to: `run`' 'Read-only' "$readonly 'cd /; allocanary run --repeats 1 --candidates own --out /out -- true'"
+case_of 'a system that cannot be written to: `run`' 'Read-only' "$readonly 'cd /; allocanary run --repeats 1 --candidates own --out-dir /out -- true'"
 case_of 'no /usr/lib/allocanary: `study`' 'install allocanary again' 'mv /usr/lib/allocanary /usr/lib/gone; allocanary study --repeats 1; mv /usr/lib/gone /usr/lib/allocanary'
 case_of 'no /usr/lib/allocanary: `preload`' 'install allocanary again' 'mv /usr/lib/allocanary /usr/lib/gone; allocanary preload jemalloc; mv /usr/lib/gone /usr/lib/allocanary'
 
 # A cell and a preload of another build: the same files with another mark of their build.
 other='id=$(/usr/lib/allocanary/cell-system describe </dev/null | sed -n "s/.*\"id\":\"\([0-9a-f]*\)\".*/\1/p"); sed -i.kept "s/$id/0123456789abcdef/g"'
-case_of 'a cell of another version' 'of another build' "$other /usr/lib/allocanary/cell-jemalloc; allocanary study --repeats 1 --threads 1 --time-budget 1s --out v; mv /usr/lib/allocanary/cell-jemalloc.kept /usr/lib/allocanary/cell-jemalloc"
-case_of 'a preload of another version' 'wanted build' "$other /usr/lib/allocanary/preload-jemalloc; allocanary run --repeats 1 --candidates own jemalloc --out w -- true"
+case_of 'a cell of another version' 'of another build' "$other /usr/lib/allocanary/cell-jemalloc; allocanary study --repeats 1 --threads 1 --time-budget 1s --out-dir v; mv /usr/lib/allocanary/cell-jemalloc.kept /usr/lib/allocanary/cell-jemalloc"
+case_of 'a preload of another version' 'wanted build' "$other /usr/lib/allocanary/preload-jemalloc; allocanary run --repeats 1 --candidates own jemalloc --out-dir w -- true"
 
 install_by tarball "$root" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 case_of 'two installations in PATH: the first one' '^library +/opt/' 'PATH=/usr/local/bin:/usr/bin:/bin allocanary preload jemalloc'

@@ -34,7 +34,7 @@ check() { # NAME WORDS: standard input has the words
 }
 own='.root.readonly = true | .mounts += [{destination: "/tmp", type: "tmpfs", source: "tmpfs", options: ["mode=1777"]}]'
 run "$own" --version | check 'as its own user, read-only' "allocanary $VERSION"
-run "$own" study --repeats 1 --threads 2 --time-budget 20s --candidates system jemalloc mimalloc --out /tmp/study | check 'a study' 'rows; medians'
+run "$own" study --repeats 1 --threads 2 --time-budget 20s --candidates system jemalloc mimalloc --out-dir /tmp/study | check 'a study' 'rows; medians'
 
 python3 -c 'import time; kept = [bytes(700) for _ in range(100000)]; last = kept[-1]; kept = kept[:50000:5]; print("ready", flush=True); time.sleep(300)' >"$work/ready" &
 service=$!

@@ -28,7 +28,7 @@ while ! grep -q ready ready; do sleep 0.1; done
 
 program='print(sum(len(str(n)) for n in range(200000)))'
 version() { allocanary --version && allocanary doctor >/dev/null && kubectl-allocanary --help >/dev/null; }
-runs() { allocanary run --repeats 2 --candidates own system jemalloc mimalloc --out run -- python3 -c "$program"; }
+runs() { allocanary run --repeats 2 --candidates own system jemalloc mimalloc --out-dir run -- python3 -c "$program"; }
 heap() { allocanary heap "$service"; }
 contents() { allocanary heap "$service" --contents; }
 gives_back() { allocanary give-back --yes "$service" | grep "given back: [0-9.]* MiB"; }
@@ -101,9 +101,9 @@ nodes() {
     grep -q '"live":[1-9]' node.json || { echo "no live bytes in $(head -c 300 node.json)"; return 1; }
     grep -q '"allocator":"glibc' node.json || echo "but: allocator not named"
 }
-replays() { allocanary replay traces/*.trace --candidates system jemalloc --repeats 2 --out replay; }
+replays() { allocanary replay traces/*.trace --candidates system jemalloc --repeats 2 --out-dir replay; }
 studies() {
-    if ! told=$(allocanary study --time-budget 60s --threads 4 --repeats 3 --out study 2>&1); then
+    if ! told=$(allocanary study --time-budget 60s --threads 4 --repeats 3 --out-dir study 2>&1); then
         # glibc before 2.33 has no list of its settings.
         other=$(echo "$told" | grep '^failed: ' | grep -v 'arena_max: wanted 1, and the allocator does not say what it took' || true)
         [ -z "$other" ] || { echo "$told"; return 1; }

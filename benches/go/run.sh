@@ -30,6 +30,6 @@ study storm go go:gomemlimit=192MiB go:gogc=-1,gomemlimit=192MiB
 "$allocanary" study ballast --cells "$here" "${flags[@]}" || failed=1
 
 # To add a row of Go to an existing report:
-#   allocanary study list --cells benches/go --candidates go --out go.jsonl
+#   allocanary study list --cells benches/go --candidates go --output go.jsonl
 #   allocanary report allocanary-out/cases-1 go.jsonl
 exit $failed

@@ -55,9 +55,9 @@ open(page, "w").write(pattern.sub(lambda _: f"{marker}```text\n{shown}\n```\n", 
 PYTHON
 }
 
-capture run "allocanary run --out run-1 -- python3 rows.py" "^Answer" "Dockerfile" "shell here"
-capture tune "allocanary tune --out tune-1 -- python3 rows.py" "^Answer" 
+capture run "allocanary run --out-dir run-1 -- python3 rows.py" "^Answer" "Dockerfile" "shell here"
+capture tune "allocanary tune --out-dir tune-1 -- python3 rows.py" "^Answer" 
 PATH=$folder/bin:$PATH
-allocanary run --repeats 8 --candidates own --out main -- python3 rows.py >/dev/null 2>&1
-allocanary run --repeats 8 --candidates own --out branch -- python3 rows.py >/dev/null 2>&1
+allocanary run --repeats 8 --candidates own --out-dir main -- python3 rows.py >/dev/null 2>&1
+allocanary run --repeats 8 --candidates own --out-dir branch -- python3 rows.py >/dev/null 2>&1
 capture compare "allocanary compare main branch --gate peak=10%" "^Answer" "^gate passed: peak"

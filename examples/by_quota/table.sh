@@ -24,7 +24,7 @@ trap 'rmdir "$folder"; rm -rf "$out"' EXIT
 under() { sh -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$folder" "$@"; }
 arenas() { under "$1" describe | grep -o '"narenas":"[0-9]*"' | tr -dc 0-9; }
 idle() {
-    under target/release/allocanary study --candidates jemalloc --threads 64 --repeats "$repeats" --out "$out/$1-$2" \
+    under target/release/allocanary study --candidates jemalloc --threads 64 --repeats "$repeats" --out-dir "$out/$1-$2" \
         ${3:+--cells "$3"} >/dev/null 2>&1
     target/release/allocanary report "$out/$1-$2" --format csv |
         awk -F, '$6 == "rss" { printf "%.1f MiB [%.1f, %.1f]", $9 / 2^20, $10 / 2^20, $11 / 2^20 }'

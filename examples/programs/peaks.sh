@@ -21,7 +21,7 @@ verify() {
     name=$1
     shift
     echo "$name"
-    allocanary record --verify --out "$out/$name" --repeats "$repeats" --recordings 5 \
+    allocanary record --verify --out-dir "$out/$name" --repeats "$repeats" --recordings 5 \
         --candidates system system:arena_max=1 system:arena_max=2 jemalloc jemalloc:narenas=1 jemalloc:narenas=2 \
         jemalloc:tcache=false jemalloc:narenas=1,tcache=false jemalloc:dirty_decay_ms=0 mimalloc mimalloc:allow_thp=0 \
         mimalloc:purge_delay=0 "$@"

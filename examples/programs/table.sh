@@ -37,7 +37,7 @@ of() {
     shift 3
     if [ ! -e "$out/$name/report.html" ]; then
         rm -rf "${out:?}/$name"
-        allocanary run --out "$out/$name" "$@" >"$out/$name.txt" 2>"$out/$name.log" || { cat "$out/$name.log" >&2; return; }
+        allocanary run --out-dir "$out/$name" "$@" >"$out/$name.txt" 2>"$out/$name.log" || { cat "$out/$name.log" >&2; return; }
     fi
     row "$title" "$name" "$metric"
 }

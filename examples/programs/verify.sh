@@ -20,7 +20,7 @@ verify() {
     name=$1
     shift
     echo "$name"
-    allocanary record --verify --out "$out/$name" --repeats "$repeats" \
+    allocanary record --verify --out-dir "$out/$name" --repeats "$repeats" \
         --candidates system jemalloc jemalloc:narenas=1 mimalloc "$@"
 }
 for program in redis python git handover-cpp handover-rs; do

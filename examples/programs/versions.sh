@@ -27,7 +27,7 @@ seq 200000 | jq -c '{id: ., tags: ["a", "b"]}' | jq -sc . >"$out/rows.json"
 of() { # TITLE NAME METRIC FLAGS AND PROGRAM
     local title=$1 name=$2 metric=$3
     shift 3
-    "$command" run --out "$out/$name" --repeats "$repeats" --any-output --candidates "${candidates[@]}" "$@" >"$out/$name.txt" || true
+    "$command" run --out-dir "$out/$name" --repeats "$repeats" --any-output --candidates "${candidates[@]}" "$@" >"$out/$name.txt" || true
     printf '| %s |' "$title"
     for candidate in "${candidates[@]}"; do
         "$command" report "$out/$name" --format json |

@@ -21,7 +21,7 @@ search() {
     folder=$out/$name-$cores
     if [ ! -e "$folder/answer.txt" ]; then
         rm -rf "$folder"
-        allocanary tune --workloads "$workload" --emulate-cpus "$cores" --time-budget "$budget" --out "$folder" \
+        allocanary tune --workloads "$workload" --emulate-cpus "$cores" --time-budget "$budget" --out-dir "$folder" \
             >"$out/running.txt" 2>"$out/running.log" || { cat "$out/running.log" >&2; return; }
         cut -d' ' -f1 /proc/loadavg >"$folder/load.txt"
         mv "$out/running.txt" "$folder/answer.txt"

@@ -36,7 +36,7 @@ limits='IFS=: read -r x y group </proc/self/cgroup; read -r memory </sys/fs/cgro
     i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 # limited ROWS PLACE ABOVE: runs the program, and compares what it printed. ABOVE is the group above; empty means the root.
 limited() {
-    ./allocanary run --repeats 2 --run-timeout 10m --candidates own jemalloc --memory-limit 256MiB --cpu-limit 0.5 --out "$1" \
+    ./allocanary run --repeats 2 --run-timeout 10m --candidates own jemalloc --memory-limit 256MiB --cpu-limit 0.5 --out-dir "$1" \
         -- ./shell -c "$limits" >"$1.out" 2>&1 || { cat "$1.out"; fails "run --memory-limit --cpu-limit in $2"; }
     for stdout in "$1"/cells/*/stdout; do
         [ "$(cat "$stdout")" = "$3 268435456 50000 100000" ] || fails "the limits in $2: $(cat "$stdout")"
@@ -60,7 +60,7 @@ mkdir $root/ours $root/ours/us
 # The preload makes the shell take more than its group may have.
 grow='test -z "$LD_PRELOAD" || { x=a; while :; do x=$x$x; done; }; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
 code=0
-./allocanary run --repeats 2 --run-timeout 10m --candidates own jemalloc --memory-limit 32MiB --cpu-limit 0.5 --out /tmp/killed \
+./allocanary run --repeats 2 --run-timeout 10m --candidates own jemalloc --memory-limit 32MiB --cpu-limit 0.5 --out-dir /tmp/killed \
     -- ./shell -c "$grow" >/tmp/killed.out 2>&1 || code=$?
 [ "$code" = 1 ] || { cat /tmp/killed.out; fails "exit code 1 after a kill for memory, found $code"; }
 rows=$(wc -l </tmp/killed/samples.jsonl)

@@ -42,8 +42,8 @@ fn both_programs_are_measured_alike_and_compared() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let flags = "<--name><program><--candidates><own><--repeats><30><--http><http://localhost:{port}/>";
     let wanted = [
-        format!("<run>{flags}<--out><allocanary-gate/old><--><./old><--once><a b>"),
-        format!("<run>{flags}<--out><allocanary-gate/new><--><./new><--once>"),
+        format!("<run>{flags}<--out-dir><allocanary-gate/old><--><./old><--once><a b>"),
+        format!("<run>{flags}<--out-dir><allocanary-gate/new><--><./new><--once>"),
         format!("<compare><allocanary-gate/old><allocanary-gate/new>{gates}<--format><github>"),
     ];
     assert_eq!(calls.lines().collect::<Vec<_>>(), wanted);

@@ -55,7 +55,8 @@ fn a_replay_has_the_parts_and_its_reports_show_them() {
     let recorded = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap()]);
     assert_eq!(recorded.code, Some(0), "{recorded:?}");
     let trace = traces(&folder.path().join("traces")).remove(0);
-    let flags = "--repeats 1 --out out --candidates system system:arena_max=1 jemalloc mimalloc mimalloc:allow_thp=0";
+    let flags =
+        "--repeats 1 --out-dir out --candidates system system:arena_max=1 jemalloc mimalloc mimalloc:allow_thp=0";
     let ran = allocanary(folder.path(), ["replay", trace.to_str().unwrap()].into_iter().chain(words(flags)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));

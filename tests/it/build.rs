@@ -46,7 +46,7 @@ fn a_version_is_built_once_tried_and_removed() {
         "run",
         "--repeats",
         "1",
-        "--out",
+        "--out-dir",
         "out",
         "--candidates",
         "mimalloc@3.3.2",

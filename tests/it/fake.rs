@@ -97,7 +97,7 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     let flags =
         format!("--cells . --workloads work --repeats 3 --run-timeout 10m --candidates {}", candidates.join(" "));
     let flags: Vec<&str> = flags.split(' ').collect();
-    let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out", "out"].iter().chain(&flags));
+    let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out-dir", "out"].iter().chain(&flags));
     assert_eq!(ran.code, Some(1), "{ran:?}");
 
     let rows = samples(&folder.path().join("out"));

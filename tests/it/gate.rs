@@ -151,7 +151,7 @@ fn rows_go_to_a_socket_as_well() {
     let folder = tempdir().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut study = command(folder.path());
-    study.args(words(&format!("study --candidates system --threads 1 --repeats 1 --out - --workloads {TINY}")));
+    study.args(words(&format!("study --candidates system --threads 1 --repeats 1 --output - --workloads {TINY}")));
     let status = end_of(&mut study.stdout(OwnedFd::from(theirs)).spawn().unwrap());
     drop(study); // holds the other end of the socket
     assert!(status.success());
@@ -165,7 +165,7 @@ fn an_environment_that_is_no_text_does_no_harm_and_old_variables_count() {
     let folder = tempdir().unwrap();
     let text = std::ffi::OsStr::from_bytes(b"\xff");
     let mut here = command(folder.path());
-    here.env("X", text).args(words(&format!("--threads 1 --repeats 1 --workloads {TINY} --out out")));
+    here.env("X", text).args(words(&format!("--threads 1 --repeats 1 --workloads {TINY} --out-dir out")));
     let ran: Ran = here.finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let environment = super::support::described("system").environment;

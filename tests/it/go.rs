@@ -37,7 +37,7 @@ fn go_is_studied_beside_our_cells_where_go_is() {
         let ours = ours.iter().find(|ours| ours.name == theirs.name).unwrap();
         assert_eq!((&theirs.grows_with, &theirs.rests), (&ours.grows_with, &ours.rests), "{}", ours.name);
     }
-    let list = "study --cells . --threads 2 --repeats 1 --out out --workloads blob:blobs=20 --candidates";
+    let list = "study --cells . --threads 2 --repeats 1 --out-dir out --workloads blob:blobs=20 --candidates";
     let candidates = ["system", "go", "go:gogc=400,gomemlimit=64MiB"];
     let ran = allocanary(folder.path(), words(list).into_iter().chain(candidates));
     assert_eq!(ran.code, Some(0), "{ran:?}");

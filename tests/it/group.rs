@@ -38,7 +38,7 @@ fn run(folder: &Path, line: &str) -> super::support::Ran {
 #[test]
 fn a_group_is_one_run_with_a_section_for_each_study() {
     let folder = folder();
-    let ran = run(folder.path(), "study two.toml --out out");
+    let ran = run(folder.path(), "study two.toml --out-dir out");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
     let mut counts = BTreeMap::new();
@@ -75,7 +75,7 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
     // Rows belong to their study: cells of the same name in the other study do not replace them.
     let kept: Vec<&str> = text.lines().filter(|line| !line.contains("\"study\":\"one\"")).collect();
     fs::write(folder.path().join("out/samples.jsonl"), kept.join("\n") + "\n").unwrap();
-    let resumed = run(folder.path(), "study --resume --out out");
+    let resumed = run(folder.path(), "study --resume --out-dir out");
     assert_eq!((resumed.code, samples(&folder.path().join("out")).len()), (Some(0), 20), "{resumed:?}");
 }
 
@@ -111,7 +111,7 @@ fn full_sizes_that_do_not_fit_are_named_and_not_run() {
 fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("sizes.toml"), SIZES).unwrap();
-    let ran = run(folder.path(), "study sizes.toml --full --out out");
+    let ran = run(folder.path(), "study sizes.toml --full --out-dir out");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("small: not run: small:live=512,operations=1000 needs 3.91 TiB of memory"), "{}", ran.err);
     let rows = samples(&folder.path().join("out"));
@@ -132,7 +132,7 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
         text.lines().filter(|line| !line.contains("live=64") && !line.contains("threads\":2")).collect();
     assert_eq!(kept.len(), 1);
     fs::write(&path, kept.join("\n") + "\n").unwrap();
-    let resumed = run(folder.path(), "study --resume --out out");
+    let resumed = run(folder.path(), "study --resume --out-dir out");
     assert_eq!((resumed.code, samples(&folder.path().join("out")).len()), (Some(0), 4), "{resumed:?}");
     assert_eq!(resumed.out.matches("Somebody, 1999").count(), 1, "{}", resumed.out);
 

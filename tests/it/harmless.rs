@@ -143,14 +143,15 @@ fn no_error_passes_on_what_a_terminal_obeys() {
     assert!(missing.code == Some(2) && missing.err.contains("reading rows"), "{missing:?}");
     for arguments in [
         ["study", &*name, "--candidates", "system"],
-        ["study", "--candidates", &*name, "--out"],
+        ["study", "--candidates", &*name, "--out-dir"],
         ["list", &*name, "--cells", "."],
         ["compare", &*name, &*name, "--gate"],
         ["report", "wild.jsonl", "--format", &*name],
         ["report", "wild.jsonl", "--output", &*format!("none/{name}")],
         ["study", "--workloads", &*name, "--plan"],
     ] {
-        let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "--out" && *word != "--gate").collect();
+        let arguments: Vec<&str> =
+            arguments.into_iter().filter(|word| *word != "--out-dir" && *word != "--gate").collect();
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "--threads").collect();
         assert_eq!(text(&arguments).code, Some(2), "{arguments:?}");
     }
@@ -167,7 +168,7 @@ fn a_study_with_a_wild_question_and_a_wild_folder_is_run_and_shown() {
     fs::write(folder.path().join("wild.toml"), toml).unwrap();
     let out = "o\u{1b}[2J\u{202e}";
     for arguments in
-        [vec!["study", "--plan", "wild.toml"], vec!["study", "wild.toml", "--out", out], vec!["report", out]]
+        [vec!["study", "--plan", "wild.toml"], vec!["study", "wild.toml", "--out-dir", out], vec!["report", out]]
     {
         let ran = allocanary(folder.path(), &arguments);
         assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -12,7 +12,7 @@ use allocanary_testing::skipped::skipped;
 
 /// `allocanary` alone, with jemalloc, under a variable.
 fn here(folder: &std::path::Path, variable: (&str, &str), flags: &str) -> Ran {
-    let flags = format!("--repeats 1 --out out --workloads {TINY} {flags}");
+    let flags = format!("--repeats 1 --out-dir out --workloads {TINY} {flags}");
     command(folder).args(words(&flags)).env(variable.0, variable.1).finish().unwrap().into()
 }
 

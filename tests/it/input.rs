@@ -64,7 +64,7 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --workloads server:live=1", "live: wanted a size from 65536"),
         ("compare a b --gate rss", "--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `rss`"),
         ("compare a b --gate rss=-5%", "--gate: wanted METRIC=PERCENT"),
-        ("study --resume", "--resume: wanted --out"),
+        ("study --resume", "--resume: wanted --out-dir"),
         ("--threads 0", "threads: wanted 1 to "),
     ] {
         assert_refused(line, &allocanary(folder.path(), words(line)), &[said]);
@@ -96,7 +96,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     let flags = words("--candidates system --threads 1 --repeats 1 --workloads").into_iter().chain([TINY]);
     let flags: Vec<&str> = flags.collect();
     // A path below a regular file cannot be made, whoever runs the test: root may write anywhere else.
-    let ran = allocanary(folder.path(), ["study", "--out", "file/below"].iter().chain(&flags));
+    let ran = allocanary(folder.path(), ["study", "--out-dir", "file/below"].iter().chain(&flags));
     assert_refused("below a file", &ran, &["file/below", "making the output folder", "Not a directory"]);
     fs::write(folder.path().join("allocanary-out"), "").unwrap();
     let ran = allocanary(folder.path(), ["study"].iter().chain(&flags));

@@ -84,9 +84,9 @@ fn what_is_empty_or_leads_nowhere_is_refused() {
         ("study --cells bare", "--cells bare: wanted a folder with cells (cell-NAME), found none in it"),
         ("list --cells nowhere", "nowhere: looking for cells (--cells): No such file"),
         ("report bare", "bare: a folder without rows: wanted samples.jsonl in it"),
-        ("study --resume --out gone", "--resume: gone: no such folder or file"),
-        ("study --resume --out bare", "--resume: bare: there is no study.toml"),
-        ("study --resume --out alone.jsonl", "--resume: alone.jsonl: there is no study.toml next to those rows"),
+        ("study --resume --out-dir gone", "--resume: gone: no such folder or file"),
+        ("study --resume --out-dir bare", "--resume: bare: there is no study.toml"),
+        ("study --resume --output alone.jsonl", "--resume: alone.jsonl: there is no study.toml next to those rows"),
     ] {
         refused(&allocanary(folder.path(), words(line)), &[said]);
     }
@@ -115,7 +115,7 @@ fn a_text_that_cannot_be_written_is_an_error() {
 }
 
 fn tiny(out: &str) -> String {
-    format!("study --candidates system --threads 1 --repeats 1 --workloads {TINY} --out {out}")
+    format!("study --candidates system --threads 1 --repeats 1 --workloads {TINY} --out-dir {out}")
 }
 
 /// Whether the text has the path of the cell before the limit that was reached.
@@ -204,7 +204,7 @@ fn a_cell_that_is_removed_is_named() {
 fn a_budget_that_is_used_up_is_told() {
     let folder = fake::folder();
     // Shorter than a process takes on any machine. The tests of the session show which cells a budget ends, and when.
-    let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --time-budget 1us --out out";
+    let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --time-budget 1us --out-dir out";
     let ran = allocanary(folder.path(), words(line));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 6), "{ran:?}");
     assert!(ran.err.contains("the time budget is used up: 114 of 120 processes were not run"), "{}", ran.err);

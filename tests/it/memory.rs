@@ -113,8 +113,7 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     let text = fs::read_to_string(&cell).unwrap();
     assert!(text.contains("sleep 600"));
     script(&cell, &text.replace("sleep 600", "x=0123456789abcdef; while :; do x=$x$x; done"));
-    let study =
-        "study --cells . --workloads work --candidates fake:mode=late fake:mode=good --threads 1 --repeats 2 --out out";
+    let study = "study --cells . --workloads work --candidates fake:mode=late fake:mode=good --threads 1 --repeats 2 --out-dir out";
     let ran = group.allocanary(folder.path(), study.split(' '));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
@@ -137,7 +136,7 @@ fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
     let folder = tempdir().unwrap();
     let run = |grow: &str, out: &str| {
         let program = format!("test -z \"$LD_PRELOAD\" || {{ {grow}; }}; sleep 0.1");
-        let flags = ["run", "--repeats", "1", "--candidates", "own", "jemalloc", "--out", out, "--", "sh", "-c"];
+        let flags = ["run", "--repeats", "1", "--candidates", "own", "jemalloc", "--out-dir", out, "--", "sh", "-c"];
         let attempt = || group.allocanary(folder.path(), flags.into_iter().chain([program.as_str()]));
         // The command is in the group too. On a busy machine the kernel once killed it as well, 5 ms after the program,
         // whose memory was not free yet.
@@ -224,7 +223,7 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
         "tmpfs" => skipped("a sort in files on a disk: /var/tmp is tmpfs"),
         _ => small.push("sort:folder=/var/tmp,idle=1,records=3000000,variant=mapped"),
     }
-    let study = "study --candidates system jemalloc --threads 1 --repeats 1 --out out --workloads";
+    let study = "study --candidates system jemalloc --threads 1 --repeats 1 --out-dir out --workloads";
     let workloads = [nodes].into_iter().chain(small.iter().copied()).chain(careful.iter().copied());
     let ran = group.allocanary(folder.path(), study.split(' ').chain(workloads));
     assert_eq!(ran.code, Some(1), "{ran:?}");

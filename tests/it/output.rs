@@ -15,7 +15,7 @@ use super::support::{Ran, command, samples, words};
 /// A study of slow cells, once it has its first row.
 fn slow(folder: &Path, out: &str) -> Child {
     let line = format!(
-        "study --candidates system --threads 1 --repeats 200 --out {out} \
+        "study --candidates system --threads 1 --repeats 200 --out-dir {out} \
          --workloads server:idle=300,live=64KiB,requests=10,bursts=0"
     );
     begun(folder, &line, out)
@@ -67,7 +67,7 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
     assert!(ran.out.contains(&format!("{} rows; medians", rows.len())), "the report is printed: {}", ran.out);
     let said = format!(
         "allocanary: out: was moved while the study ran, so the study ended: its rows are in {}/samples.jsonl; \
-         `allocanary study --resume --out {}` continues it",
+         `allocanary study --resume --out-dir {}` continues it",
         to.display(),
         to.display()
     );
@@ -77,7 +77,8 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
 #[test]
 fn a_search_whose_folder_is_removed_or_moved_loses_no_row() {
     let folder = tempdir().unwrap();
-    let search = || begun(folder.path(), "tune --out out --candidates system --time-budget 60s -- sleep 0.3", "out");
+    let search =
+        || begun(folder.path(), "tune --out-dir out --candidates system --time-budget 60s -- sleep 0.3", "out");
     let child = search();
     fs::remove_dir_all(folder.path().join("out")).unwrap();
     let ran = ended(child);
@@ -96,5 +97,5 @@ fn a_search_whose_folder_is_removed_or_moved_loses_no_row() {
         to.display()
     );
     assert!(ran.err.contains(&said), "wanted {said} in {}", ran.err);
-    assert!(ran.err.contains(&format!(" --resume --out {} -- ", to.display())), "{}", ran.err);
+    assert!(ran.err.contains(&format!(" --resume --out-dir {} -- ", to.display())), "{}", ran.err);
 }

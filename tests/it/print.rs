@@ -11,7 +11,7 @@ use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
 /// The default study's candidates and number of columns, with cells of some milliseconds.
-const STUDY: &str = "study --threads 1,2,3,4 --repeats 5 --out out \
+const STUDY: &str = "study --threads 1,2,3,4 --repeats 5 --out-dir out \
                      --workloads server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
 
 /// The name of an installed program of this list.

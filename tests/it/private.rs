@@ -42,7 +42,7 @@ fn recorded(folder: &Path) -> PathBuf {
 fn replayed(folder: &Path, trace: &Path, out: &str) -> Ran {
     let mut command = command(folder);
     command.env("HOME", folder.join("home")).env("TMPDIR", folder.join("tmp"));
-    command.args(["replay", "--candidates", "system", "--repeats", "1", "--out", out]).arg(trace);
+    command.args(["replay", "--candidates", "system", "--repeats", "1", "--out-dir", out]).arg(trace);
     command.stdin(Stdio::null()).finish().unwrap().into()
 }
 
@@ -68,7 +68,7 @@ fn what_record_and_replay_write_is_the_users_alone() {
 #[test]
 fn what_a_program_writes_is_the_users_alone() {
     let folder = tempdir().unwrap();
-    let flags = "run --candidates own system --repeats 1 --out out -- sh -c";
+    let flags = "run --candidates own system --repeats 1 --out-dir out -- sh -c";
     // The script prints the modes of its folder and of the proof, which are removed afterwards.
     let script =
         "echo out; echo err >&2; exec stat -c '%a %n' \"$(dirname \"$0\")\" \"$0\" ${ALLOCANARY_PROOF:-\"$0\"} >&2";
@@ -94,7 +94,7 @@ fn what_a_program_writes_is_the_users_alone() {
 #[test]
 fn rows_that_a_user_names_are_a_file_as_any_other() {
     let folder = tempdir().unwrap();
-    let flags = "run --candidates own --repeats 1 --out rows.jsonl -- true";
+    let flags = "run --candidates own --repeats 1 --output rows.jsonl -- true";
     let mut run = command(folder.path());
     // SAFETY: umask is a system call alone, between fork and exec.
     unsafe {
@@ -145,7 +145,7 @@ fn a_link_that_was_planted_among_temporary_files_is_not_followed() {
     let mut shell = std::process::Command::new("sh");
     shell.current_dir(folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     shell.env("TMPDIR", at("tmp")).args(["-c", plant, "sh", env!("CARGO_BIN_EXE_allocanary")]);
-    let flags = "run --candidates own --repeats 1 --any-output --out out -- sh -c";
+    let flags = "run --candidates own --repeats 1 --any-output --out-dir out -- sh -c";
     let ran: Ran = shell.args(flags.split(' ')).args(["echo $0", "{dir}"]).finish().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let outputs = modes(&at("out/cells")).into_iter().map(|(path, _)| path).filter(|path| path.ends_with("stdout"));

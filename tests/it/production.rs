@@ -22,7 +22,7 @@ fn jemalloc() -> TempDir {
     folder
 }
 
-const STUDY: &str = "study --cells . --workloads work --threads 4 --repeats 6 --out out --candidates";
+const STUDY: &str = "study --cells . --workloads work --threads 4 --repeats 6 --out-dir out --candidates";
 
 fn study(folder: &TempDir, candidates: &str, place: &str) -> Ran {
     let ran = allocanary(folder.path(), words(&format!("{STUDY} {candidates} --lines {place}")));
@@ -164,7 +164,7 @@ fn what_is_kept_has_no_files_and_rows_alone_have_no_folder() {
     let ran = study(&folder, "system system:arena_max=1", "systemd");
     assert!(ran.err.contains("--lines systemd: nothing is to be changed"), "{ran:?}");
     assert!(!folder.path().join("out/systemd").exists());
-    let line = "study --cells . --workloads work --threads 4 --candidates system --out rows.jsonl --lines rust";
+    let line = "study --cells . --workloads work --threads 4 --candidates system --output rows.jsonl --lines rust";
     let ran = allocanary(folder.path(), words(line));
     assert!(ran.code == Some(2) && ran.err.contains("--lines rust: its files need a folder"), "{ran:?}");
     assert!(!folder.path().join("rows.jsonl").exists(), "it is refused before anything is measured");

@@ -295,7 +295,7 @@ fn the_verbs_work_together() {
     assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");
     let has_stacks = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
     assert_eq!(html.contains("Whose blocks pin the pages"), has_stacks, "{html}");
-    let ran = run(&["replay", "TRACE", "--repeats", "2", "--candidates", "system", "jemalloc", "--out", "out"]);
+    let ran = run(&["replay", "TRACE", "--repeats", "2", "--candidates", "system", "jemalloc", "--out-dir", "out"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("peak") && !ran.out.contains("1 thread"), "{}", ran.out);
     assert_eq!(samples(&folder.path().join("out")).len(), 4);

@@ -144,7 +144,7 @@ fn the_command_itself_survives_the_limit() {
         sh.current_dir(folder.path()).args(["-c", text, "sh"]).arg(path).env_clear();
         sh.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null()).finish().unwrap().into()
     };
-    let ran = shell(r#"ulimit -f 0; exec "$1" run --repeats 1 --candidates own --out out -- true"#);
+    let ran = shell(r#"ulimit -f 0; exec "$1" run --repeats 1 --candidates own --out-dir out -- true"#);
     assert!(ran.code == Some(2) && ran.err.contains("File too large") && ran.err.contains("out/study.toml"), "{ran:?}");
     let ran = shell(r#"ulimit -f 0; exec "$1" record -o traces -- sh -c 'echo ran'"#);
     assert!(ran.code == Some(2) && ran.out == "ran\n" && ran.err.contains("nothing was recorded"), "{ran:?}");
@@ -154,7 +154,7 @@ fn the_command_itself_survives_the_limit() {
         hex.map(|hex| u64::from_str_radix(hex, 16).unwrap() >> (libc::SIGXFSZ - 1) & 1).collect()
     };
     for (before, wanted) in [("", [0, 0, 0]), ("trap '' XFSZ; ", [0, 1, 0])] {
-        for verb in ["record -o traces", "run --repeats 1 --candidates own --out own"] {
+        for verb in ["record -o traces", "run --repeats 1 --candidates own --out-dir own"] {
             let found = folder.path().join("found");
             let look = format!("grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status > {}", found.display());
             let ran = shell(&format!(r#"{before}exec "$1" {verb} -- sh -c "{look}""#));

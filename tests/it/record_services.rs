@@ -56,7 +56,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     assert_eq!(std::fs::read_to_string(files.join("stdout")).unwrap(), "ready\n");
     assert_eq!(std::fs::read_to_string(files.join("load")).unwrap(), "loaded\n");
     assert!(std::fs::read_to_string(folder.path().join("after")).unwrap().trim().parse::<u16>().is_ok());
-    let line = ["replay", trace.to_str().unwrap(), "--candidates", "system", "--repeats", "1", "--out", "out"];
+    let line = ["replay", trace.to_str().unwrap(), "--candidates", "system", "--repeats", "1", "--out-dir", "out"];
     let ran = allocanary(folder.path(), line.iter().chain(&["--mark-at", "1ms,30s"]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let row = samples(&folder.path().join("out")).remove(0);

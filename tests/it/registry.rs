@@ -127,7 +127,7 @@ fn a_report_takes_the_study_beside_the_rows_and_says_if_it_cannot() {
     );
     fs::write(folder.path().join("own.toml"), &study).unwrap();
     let run = |line: &str| allocanary(folder.path(), words(line));
-    let ran = run("study own.toml --out out");
+    let ran = run("study own.toml --out-dir out");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = run("report out");
     assert_eq!((report.code, report.err.as_str(), &report.out), (Some(0), "", &ran.out));

@@ -14,7 +14,7 @@ use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// Runs a program; the rows go to `out`.
 pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
-    let flags = ["run", "--out", "out"].into_iter().chain(words(flags)).chain(["--"]);
+    let flags = ["run", "--out-dir", "out"].into_iter().chain(words(flags)).chain(["--"]);
     allocanary(folder, flags.chain(program.iter().copied()))
 }
 
@@ -82,7 +82,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
         assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
     }
     // The high-water mark that the kernel carries from this command into a small program is not the program's.
-    let ran = allocanary(folder.path(), words("run --out small --repeats 5 --candidates own -- sleep 1"));
+    let ran = allocanary(folder.path(), words("run --out-dir small --repeats 5 --candidates own -- sleep 1"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("small")) {
         let reading = |name| row.answer.as_ref().unwrap().reading(name, Phase::Peak).unwrap();
@@ -137,7 +137,7 @@ fn a_run_is_resumed_and_a_file_says_the_same_as_flags() {
     let folder = tempdir().unwrap();
     let flags = "--repeats 1 --candidates own system";
     assert_eq!(run(folder.path(), flags, &WORK).code, Some(0));
-    let more = allocanary(folder.path(), words("run --resume --out out --repeats 2"));
+    let more = allocanary(folder.path(), words("run --resume --out-dir out --repeats 2"));
     assert_eq!(more.code, Some(0), "{more:?}");
     assert_eq!(samples(&folder.path().join("out")).len(), 4);
     let other = run(folder.path(), "--resume --repeats 2 --candidates own system", &["true"]);
@@ -146,7 +146,7 @@ fn a_run_is_resumed_and_a_file_says_the_same_as_flags() {
                 stdin = 'in'\nany_output = true\ncheck = 'grep -q hello'\nname = 'mine'\n";
     fs::write(folder.path().join("my.toml"), text).unwrap();
     fs::write(folder.path().join("in"), "hello\n").unwrap();
-    for line in ["study my.toml --out a", "run --program my.toml --out b"] {
+    for line in ["study my.toml --out-dir a", "run --program my.toml --out-dir b"] {
         let ran = allocanary(folder.path(), words(line));
         assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
     }
@@ -178,7 +178,7 @@ fn two_builds_of_a_program_are_two_and_only_one_is_resumed() {
     build("sleep 0.1");
     let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc", &["./app"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let again = "run --resume --out out --repeats 2";
+    let again = "run --resume --out-dir out --repeats 2";
     let ran = allocanary(folder.path(), words(again));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 4), "{ran:?}");
 
@@ -213,7 +213,7 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     let mut command = command(folder.path());
     command.env("ALLOCANARY_PRELOAD", "tuned");
     command.args(words(
-        "run --repeats 1 --any-output --out out --candidates own jemalloc jemalloc:thread_idle=100ms \
+        "run --repeats 1 --any-output --out-dir out --candidates own jemalloc jemalloc:thread_idle=100ms \
                      jemalloc:budget=1GiB,thread_idle=100ms --",
     ));
     command.args(["sh", "-c", "echo \"${LD_PRELOAD##*/} ${ALLOCANARY_PRELOAD-none}\" >> seen"]);

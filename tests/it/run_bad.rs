@@ -165,7 +165,7 @@ fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
             "{path}: {ran:?}"
         );
         let out = format!("as-it-comes-{number}");
-        let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out", &out, "--", path, "0.1"]);
+        let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out-dir", &out, "--", path, "0.1"]);
         assert!(ran.code == Some(0) && ran.err.contains(said), "{path}: {ran:?}");
         let rows = samples(&at(&out));
         assert!(!rows.is_empty() && rows.iter().all(|row| row.cell.allocator == "own"), "{path}");
@@ -199,7 +199,7 @@ fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
     let folder = tempdir().unwrap();
     // In KiB: less than what is printed.
     let memory = "ulimit -v 700000";
-    let line = "run --repeats 1 --candidates own --run-timeout 10m --out out -- head -c 1000000000 /dev/zero";
+    let line = "run --repeats 1 --candidates own --run-timeout 10m --out-dir out -- head -c 1000000000 /dev/zero";
     let ran = limited(folder.path(), memory, line);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
@@ -260,7 +260,7 @@ fn an_interrupt_leaves_no_process_in_any_phase() {
         let folder = tempdir().unwrap();
         let mark = format!("63{number}.{}", std::process::id());
         let line = format!(
-            "exec \"$0\" run --run-timeout 20m --candidates own --out out {} -- sh -c '{}'",
+            "exec \"$0\" run --run-timeout 20m --candidates own --out-dir out {} -- sh -c '{}'",
             flags.replace("MARK", &mark),
             text.replace("MARK", &mark)
         );
@@ -302,7 +302,7 @@ fn a_disk_that_the_output_fills_still_gets_the_rows() {
     };
     let folder = tempdir().unwrap();
     let out = disk.path().join("out");
-    let line = ["run", "--repeats", "2", "--candidates", "own", "--out", out.to_str().unwrap(), "--"];
+    let line = ["run", "--repeats", "2", "--candidates", "own", "--out-dir", out.to_str().unwrap(), "--"];
     let ran = allocanary(folder.path(), line.into_iter().chain(["head", "-c", "9000000", "/dev/zero"]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&out);

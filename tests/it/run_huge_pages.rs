@@ -24,8 +24,9 @@ fn the_kernel_says_that_a_static_program_and_one_with_a_preload_get_no_huge_page
         return skipped("no static C library");
     }
     let run = |program: &str, candidates: &str| {
-        let flags =
-            format!("run --ready line:ready --settle 1ms --repeats 1 --out {program}-rows --candidates {candidates}");
+        let flags = format!(
+            "run --ready line:ready --settle 1ms --repeats 1 --out-dir {program}-rows --candidates {candidates}"
+        );
         allocanary(folder.path(), words(&format!("{flags} -- ./{program}")))
     };
     let ran = run("fixed", "own own:process_thp=never");

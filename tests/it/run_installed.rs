@@ -14,7 +14,8 @@ const SERVICE: [&str; 3] = ["sh", "-c", "rm -f wait; mkfifo wait; exec 3<>wait; 
 fn a_library_of_the_host_is_a_candidate_by_its_name_and_version() {
     let folder = tempdir().unwrap();
     let run = |candidates: &str| {
-        let flags = format!("run --ready line:ready --settle 1ms --repeats 1 --out out --candidates {candidates} --");
+        let flags =
+            format!("run --ready line:ready --settle 1ms --repeats 1 --out-dir out --candidates {candidates} --");
         allocanary(folder.path(), words(&flags).into_iter().chain(SERVICE).collect::<Vec<_>>())
     };
     let list = allocanary(folder.path(), words("list allocators"));

@@ -50,7 +50,7 @@ fn is_measured_by_its_own_settings(program: &Path) {
         assert!(ran.err.contains(&named) && ran.err.contains("linked in"), "{}", ran.err);
         assert!(ran.err.contains("a preload would serve its C code only: leave out --candidates"), "{}", ran.err);
     }
-    let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out", "out", "--", program]);
+    let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out-dir", "out", "--", program]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("so only its own allocator is measured: own own:narenas=1 own:narenas=1,tcache=false"));
     let rows = samples(&folder.path().join("out"));

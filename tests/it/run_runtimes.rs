@@ -40,7 +40,7 @@ fn a_go_program_takes_the_settings_of_its_runtime_and_one_that_sets_its_own_is_a
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let run = |out: &str, candidates: &str, program: &str| {
         let flags = format!(
-            "run --ready line:ready --settle 1ms --repeats 1 --out {out} --candidates {candidates} -- {program}"
+            "run --ready line:ready --settle 1ms --repeats 1 --out-dir {out} --candidates {candidates} -- {program}"
         );
         allocanary(folder.path(), words(&flags))
     };

@@ -14,7 +14,7 @@ use super::run::run;
 use super::support::{Ran, allocanary, samples};
 
 fn line<'a>(flags: &[&'a str], program: &[&'a str]) -> Vec<&'a str> {
-    ["run", "--out", "out", "--repeats", "1", "--settle", "200ms"]
+    ["run", "--out-dir", "out", "--repeats", "1", "--settle", "200ms"]
         .into_iter()
         .chain(flags.iter().copied())
         .chain(["--"])

@@ -16,7 +16,7 @@ use super::support::{Ran, TINY, allocanary, command, golden_path, samples, scrip
 #[test]
 fn a_full_disk_is_named_and_the_row_is_still_said() {
     let folder = tempdir().unwrap();
-    let flags = format!("study --candidates system --threads 1 --repeats 2 --out /dev/full --workloads {TINY}");
+    let flags = format!("study --candidates system --threads 1 --repeats 2 --output /dev/full --workloads {TINY}");
     let ran = allocanary(folder.path(), words(&flags));
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("allocanary: /dev/full: writing a row: No space left on device"), "{}", ran.err);
@@ -45,7 +45,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
 #[test]
 fn rows_alone_go_to_standard_output() {
     let folder = tempdir().unwrap();
-    let flags = format!("study --candidates system jemalloc --threads 1,2 --repeats 2 --out - --workloads {TINY}");
+    let flags = format!("study --candidates system jemalloc --threads 1,2 --repeats 2 --output - --workloads {TINY}");
     let ran = allocanary(folder.path(), words(&flags));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows: Vec<Sample> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -56,7 +56,7 @@ fn rows_alone_go_to_standard_output() {
 
 /// Eight cells of the fake.
 const EIGHT: &str =
-    "study --cells . --workloads work --candidates fake fake:mode=good --threads 1 --repeats 4 --out out";
+    "study --cells . --workloads work --candidates fake fake:mode=good --threads 1 --repeats 4 --out-dir out";
 
 /// Interrupts the study of eight cells in the fourth, which does not end until there is a file `go`.
 fn interrupt(folder: &Path) -> Ran {
@@ -90,12 +90,12 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     assert!(ran.out.contains("3 rows; medians"), "the report is printed: {}", ran.out);
     let unfinished = "The study is not finished: 3 of 8 planned processes have rows.";
     assert!(ran.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(unfinished), "{}", ran.out);
-    let hint = "interrupted: 5 processes are left; finish with `allocanary study --resume --out out";
+    let hint = "interrupted: 5 processes are left; finish with `allocanary study --resume --out-dir out";
     assert!(ran.err.contains(hint), "{}", ran.err);
 
     let before = fs::read(out.join("samples.jsonl")).unwrap();
     fs::write(folder.path().join("go"), "").unwrap();
-    let ran = allocanary(folder.path(), words("study --resume --cells . --out out"));
+    let ran = allocanary(folder.path(), words("study --resume --cells . --out-dir out"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(fs::read(out.join("samples.jsonl")).unwrap().starts_with(&before), "rows are only ever added");
     let all = samples(&out);
@@ -104,6 +104,6 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     for row in &all {
         assert!(planned.out.contains(&row.cell.title()), "{} was never planned", row.cell.title());
     }
-    let ran = allocanary(folder.path(), words("study --resume --cells . --out out"));
+    let ran = allocanary(folder.path(), words("study --resume --cells . --out-dir out"));
     assert_eq!((ran.code, samples(&out).len()), (Some(0), 8), "there is nothing left to do");
 }

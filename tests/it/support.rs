@@ -67,7 +67,7 @@ pub fn words(line: &str) -> Vec<&str> {
 
 /// A study on one thread: rows in `samples.jsonl` of `out`.
 pub fn study(folder: &Path, arguments: &str) -> Ran {
-    allocanary(folder, words("study --threads 1 --out out").into_iter().chain(words(arguments)))
+    allocanary(folder, words("study --threads 1 --out-dir out").into_iter().chain(words(arguments)))
 }
 
 /// All rows of a file or folder; a line that is none fails the test.

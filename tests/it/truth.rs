@@ -152,7 +152,7 @@ fn arenas_are_as_many_as_asked_for() {
 fn emulated_cores_bring_their_arenas() {
     let folder = tempdir().unwrap();
     let flags =
-        format!("study --candidates jemalloc system --emulate-cpus 12,40 --repeats 1 --out out --workloads {TINY}");
+        format!("study --candidates jemalloc system --emulate-cpus 12,40 --repeats 1 --out-dir out --workloads {TINY}");
     assert_eq!(allocanary(folder.path(), words(&flags)).code, Some(0));
     let rows = samples(&folder.path().join("out"));
     assert_eq!(rows.len(), 4);
@@ -171,7 +171,7 @@ fn a_study_inherits_no_configuration() {
     for (candidate, workload) in [("jemalloc", TINY), ("fake:mode=nosy", "work")] {
         let output = command(folder.path())
             .args(words("study --threads 1 --repeats 1 --cells . --candidates"))
-            .args([candidate, "--workloads", workload, "--out", workload])
+            .args([candidate, "--workloads", workload, "--out-dir", workload])
             .env("_RJEM_MALLOC_CONF", "narenas:1")
             .env("MIMALLOC_ALLOW_THP", "0")
             .env("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
@@ -189,7 +189,7 @@ fn a_study_inherits_no_configuration() {
 #[test]
 fn without_a_verb_the_users_configuration_is_what_is_measured() {
     let folder = tempdir().unwrap();
-    let flags = format!("--threads 16 --repeats 1 --out out --workloads {SMALL_SERVER}");
+    let flags = format!("--threads 16 --repeats 1 --out-dir out --workloads {SMALL_SERVER}");
     let mut command = command(folder.path());
     let output = command.args(words(&flags)).env("_RJEM_MALLOC_CONF", "narenas:1").finish().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();

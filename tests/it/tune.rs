@@ -46,7 +46,7 @@ printf '"provenance":{{"build":%s,"host":%s}}}}\n' '{build}' '{host}'
     folder
 }
 
-const FLAGS: &str = "tune --cells . --workloads work --present system --threads 4 --repeats 6 --out out";
+const FLAGS: &str = "tune --cells . --workloads work --present system --threads 4 --repeats 6 --out-dir out";
 
 fn tune(folder: &Path, more: &str) -> Ran {
     allocanary(folder, words(FLAGS).into_iter().chain(words(more)))
@@ -92,7 +92,7 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     assert!(report.code == Some(0) && !report.out.contains("ENV GLIBC_TUNABLES"), "{report:?}");
     assert!(report.out.replace('\n', " ").contains("tune.txt, next to them, has its answer"), "{}", report.out);
     // The proof is a study like any other.
-    let again = allocanary(folder.path(), words("study out/tuned.toml --cells . --repeats 2 --out again"));
+    let again = allocanary(folder.path(), words("study out/tuned.toml --cells . --repeats 2 --out-dir again"));
     assert_eq!(again.code, Some(0), "{again:?}");
     assert_eq!(samples(&folder.path().join("again")).len(), 2 * 2);
 
@@ -202,7 +202,7 @@ fn the_whole_answer_is_as_it_was() {
 #[test]
 fn a_small_real_search_ends_with_an_answer() {
     let folder = tempdir().unwrap();
-    let flags = "--candidates system --present system --threads 2 --repeats 5 --out out";
+    let flags = "--candidates system --present system --threads 2 --repeats 5 --out-dir out";
     let ran = allocanary(folder.path(), words("tune --workloads").into_iter().chain([TINY]).chain(words(flags)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("Keep what you have, system") || ran.out.contains("Use system:"), "{}", ran.out);

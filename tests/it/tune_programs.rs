@@ -15,7 +15,7 @@ use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// A search with few rows among the settings of glibc's malloc; the machine of the tests is too busy for limits on time.
-const FEW: &str = "tune --candidates system --repeats 6 --out out";
+const FEW: &str = "tune --candidates system --repeats 6 --out-dir out";
 
 fn tune(folder: &Path, flags: &str, program: &[&str]) -> Ran {
     let flags: Vec<&str> = words(FEW).into_iter().chain(words(flags)).collect();
@@ -60,7 +60,8 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     // The proof is a study of the program.
     let tuned = fs::read_to_string(out.join("tuned.toml")).unwrap();
     assert!(tuned.contains("[program]") && tuned.contains("within = [\"wall=1000%\"]"), "{tuned}");
-    for again in ["run --program out/tuned.toml --repeats 1 --out again", "study out/tuned.toml --repeats 1 --out more"]
+    for again in
+        ["run --program out/tuned.toml --repeats 1 --out-dir again", "study out/tuned.toml --repeats 1 --out-dir more"]
     {
         let again = allocanary(folder.path(), words(again));
         assert_eq!(again.code, Some(0), "{again:?}");
@@ -77,7 +78,7 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
 #[test]
 fn what_the_user_has_now_may_be_a_setting() {
     let folder = tempdir().unwrap();
-    let present = "tune --candidates system --present own:arena_max=1 --repeats 5 --out other";
+    let present = "tune --candidates system --present own:arena_max=1 --repeats 5 --out-dir other";
     let ran =
         allocanary(folder.path(), words(present).into_iter().chain(["--", "sh", "-c", &format!("{SHORT}; echo done")]));
     assert!(ran.code == Some(0) && joined(&ran).contains("own:arena_max=1 (what you have)"), "{ran:?}");
@@ -102,7 +103,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
     let said = "note: the rows have no p99: the default limit p99=20% is left out";
     assert!(joined(&ran).contains(said), "{}", ran.out);
     assert!(joined(&ran).contains("own (what you have)"), "{}", ran.out);
-    let idle = "run --program service.toml --repeats 1 --candidates system:thread_idle=100ms --out idle";
+    let idle = "run --program service.toml --repeats 1 --candidates system:thread_idle=100ms --out-dir idle";
     let idle = allocanary(folder.path(), words(idle));
     assert_eq!(idle.code, Some(0), "{idle:?}");
     let rows = samples(&folder.path().join("idle"));
@@ -117,24 +118,24 @@ fn limits_are_of_metrics_that_the_rows_have() {
     service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'", "20ms");
     let few = "tune service.toml --candidates system --repeats 5 --time-budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
-    let ran = with("--within p99=5% --out a");
+    let ran = with("--within p99=5% --out-dir a");
     let said = "--within p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
     assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
     assert!(ran.err.contains("score"), "the user's own metrics are listed: {ran:?}");
-    let ran = with("--within scroe=5% --out b");
+    let ran = with("--within scroe=5% --out-dir b");
     assert!(ran.code == Some(2) && ran.err.contains("--within scroe=5%: no metric `scroe`"), "{ran:?}");
     assert!(!folder.path().join("b").exists());
-    let ran = with("--objective p99 --out c");
+    let ran = with("--objective p99 --out-dir c");
     assert!(
         ran.code == Some(2) && ran.err.contains("--objective p99: the program prints none that is read"),
         "{ran:?}"
     );
     assert!(!folder.path().join("c").exists(), "told before anything is measured");
-    let ran = with("--within score=5% --out d");
+    let ran = with("--within score=5% --out-dir d");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains(" score ") && joined(&ran).contains(" 7 "), "{}", ran.out);
     // Without a limit on the command line and without a throughput, the time of the load is limited instead.
-    let ran = with("--objective cpu --out e");
+    let ran = with("--objective cpu --out-dir e");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the time of the load is limited instead, wall=5%"), "{}", ran.out);
 }
@@ -159,10 +160,10 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     for said in ["system (what you have)", "for a replay of recorded"] {
         assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
     }
-    let again = allocanary(folder.path(), words("study out/tuned.toml --repeats 1 --out again"));
+    let again = allocanary(folder.path(), words("study out/tuned.toml --repeats 1 --out-dir again"));
     assert_eq!(again.code, Some(0), "{again:?}");
     // By default the limits are those that a replay has.
-    let ran = allocanary(folder.path(), words("tune small --candidates jemalloc --repeats 5 --out other"));
+    let ran = allocanary(folder.path(), words("tune small --candidates jemalloc --repeats 5 --out-dir other"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the rows have no p99: the default limit p99=20% is left out"), "{}", ran.out);
     assert!(ran.err.contains("the replay rests for 50 ms: --idle 2000 lets it act"), "{ran:?}");
@@ -231,7 +232,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     // The eighth run, of which two are not measured, never ends, until there is a file `go`.
     let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
     let flags = words(
-        "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --within wall=1000% --out out",
+        "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --within wall=1000% --out-dir out",
     );
     let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
     let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -245,7 +246,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let ended = child.finish().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(130), "{said}");
-    assert!(said.contains("go on with `allocanary tune ") && said.contains(" --resume --out out -- "), "{said}");
+    assert!(said.contains("go on with `allocanary tune ") && said.contains(" --resume --out-dir out -- "), "{said}");
     assert_gone(&format!("sleep {mark}"));
     let kept = samples(&folder.path().join("out"));
     assert_eq!(kept.len(), 5, "seven runs ended, and two of them were not measured");

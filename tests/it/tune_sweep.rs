@@ -58,7 +58,8 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
     for workload in WORKLOADS {
         let folder = tempdir().unwrap();
         let folder = folder.path();
-        let line = format!("tune --workloads {workload} --threads 16 --present jemalloc --within cpu=20% --out race");
+        let line =
+            format!("tune --workloads {workload} --threads 16 --present jemalloc --within cpu=20% --out-dir race");
         let (_, raced) = timed(folder, &line);
         let race = samples(&folder.join("race"));
         let tuned = std::fs::read_to_string(folder.join("race/tuned.toml")).unwrap();
@@ -68,8 +69,9 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
         let all: BTreeSet<String> = race.iter().filter(first).map(|row| row.cell.candidate.to_string()).collect();
         let names = all.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         // The race's answer is swept too: it may have a setting of the second stage.
-        let line =
-            format!("study --workloads {workload} --threads 16 --repeats 10 --out sweep --candidates {names} {found}");
+        let line = format!(
+            "study --workloads {workload} --threads 16 --repeats 10 --out-dir sweep --candidates {names} {found}"
+        );
         let (_, swept) = timed(folder, &line);
         let sweep = samples(&folder.join("sweep"));
         let most = CPU * middle(&sweep, "jemalloc", "cpu");

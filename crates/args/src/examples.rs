@@ -86,7 +86,7 @@ Examples:
   allocanary study --candidates jemalloc jemalloc:narenas=2 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --time-budget 5m
   allocanary study cores --plan     only print what would run, and how long
-  allocanary study --resume --out allocanary-out/default-1
+  allocanary study --resume --out-dir allocanary-out/default-1
 
 A group such as `cases` applies each flag to each of its studies: --time-budget
 is per study. A group refuses --workloads.";
@@ -331,7 +331,7 @@ Examples:
       a built-in workload on a host of 40 CPUs
   allocanary tune --workloads handoff --objective cpu --within rss=10%
   allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --time-budget 2m
-  allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
+  allocanary tune --resume --out-dir allocanary-out/tune-1 -- python3 script.py
 
 \"Keep what you have\" is a result. Races only choose the finalists: every
 figure is of fresh rows. Exit codes: 0 success, also if nothing better was

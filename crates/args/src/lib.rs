@@ -43,7 +43,7 @@ pub use heap::HeapFlags;
 pub use kube::{KubeFlags, What};
 pub use list::ListFlags;
 pub use man::ManFlags;
-pub use measure::{HereFlags, RunFlags};
+pub use measure::{HereFlags, RowsFlags, RunFlags};
 pub use output::{OutputFlags, TableFlags};
 pub use preload::PreloadFlags;
 pub use program::ProgramStudyFlags;

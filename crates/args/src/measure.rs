@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueHint};
 
+use allocanary_error::Result;
 use allocanary_report::production::Place;
-use allocanary_session::StudyFile;
+use allocanary_session::{StudyFile, Target};
 
 use super::values;
 
@@ -99,12 +100,11 @@ impl MeasureFlags {
 /// Where cells are found and where results are written.
 #[derive(Args, Clone, Default)]
 pub struct RunFlags {
-    /// Output: a folder, a file (*.jsonl), or - for rows on standard output.
+    /// Folder for the results: the rows, the study and a report with pictures.
     ///
-    /// A folder gets the rows, the study and a report with pictures. A file or - gets the rows alone. Default: a new folder
-    /// `allocanary-out/NAME-1`, `-2` and so on, named after the study.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
-    pub out: Option<String>,
+    /// Default: a new folder `allocanary-out/NAME-1`, `-2` and so on, named after the study.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub out_dir: Option<PathBuf>,
     /// Extra folder to search for cells first; may be repeated.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub cells: Vec<PathBuf>,
@@ -114,6 +114,36 @@ pub struct RunFlags {
     /// unit, or lines of Rust; with the stripped library, if it needs one.
     #[arg(long, value_name = "PLACE", value_parser = values::place())]
     pub lines: Option<Place>,
+}
+
+impl RunFlags {
+    /// The folder that the user names.
+    pub fn folder(&self) -> Result<Option<Target>> {
+        self.out_dir.as_deref().map(Target::folder).transpose()
+    }
+}
+
+/// Where rows are written without a folder: a flag of the verbs whose rows are enough.
+#[derive(Args, Clone, Default)]
+pub struct RowsFlags {
+    /// Write the rows alone, to a file (*.jsonl), or to standard output (-) [default: a folder, see --out-dir].
+    #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "out_dir")]
+    rows: Option<String>,
+}
+
+impl RowsFlags {
+    /// The file or the folder that the user names.
+    pub fn target(&self, run: &RunFlags) -> Result<Option<Target>> {
+        match &self.rows {
+            Some(rows) => Target::file(rows).map(Some),
+            None => run.folder(),
+        }
+    }
+
+    /// The path of the file or of the folder that the user names.
+    pub fn path(&self, run: &RunFlags) -> Option<PathBuf> {
+        self.rows.as_ref().map(PathBuf::from).or_else(|| run.out_dir.clone())
+    }
 }
 
 /// Flags of the command without a verb.

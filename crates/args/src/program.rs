@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::http::{self, Http};
-use super::measure::{RepeatFlags, RunFlags};
+use super::measure::{RepeatFlags, RowsFlags, RunFlags};
 use super::output::TableFlags;
 use allocanary_cell::program::Program;
 use allocanary_session::StudyFile;
@@ -142,7 +142,10 @@ pub struct ProgramStudyFlags {
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
-    /// Continue an interrupted run: its folder is --out [default: off].
+    /// Where to write rows alone.
+    #[command(flatten)]
+    pub rows: RowsFlags,
+    /// Continue an interrupted run: its folder is --out-dir [default: off].
     #[arg(long)]
     pub resume: bool,
     /// What is printed.

@@ -1,12 +1,10 @@
 //! Flags of `study` and `plan`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use allocanary_session::StudyFile;
 
-use super::measure::{MeasureFlags, RunFlags};
+use super::measure::{MeasureFlags, RowsFlags, RunFlags};
 use super::output::TableFlags;
 use super::values;
 
@@ -27,6 +25,9 @@ pub struct StudyFlags {
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
+    /// Where to write rows alone.
+    #[command(flatten)]
+    pub rows: RowsFlags,
     /// Run every large size that fits in memory [default: off].
     ///
     /// The shipped cases have large sizes. A study file defines them in `[[full]]` tables.
@@ -34,17 +35,12 @@ pub struct StudyFlags {
     pub full: bool,
     /// Continue an interrupted study: run what is missing or failed [default: off].
     ///
-    /// --out names the folder or the file of the study.
+    /// --out-dir or --output names the results of the study.
     #[arg(long)]
     pub resume: bool,
 }
 
 impl StudyFlags {
-    /// The path that --out names, if any.
-    pub fn out_folder(&self) -> Option<PathBuf> {
-        self.run.out.as_ref().map(PathBuf::from)
-    }
-
     /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
         StudyFile { candidates: self.candidates.clone(), ..self.measure.file() }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::measure::{RunFlags, TimeFlags, in_words};
+use super::measure::{RowsFlags, RunFlags, TimeFlags, in_words};
 use super::output::TableFlags;
 use super::program::ServiceFlags;
 use allocanary_cell::program::Program;
@@ -14,8 +14,8 @@ use allocanary_session::StudyFile;
 #[derive(Args, Clone)]
 pub struct RecordFlags {
     /// Folder for the traces, one for each program that a process executes [default: allocanary-out/record-1 and so on].
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    #[arg(short, long, value_name = "FOLDER")]
+    pub out_dir: Option<PathBuf>,
     /// Largest size of a trace; then recording stops and the program runs on. A window becomes shorter instead.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub max_size: String,
@@ -139,6 +139,9 @@ pub struct ReplayFlags {
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
+    /// Where to write rows alone.
+    #[command(flatten)]
+    pub rows: RowsFlags,
     /// Continue an interrupted replay: run what is missing or failed [default: off].
     #[arg(long)]
     pub resume: bool,

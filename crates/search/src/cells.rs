@@ -111,7 +111,7 @@ impl<'a> Cells<'a> {
         }
         if let Some(id) = other {
             let name = target.name();
-            let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out");
+            let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out-dir");
             return Err(Error::Input(text));
         }
         let builds = job.executor.builds(&mut known.values().map(|sample: &Sample| &sample.cell));
@@ -208,7 +208,7 @@ struct Seen {
 impl Seen {
     /// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator or program, are refused.
     fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<Candidate, Group>> {
-        const INSTEAD: &str = "name another --out, to begin anew";
+        const INSTEAD: &str = "name another --out-dir, to begin anew";
         // A candidate that failed before it reported its version is counted under its version.
         fold.settle();
         let hosts: Vec<&Conditions> = self.host.iter().chain(&fold.hosts).map(|host| &**host).collect();

@@ -290,7 +290,7 @@ impl Races<'_, '_> {
                 let wanted = all.len() as f64 * LEAST_SAMPLES as f64 * self.seconds_each - left;
                 return Err(Error::Input(format!(
                     "--time-budget: too small to judge: the races are done, and {} finalists need {} fresh rows each; \
-                     {} s more would be enough: add --resume, --out with this search's folder, and a larger --time-budget to \
+                     {} s more would be enough: add --resume, --out-dir with this search's folder, and a larger --time-budget to \
                      the same command",
                     finalists.len(),
                     LEAST_SAMPLES,

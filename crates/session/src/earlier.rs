@@ -81,7 +81,7 @@ impl Earlier {
 }
 
 /// The next step for rows that must not be combined.
-const INSTEAD: &str = "name another --out; `allocanary report` reads both together";
+const INSTEAD: &str = "name another --out-dir or --output; `allocanary report` reads both together";
 
 /// The error for a row that is not in the plan.
 fn other_study<'a>(sample: &Sample, is_planned: bool, mut planned: impl Iterator<Item = &'a Cell>) -> Option<String> {
@@ -125,7 +125,7 @@ pub fn other_file(sample: &Sample, builds: &BTreeMap<String, String>) -> Option<
         let wanted = builds.get(name).filter(|wanted| *wanted != found)?;
         Some(format!(
             "has rows of another build of {name}: wanted {wanted}, found {found}: finish it with that build, or name another \
-             --out; `allocanary report` shows both, each by itself"
+             --out-dir or --output; `allocanary report` shows both, each by itself"
         ))
     };
     sample.builds.iter().find_map(differs)

@@ -34,7 +34,7 @@ pub fn check(target: &Target, group: &Studies, written: &[&str]) -> Result<()> {
     match ours.find(|path| path.exists()) {
         None => Ok(()),
         Some(theirs) => Err(Error::Input(format!(
-            "{}: exists without rows next to it, and would be overwritten: name another --out",
+            "{}: exists without rows next to it, and would be overwritten: name another --out-dir",
             theirs.display()
         ))),
     }
@@ -47,7 +47,7 @@ pub fn compare(target: &Target, group: &Studies) -> Result<()> {
     match group.differs_from(&Studies::read(&path)?)? {
         None => Ok(()),
         Some(difference) => Err(Error::Input(format!(
-            "--resume: {}: the rows there are of another study: {difference}: undo this change, or name another --out",
+            "--resume: {}: the rows there are of another study: {difference}: undo this change, or name another --out-dir",
             path.display()
         ))),
     }

@@ -27,33 +27,51 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target of a user's `--out`: `-`, a file of rows, a device, or else a folder. A name of another kind of file
-    /// is refused, because rows would be appended to it, or a folder would get its name.
-    pub fn of(out: &str) -> Result<Target> {
-        /// Extensions of reports, and of other files that are not rows.
-        const OTHERS: [&str; 8] = ["csv", "html", "json", "log", "md", "svg", "toml", "txt"];
-        if out.is_empty() {
-            let text = "--out: wanted a folder, a file of rows (*.jsonl) or -, found an empty name";
-            return Err(Error::Input(text.into()));
-        }
-        let path = PathBuf::from(out);
-        let extension = path.extension().unwrap_or_default();
-        let rows = extension == "jsonl";
+    /// The target of a user's `--out-dir`. A file is refused, and so is a new name that looks like one: it was meant for
+    /// `--output`.
+    pub fn folder(path: &Path) -> Result<Target> {
         let refused = |found: &str| {
-            Err(Error::Input(format!(
-                "--out {out}: {found}: name a folder or a file of rows (*.jsonl); \
-                 `allocanary report ROWS --format csv --output FILE` writes other formats"
-            )))
+            let text = format!("--out-dir {}: wanted a folder, found {found}", path.display());
+            Err(Error::Input(text + ": --output FILE writes the rows alone"))
         };
         match path.metadata() {
-            _ if out == "-" => Ok(Target::Stdout),
-            Ok(meta) if meta.is_file() && meta.len() == 0 && !rows && !extension.is_empty() => {
-                refused("an empty file that is not named as rows are")
+            _ if path.as_os_str().is_empty() => {
+                Err(Error::Input("--out-dir: wanted a folder, found an empty name".into()))
             }
-            Ok(meta) if !meta.is_dir() => Ok(Target::Rows(path)),
-            Err(_) if rows => Ok(Target::Rows(path)),
-            Err(_) if OTHERS.iter().any(|other| extension == *other) => refused("rows are written in one format only"),
-            _ => Ok(Target::Folder(path)),
+            Ok(meta) if !meta.is_dir() => refused("a file"),
+            Err(_) if has_extension(path, &["jsonl"]) || has_extension(path, &OTHERS) => refused("the name of a file"),
+            _ => Ok(Target::Folder(path.into())),
+        }
+    }
+
+    /// The target of a user's `--output`: `-`, a file of rows, or a device. A name of another kind of file is refused,
+    /// because rows would be appended to it.
+    pub fn file(output: &str) -> Result<Target> {
+        let path = PathBuf::from(output);
+        let refused = |found: &str, instead: &str| {
+            let text = format!("--output {output}: {found}: name a file of rows (*.jsonl) or -; {instead}");
+            Err(Error::Input(text))
+        };
+        const REPORT: &str = "`allocanary report ROWS --format csv --output FILE` writes other formats";
+        match path.metadata() {
+            _ if output == "-" => Ok(Target::Stdout),
+            _ if output.is_empty() => {
+                Err(Error::Input("--output: wanted a file of rows (*.jsonl) or -, found an empty name".into()))
+            }
+            Ok(meta) if meta.is_dir() => refused("is a folder", "--out-dir FOLDER writes rows, study and report"),
+            Ok(meta) if meta.is_file() && meta.len() == 0 && !is_named_as_rows(&path) => {
+                refused("an empty file that is not named as rows are", REPORT)
+            }
+            Err(_) if has_extension(&path, &OTHERS) => refused("rows are written in one format only", REPORT),
+            _ => Ok(Target::Rows(path)),
+        }
+    }
+
+    /// The flag that names such a target.
+    fn flag(&self) -> &'static str {
+        match self {
+            Target::Folder(_) | Target::Fresh(_) => "--out-dir",
+            Target::Rows(_) | Target::Stdout => "--output",
         }
     }
 
@@ -90,6 +108,18 @@ impl Target {
             Target::Stdout | Target::Fresh(_) => None,
         }
     }
+}
+
+/// Extensions of reports, and of other files that are not rows.
+const OTHERS: [&str; 8] = ["csv", "html", "json", "log", "md", "svg", "toml", "txt"];
+
+fn has_extension(path: &Path, any: &[&str]) -> bool {
+    path.extension().is_some_and(|extension| any.iter().any(|one| extension == *one))
+}
+
+/// Whether a file may be one of rows by its name: `rows.jsonl`, or a name without an extension.
+fn is_named_as_rows(path: &Path) -> bool {
+    path.extension().is_none() || has_extension(path, &["jsonl"])
 }
 
 /// An open file of rows.
@@ -145,8 +175,9 @@ impl Store {
         // On a file system without locks the study runs without a lock.
         if file.is_some() && !sys::try_lock(&out).unwrap_or(true) {
             return Err(Error::Input(format!(
-                "{}: another allocanary is writing rows there: wait until it has ended, or name another --out",
-                target.name()
+                "{}: another allocanary is writing rows there: wait until it has ended, or name another {}",
+                target.name(),
+                target.flag()
             )));
         }
         // Checked under the lock: another study may have written rows and ended meanwhile.
@@ -154,14 +185,16 @@ impl Store {
         let length = file.and_then(|_| out.metadata().ok()).map_or(0, |meta| meta.len());
         if length > 0 && !holds_rows(&mut out).map_err(|error| Error::file(&name, "reading rows", error))? {
             return Err(Error::Input(format!(
-                "{}: not a file of rows, and nothing was written to it: name another --out",
-                name.display()
+                "{}: not a file of rows, and nothing was written to it: name another {}",
+                name.display(),
+                target.flag()
             )));
         }
         if length > 0 && !resume {
             return Err(Error::Input(format!(
-                "{} holds rows already: add --resume to finish that study, or name another --out",
-                name.display()
+                "{} holds rows already: add --resume to finish that study, or name another {}",
+                name.display(),
+                target.flag()
             )));
         }
         if length > 0 && !ends_with_newline(&mut out).unwrap_or(true) {

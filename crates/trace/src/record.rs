@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
 
-    /// The folder may be one in which every user can make files: `--out /tmp`.
+    /// The folder may be one in which every user can make files: `--out-dir /tmp`.
     #[test]
     fn a_trace_that_another_user_planted_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     let out = place.folder().join(format!("divided-{candidate}"));
     let out = out.to_string_lossy();
     let command = place.binary("allocanary")?;
-    let words = [&*command.to_string_lossy(), "run", "--repeats", "1", "--any-output", "--out", &out];
+    let words = [&*command.to_string_lossy(), "run", "--repeats", "1", "--any-output", "--out-dir", &out];
     let words = [&words[..], &["--candidates", candidate, "--", "python3", "-c", PROGRAM]].concat();
     output(&mut clean(&words, place.folder()))?;
     let rows = fs::read_to_string(format!("{out}/samples.jsonl")).map_err(|error| failed(&error))?;

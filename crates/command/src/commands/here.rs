@@ -25,7 +25,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     }
     .overridden_by(flags.measure.file());
     file.clone().check()?;
-    let target = flags.run.out.as_deref().map_or_else(|| Ok(Target::Fresh("here".into())), Target::of)?;
+    let target = flags.run.folder()?.unwrap_or(Target::Fresh("here".into()));
     let roster = cells::roster(&flags.run.cells)?;
     let Some((plain, program)) = roster.get(allocator, None) else {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));

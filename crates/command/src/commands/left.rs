@@ -1,6 +1,8 @@
 //! Handles rows that were moved or removed while they were being written. In: where they are now. Out: an error that
 //! names the place. If the file was removed, all rows are printed to standard error.
 
+use std::path::Path;
+
 use super::terminal;
 use allocanary_error::Error;
 use allocanary_session::{Left, Target};
@@ -25,7 +27,8 @@ pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> S
     Error::Gone(format!("{name}: was moved while the {what} ran, so the {what} ended: its rows are in {to}; {resume}"))
 }
 
-/// Says how to continue a study.
+/// Says how to continue a study whose rows are in a folder, or in a file.
 pub fn resume_study(begun: &str) -> String {
-    format!("`{}` continues it", Words::new("allocanary study --resume --out").path(begun))
+    let flag = if Path::new(begun).is_dir() { "--out-dir" } else { "--output" };
+    format!("`{}` continues it", Words::new("allocanary study --resume").words([flag]).path(begun))
 }

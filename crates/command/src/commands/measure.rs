@@ -143,11 +143,11 @@ impl Measurement<'_> {
         match &self.target {
             Target::Folder(path) => {
                 if self.group.0.len() > 1 && self.group.0.iter().all(|study| study.program.is_some()) {
-                    return format!("finish with the same command, --resume and --out {}", path.display());
+                    return format!("finish with the same command, --resume and --out-dir {}", path.display());
                 }
                 let is_program = self.group.0.iter().any(|study| study.program.is_some());
                 let verb = if is_program { "run" } else { "study" };
-                format!("finish with `allocanary {verb} --resume --out {}`", path.display())
+                format!("finish with `allocanary {verb} --resume --out-dir {}`", path.display())
             }
             Target::Rows(_) => "finish with the same command and --resume".into(),
             Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),

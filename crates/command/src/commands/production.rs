@@ -18,7 +18,7 @@ pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
     match (place, target) {
         (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
         (Some(place), target) => Err(Error::Input(format!(
-            "--lines {}: its files need a folder, found --out {}",
+            "--lines {}: its files need a folder, found --output {}: name a folder by --out-dir",
             place.name(),
             target.name()
         ))),

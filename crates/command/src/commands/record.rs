@@ -50,7 +50,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
     refuse(&program.command)?;
-    let folder = flags.out.clone().unwrap_or_else(fresh_folder);
+    let folder = flags.out_dir.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
     let stacks = stacks(flags.stacks.as_deref(), window.is_some())?;
     let has_both = window.is_some() && stacks > 0;

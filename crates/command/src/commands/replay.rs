@@ -30,10 +30,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     study.clone().check()?;
     let output = Output::of_tables("replay", &flags.tables, std::slice::from_ref(&study))?;
     let group = Studies(vec![study]);
-    let target = match &flags.run.out {
-        Some(out) => Target::of(out)?,
-        None => Target::Fresh("replay".into()),
-    };
+    let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh("replay".into()));
     let roster = timed(cells::roster_for(&group, &flags.run.cells)?, seconds);
     Measurement {
         group: &group,

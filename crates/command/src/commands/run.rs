@@ -33,16 +33,18 @@ use started::Started;
 /// Does what the flags request.
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
-    let target = flags.run.out.as_deref().map(Target::of).transpose()?;
+    let target = flags.rows.target(&flags.run)?;
     let output = Output::of_tables("run", &flags.tables, std::slice::from_ref(&file))?;
     run_study(file, target, &flags.run, flags.resume, output)
 }
 
 /// The study to run: that of `--program` or of the folder to resume, changed by each flag that was given.
 fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
-    let resumed = match (&flags.run.out, flags.resume) {
-        (None, true) => return Err(Error::Input("--resume: wanted --out with the folder of the run to finish".into())),
-        (Some(out), true) => Some(Path::new(out).join("study.toml")),
+    let resumed = match (flags.rows.path(&flags.run), flags.resume) {
+        (None, true) => {
+            return Err(Error::Input("--resume: wanted --out-dir with the folder of the run to finish".into()));
+        }
+        (Some(out), true) => Some(out.join("study.toml")),
         _ => None,
     };
     let file = flags.file.clone().or(resumed.filter(|_| flags.program.program.is_empty()));

@@ -37,17 +37,18 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
 
 /// The studies, their common name, and whether they come from a folder that is resumed.
 fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
-    let resumed = match (&flags.out_folder(), flags.resume) {
+    let resumed = match (flags.rows.path(&flags.run), flags.resume) {
         (None, true) => {
-            return Err(Error::Input("--resume: wanted --out with the folder of the study to finish".into()));
+            return Err(Error::Input("--resume: wanted --out-dir with the folder of the study to finish".into()));
         }
         (Some(folder), true) => Some(folder.join("study.toml")).filter(|path| path.exists()),
         _ => None,
     };
     let candidates = flags.file().candidates;
     if flags.resume && resumed.is_none() && flags.study.is_none() && candidates.is_none() {
-        let out = flags.run.out.as_deref().unwrap_or_default();
-        if !Path::new(out).exists() {
+        let named = flags.rows.path(&flags.run).unwrap_or_default();
+        let out = named.display();
+        if !named.exists() {
             return Err(Error::Input(format!(
                 "--resume: {out}: no such folder or file, so there is no study to continue"
             )));

@@ -21,7 +21,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
     if let [one] = group.0.as_slice()
         && one.program.is_some()
     {
-        let target = flags.run.out.as_deref().map(Target::of).transpose()?;
+        let target = flags.rows.target(&flags.run)?;
         return super::run::run_study(one.clone(), target, &flags.run, flags.resume, output);
     }
     if let Some(with) = group.0.iter().find(|study| study.program.is_some()) {
@@ -30,10 +30,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
             "{name}: a study with a [program] table runs alone: give it a file of its own"
         )));
     }
-    let target = match &flags.run.out {
-        Some(out) => Target::of(out)?,
-        None => Target::Fresh(name),
-    };
+    let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh(name));
     let roster = cells::roster_for(&group, &flags.run.cells)?;
     Measurement {
         group: &group,

@@ -158,14 +158,10 @@ fn change(found: &Searched) -> Option<Change> {
 
 /// The folder for the rows and the answer.
 fn target(flags: &TuneFlags) -> Result<Target> {
-    let target = match (&flags.run.out, flags.resume) {
-        (Some(out), _) => Target::of(out)?,
-        (None, false) => Target::Fresh("tune".into()),
-        (None, true) => return Err(Error::Input("--resume: wanted --out with the folder of the search".into())),
-    };
-    match target {
-        Target::Folder(_) | Target::Fresh(_) => Ok(target),
-        _ => Err(Error::Input(format!("--out {}: a search writes several files: name a folder", target.name()))),
+    match (flags.run.folder()?, flags.resume) {
+        (Some(folder), _) => Ok(folder),
+        (None, false) => Ok(Target::Fresh("tune".into())),
+        (None, true) => Err(Error::Input("--resume: wanted --out-dir with the folder of the search".into())),
     }
 }
 
@@ -178,13 +174,13 @@ fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> Words {
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
         match flag.as_bytes() {
-            b"--out" => drop(flags.next()),
+            b"--out-dir" => drop(flags.next()),
             b"--resume" => (),
-            other if other.starts_with(b"--out=") => (),
+            other if other.starts_with(b"--out-dir=") => (),
             _ => again = again.word(flag),
         }
     }
-    again.words(["--resume", "--out"]).path(begun).words(program)
+    again.words(["--resume", "--out-dir"]).path(begun).words(program)
 }
 
 /// The budget. It is the user's, if that is enough for the first race and the shortest final. Otherwise it is five
@@ -265,8 +261,8 @@ fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look
 fn gate(goal: &Goal) -> String {
     let gates: Vec<String> = goal.wanted().take(2).map(|metric| format!("--gate {}=10%", metric.name)).collect();
     format!(
-        "    allocanary study tuned.toml --out before.jsonl     # once; keep the file\n    \
-         allocanary study tuned.toml --out now.jsonl        # in CI\n    \
+        "    allocanary study tuned.toml --output before.jsonl     # once; keep the file\n    \
+         allocanary study tuned.toml --output now.jsonl        # in CI\n    \
          allocanary compare before.jsonl now.jsonl {}\n",
         gates.join(" ")
     )
@@ -318,12 +314,16 @@ mod tests {
     #[test]
     fn a_search_is_resumed_by_its_whole_command() {
         let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1").to_string();
-        let whole = "allocanary tune --time-budget 60s --resume --out allocanary-out/tune-1 -- python3 x.py --out y";
-        assert_eq!(resumed("/bin/allocanary tune --time-budget 60s -- python3 x.py --out y"), whole);
-        assert_eq!(resumed("allocanary tune --out a --time-budget 60s --resume -- python3 x.py --out y"), whole);
+        let whole =
+            "allocanary tune --time-budget 60s --resume --out-dir allocanary-out/tune-1 -- python3 x.py --out-dir y";
+        assert_eq!(resumed("/bin/allocanary tune --time-budget 60s -- python3 x.py --out-dir y"), whole);
         assert_eq!(
-            resumed("allocanary tune --out=a w.toml"),
-            "allocanary tune w.toml --resume --out allocanary-out/tune-1"
+            resumed("allocanary tune --out-dir a --time-budget 60s --resume -- python3 x.py --out-dir y"),
+            whole
+        );
+        assert_eq!(
+            resumed("allocanary tune --out-dir=a w.toml"),
+            "allocanary tune w.toml --resume --out-dir allocanary-out/tune-1"
         );
     }
 }

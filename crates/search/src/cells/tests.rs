@@ -157,5 +157,5 @@ fn rows_of_another_build_are_not_continued() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace(&Build::this().id, "0123456789abcdef")).unwrap();
     let refused = source(folder.path(), by_name, |_| ()).unwrap_err().to_string();
-    assert!(refused.contains("of another build, 0123456789abcdef: name another --out"), "{refused}");
+    assert!(refused.contains("of another build, 0123456789abcdef: name another --out-dir"), "{refused}");
 }

@@ -218,7 +218,10 @@ fn files_of_the_user_are_not_written_over() {
         fs::create_dir(&out).unwrap();
         fs::write(out.join(name), "name = 'mine'\n").unwrap();
         let refused = place.refused(&study("a", 1, ""), false);
-        assert!(refused.contains(name) && refused.contains("would be overwritten: name another --out"), "{refused}");
+        assert!(
+            refused.contains(name) && refused.contains("would be overwritten: name another --out-dir"),
+            "{refused}"
+        );
         assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "name = 'mine'\n");
         assert!(!out.join("samples.jsonl").exists());
     }

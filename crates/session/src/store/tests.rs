@@ -33,10 +33,10 @@ fn a_file_that_is_not_ours_is_never_written_to() {
     ] {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
-        let target = Target::of(path.to_str().unwrap()).unwrap();
+        let target = Target::file(path.to_str().unwrap()).unwrap();
         for resume in [false, true] {
             let said = refused(&target, resume);
-            assert!(said.contains(name) && said.contains("name another --out"), "{said}");
+            assert!(said.contains(name) && said.contains("name another --output"), "{said}");
             assert!(!said.contains("--resume"), "no advice that would write to it: {said}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text, "{name}");
         }
@@ -49,7 +49,7 @@ fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
     for (name, text) in [("rows", rows::written(&row()) + "\n"), ("empty.jsonl", String::new())] {
         let path = folder.path().join(name);
         fs::write(&path, &text).unwrap();
-        let target = Target::of(path.to_str().unwrap()).unwrap();
+        let target = Target::file(path.to_str().unwrap()).unwrap();
         assert_eq!(target, Target::Rows(path.clone()));
         Store::open(&target, true).unwrap().append(&row()).unwrap();
         assert_eq!(
@@ -61,10 +61,10 @@ fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
 }
 
 #[test]
-fn an_out_that_names_nothing_or_a_report_is_refused() {
+fn an_output_that_names_nothing_or_a_report_or_a_folder_is_refused() {
     let folder = tempdir().unwrap();
-    let said = |out: &str| Target::of(out).unwrap_err().to_string();
-    assert_eq!(said(""), "--out: wanted a folder, a file of rows (*.jsonl) or -, found an empty name");
+    let said = |output: &str| Target::file(output).unwrap_err().to_string();
+    assert_eq!(said(""), "--output: wanted a file of rows (*.jsonl) or -, found an empty name");
     let there = folder.path().join("table.csv");
     fs::write(&there, "").unwrap();
     for (out, found) in [
@@ -72,10 +72,28 @@ fn an_out_that_names_nothing_or_a_report_is_refused() {
         (there.to_str().unwrap(), "an empty file that is not named as rows are"),
     ] {
         let said = said(out);
-        assert!(said.starts_with(&format!("--out {out}: {found}: ")), "{said}");
+        assert!(said.starts_with(&format!("--output {out}: {found}: ")), "{said}");
         assert!(said.contains("allocanary report ROWS --format csv"), "{said}");
     }
-    assert_eq!(Target::of("-").unwrap(), Target::Stdout);
+    let there = folder.path().to_str().unwrap();
+    assert!(said(there).starts_with(&format!("--output {there}: is a folder: ")), "{}", said(there));
+    assert_eq!(Target::file("-").unwrap(), Target::Stdout);
+}
+
+#[test]
+fn a_folder_for_results_is_no_file_and_has_no_name_of_one() {
+    let folder = tempdir().unwrap();
+    let said = |path: &Path| Target::folder(path).unwrap_err().to_string();
+    assert_eq!(said(Path::new("")), "--out-dir: wanted a folder, found an empty name");
+    let there = folder.path().join("rows");
+    fs::write(&there, "").unwrap();
+    for (path, found) in [(&*there, "a file"), (Path::new("no/such/rows.jsonl"), "the name of a file")] {
+        let wanted = format!("--out-dir {}: wanted a folder, found {found}: --output FILE ", path.display());
+        assert!(said(path).starts_with(&wanted), "{}", said(path));
+    }
+    for path in [folder.path(), Path::new("no/such/folder"), Path::new("jemalloc-5.3")] {
+        assert_eq!(Target::folder(path).unwrap(), Target::Folder(path.into()));
+    }
 }
 
 #[test]
@@ -86,8 +104,9 @@ fn two_studies_never_write_into_one_file() {
         let mut first = Store::open(&target, false).unwrap();
         first.append(&row()).unwrap();
         let wanted = format!(
-            "{}: another allocanary is writing rows there: wait until it has ended, or name another --out",
-            target.name()
+            "{}: another allocanary is writing rows there: wait until it has ended, or name another {}",
+            target.name(),
+            target.flag()
         );
         assert_eq!([false, true].map(|resume| refused(&target, resume)), [wanted.clone(), wanted]);
         // A lock goes with its process, and with its store.

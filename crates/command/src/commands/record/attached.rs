@@ -40,7 +40,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     }
     let time = flags.time.as_deref().map(time).transpose()?;
     refuse(pid)?;
-    let folder = flags.out.clone().unwrap_or_else(fresh_folder);
+    let folder = flags.out_dir.clone().unwrap_or_else(fresh_folder);
     let stacks = stacks(flags.stacks.as_deref(), false)?;
     let recording = RecordOptions { preload, folder: &folder, limit, rate: flags.rate, window: None, stacks };
     let users = users(pid);

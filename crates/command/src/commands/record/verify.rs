@@ -59,7 +59,7 @@ impl Verification {
             return Err(Error::Input(format!("emulate_cpus: wanted one number with --verify, found {found}")));
         }
         if let Some(there) = ["real", "replay"].map(|part| folder.join(part)).iter().find(|part| part.exists()) {
-            return Err(Error::Input(format!("{}: exists already: name another --out", there.display())));
+            return Err(Error::Input(format!("{}: exists already: name another --out-dir", there.display())));
         }
         let candidates: Vec<Candidate> = checked.candidates.iter().map(|one| one.spec.clone().into()).collect();
         let is_foreign = |one: &&Candidate| one.spec.name == "own" || one.spec.name.starts_with(PRELOAD);

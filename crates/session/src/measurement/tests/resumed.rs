@@ -139,7 +139,8 @@ fn rows_of_another_build_are_not_continued_with_or_without_a_study_next_to_them(
     write(&place, &rows);
     for _ in 0..2 {
         let refused = place.refused(&study("a", 1, ""), true);
-        for said in ["has rows of another build: wanted ", &id, "found ", "0123456789abcdef", "name another --out"] {
+        for said in ["has rows of another build: wanted ", &id, "found ", "0123456789abcdef", "name another --out-dir"]
+        {
             assert!(refused.contains(said), "{said}: {refused}");
         }
         let _ = fs::remove_file(place.path().join("out/study.toml"));
