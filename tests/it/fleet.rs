@@ -276,7 +276,7 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
         ("try deploy/web --lines A=1 --for 1h readings", "wanted agents"),
         ("try deploy/web --lines A=1 --changed web-z readings", "no report has it"),
         ("try deploy/api --lines A=1 readings", "no replica of deployment/api"),
-        ("try deploy/web --lines A=1 --margin 0 readings", "above 0"),
+        ("try deploy/web --lines A=1 --tolerance 0 readings", "above 0"),
     ] {
         let ran = told(line);
         assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");

@@ -94,7 +94,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
 #[test]
 fn reports_comparisons_and_gates_read_these_rows() {
     let folder = tempdir().unwrap();
-    let flags = "--repeats 5 --candidates own mimalloc --metric keys:count=([0-9]+) --within wall=900%";
+    let flags = "--repeats 5 --candidates own mimalloc --metric keys:count=([0-9]+) --tolerance wall=900%";
     let ran = run(folder.path(), flags, &WORK);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(

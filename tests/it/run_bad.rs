@@ -59,8 +59,12 @@ fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
         ("--candidates jemaloc", &["true"], "no candidate `jemaloc`; perhaps jemalloc"),
         ("--candidates jemalloc:narena=1", &["true"], "has no setting `narena`; perhaps narenas"),
         ("--memory-limit 1", &["true"], "--memory-limit: wanted a size"),
-        ("--within threads=5%", &["true"], "within: threads: neither more nor less is better, so it has no limit"),
-        ("--within wal=5%", &["true"], "no metric `wal`; perhaps wall"),
+        (
+            "--tolerance threads=5%",
+            &["true"],
+            "tolerance: threads: neither more nor less is better, so it has no limit",
+        ),
+        ("--tolerance wal=5%", &["true"], "no metric `wal`; perhaps wall"),
         ("--settle 5s", &["true"], "--settle: is for a service"),
         ("", &[], "wanted a program after `--`"),
     ] {

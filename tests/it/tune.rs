@@ -119,8 +119,8 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
     for (more, said) in [
         ("--candidates jemaloc", "--candidates: no allocator `jemaloc`"),
         ("--objective size", "--objective: no objective `size`; there are memory, cpu, p99"),
-        ("--within rss=5%", "rss is the objective itself"),
-        ("--within throughput", "wanted METRIC=PERCENT"),
+        ("--tolerance rss=5%", "rss is the objective itself"),
+        ("--tolerance throughput", "wanted METRIC=PERCENT"),
         ("--present nothing", "no candidate `nothing`"),
         ("--present system:arena_max=x", "wanted a whole number"),
         ("--time-budget 1ms", "--time-budget: wanted at least "),

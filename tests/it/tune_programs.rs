@@ -42,7 +42,7 @@ fn joined(ran: &Ran) -> String {
 fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     let folder = tempdir().unwrap();
     script(&folder.path().join("turns"), &format!("#!/bin/sh\n{SHORT}\n"));
-    let ran = tune(folder.path(), "--within wall=1000%", &["./turns"]);
+    let ran = tune(folder.path(), "--tolerance wall=1000%", &["./turns"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in ["own (what you have)", "for ./turns"] {
         assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
@@ -59,7 +59,7 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     assert!(fs::read_to_string(out.join("report.html")).unwrap().starts_with("<!DOCTYPE html>"));
     // The proof is a study of the program.
     let tuned = fs::read_to_string(out.join("tuned.toml")).unwrap();
-    assert!(tuned.contains("[program]") && tuned.contains("within = [\"wall=1000%\"]"), "{tuned}");
+    assert!(tuned.contains("[program]") && tuned.contains("tolerance = [\"wall=1000%\"]"), "{tuned}");
     for again in
         ["run --program out/tuned.toml --repeats 1 --out-dir again", "study out/tuned.toml --repeats 1 --out-dir more"]
     {
@@ -67,11 +67,11 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
         assert_eq!(again.code, Some(0), "{again:?}");
     }
     // With the same rows the search makes the same choices, and measures nothing again.
-    let resumed = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
+    let resumed = tune(folder.path(), "--tolerance wall=1000% --resume", &["./turns"]);
     assert_eq!((resumed.code, &resumed.out), (Some(0), &ran.out), "{resumed:?}");
     assert_eq!(samples(&out).len(), rows.len());
     script(&folder.path().join("turns"), "#!/bin/sh\nsleep 0.02\n");
-    let other = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
+    let other = tune(folder.path(), "--tolerance wall=1000% --resume", &["./turns"]);
     assert!(other.code == Some(2) && other.err.contains("has rows of another build of ./turns: wanted "), "{other:?}");
 }
 
@@ -109,7 +109,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
     let rows = samples(&folder.path().join("idle"));
     assert_eq!(rows[0].answer.as_ref().unwrap().environment["ALLOCANARY_PRELOAD"], "thread_idle=100ms");
     let tuned = fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap();
-    assert!(tuned.contains("within = [\"throughput=5%\"]") && tuned.contains("settle = \"20ms\""), "{tuned}");
+    assert!(tuned.contains("tolerance = [\"throughput=5%\"]") && tuned.contains("settle = \"20ms\""), "{tuned}");
 }
 
 #[test]
@@ -118,12 +118,12 @@ fn limits_are_of_metrics_that_the_rows_have() {
     service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'", "20ms");
     let few = "tune service.toml --candidates system --repeats 5 --time-budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
-    let ran = with("--within p99=5% --out-dir a");
-    let said = "--within p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
+    let ran = with("--tolerance p99=5% --out-dir a");
+    let said = "--tolerance p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
     assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
     assert!(ran.err.contains("score"), "the user's own metrics are listed: {ran:?}");
-    let ran = with("--within scroe=5% --out-dir b");
-    assert!(ran.code == Some(2) && ran.err.contains("--within scroe=5%: no metric `scroe`"), "{ran:?}");
+    let ran = with("--tolerance scroe=5% --out-dir b");
+    assert!(ran.code == Some(2) && ran.err.contains("--tolerance scroe=5%: no metric `scroe`"), "{ran:?}");
     assert!(!folder.path().join("b").exists());
     let ran = with("--objective p99 --out-dir c");
     assert!(
@@ -131,7 +131,7 @@ fn limits_are_of_metrics_that_the_rows_have() {
         "{ran:?}"
     );
     assert!(!folder.path().join("c").exists(), "told before anything is measured");
-    let ran = with("--within score=5% --out-dir d");
+    let ran = with("--tolerance score=5% --out-dir d");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains(" score ") && joined(&ran).contains(" 7 "), "{}", ran.out);
     // Without a limit on the command line and without a throughput, the time of the load is limited instead.
@@ -155,7 +155,7 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     record("none", "true");
     let ran = allocanary(folder.path(), words("tune none"));
     assert!(ran.code == Some(2) && ran.err.contains("none: no allocation was recorded"), "{ran:?}");
-    let ran = allocanary(folder.path(), words(FEW).into_iter().chain(words("recorded --within throughput=90%")));
+    let ran = allocanary(folder.path(), words(FEW).into_iter().chain(words("recorded --tolerance throughput=90%")));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in ["system (what you have)", "for a replay of recorded"] {
         assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
@@ -196,7 +196,7 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
         ("tune program.toml --workloads server", "workloads: a program decides that itself"),
         ("tune program.toml --emulate-cpus 4,8", "--emulate-cpus: wanted one, found 2"),
         ("tune --objective size -- true", "--objective: no objective `size`"),
-        ("tune --within peak=5% -- true", "peak is the objective itself"),
+        ("tune --tolerance peak=5% -- true", "peak is the objective itself"),
         ("tune --present nothing -- true", "no candidate `nothing`"),
         ("tune --candidates jemaloc -- true", "no allocator `jemaloc`"),
         ("tune --time-budget 1ms -- true", "--time-budget: wanted at least "),
@@ -232,7 +232,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     // The eighth run, of which two are not measured, never ends, until there is a file `go`.
     let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
     let flags = words(
-        "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --within wall=1000% --out-dir out",
+        "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --tolerance wall=1000% --out-dir out",
     );
     let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
     let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

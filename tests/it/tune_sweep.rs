@@ -59,7 +59,7 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
         let folder = tempdir().unwrap();
         let folder = folder.path();
         let line =
-            format!("tune --workloads {workload} --threads 16 --present jemalloc --within cpu=20% --out-dir race");
+            format!("tune --workloads {workload} --threads 16 --present jemalloc --tolerance cpu=20% --out-dir race");
         let (_, raced) = timed(folder, &line);
         let race = samples(&folder.join("race"));
         let tuned = std::fs::read_to_string(folder.join("race/tuned.toml")).unwrap();

@@ -108,7 +108,8 @@ Examples:
   allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -q' \\
     --metric 'throughput=([0-9.]+) requests' -- \\
     redis-server --port {port} --dir {dir} --save ''
-  allocanary run --memory-limit 256MiB --cpu-limit 0.5 --within wall=5% -- ./batch-job
+  allocanary run --memory-limit 256MiB --cpu-limit 0.5 --tolerance wall=5% \\
+    -- ./batch-job
   allocanary run --program service.toml
   allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
   allocanary run --lines kubernetes -- python3 script.py
@@ -329,7 +330,7 @@ Examples:
       a trace of `allocanary record`; decay acts by time
   allocanary tune --workloads server --emulate-cpus 40
       a built-in workload on a host of 40 CPUs
-  allocanary tune --workloads handoff --objective cpu --within rss=10%
+  allocanary tune --workloads handoff --objective cpu --tolerance rss=10%
   allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --time-budget 2m
   allocanary tune --resume --out-dir allocanary-out/tune-1 -- python3 script.py
 

@@ -135,7 +135,7 @@ pub struct ProgramStudyFlags {
     emulate_cpus: Option<Vec<u32>>,
     /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: none].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
-    within: Vec<String>,
+    tolerance: Vec<String>,
     /// How often, and how long.
     #[command(flatten)]
     repeats: RepeatFlags,
@@ -167,9 +167,9 @@ impl ProgramStudyFlags {
     /// The program of `file`, changed by each flag that was given.
     pub fn over(&self, file: Program) -> Program {
         let program = self.program.over(file);
-        match self.within.is_empty() {
+        match self.tolerance.is_empty() {
             true => program,
-            false => Program { within: self.within.clone(), ..program },
+            false => Program { tolerance: self.tolerance.clone(), ..program },
         }
     }
 }

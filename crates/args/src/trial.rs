@@ -28,9 +28,9 @@ pub struct TryFlags {
     /// Keep the readings of this workload as files in this folder [default: none are kept].
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub save: Option<PathBuf>,
-    /// The difference in percent that makes none [default: 5].
+    /// Differences below this percentage count as equal [default: 5].
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, hide_default_value = true)]
-    pub margin: f64,
+    pub tolerance: f64,
     /// Print JSON, for a script [default: off].
     #[arg(long)]
     pub json: bool,

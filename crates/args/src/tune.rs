@@ -37,7 +37,7 @@ pub struct TuneFlags {
     ///
     /// A list that you give replaces the default: metrics that it does not name are not limited.
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
-    pub within: Option<Vec<String>>,
+    pub tolerance: Option<Vec<String>>,
     /// Allocators to search, without settings: the search finds those [default: all that have a cell, or all preloads].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
     pub candidates: Option<Vec<String>>,

@@ -60,7 +60,7 @@ pub struct Program {
     /// The limits for a candidate that is proposed: how much worse than the first one it may be in other metrics, such
     /// as `throughput=5%`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub within: Vec<String>,
+    pub tolerance: Vec<String>,
 }
 
 fn is_false(value: &bool) -> bool {

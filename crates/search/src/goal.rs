@@ -86,12 +86,12 @@ impl Goal {
                     if guard.metric.name == objective.name {
                         let name = &objective.name;
                         let text = format!(
-                            "--within {text}: {name} is the objective itself, so that it cannot get worse: leave this guard out"
+                            "--tolerance {text}: {name} is the objective itself, so that it cannot get worse: leave this guard out"
                         );
                         return Err(Error::Input(text));
                     }
                     if guards.iter().any(|known| known.metric.name == guard.metric.name) {
-                        return Err(Error::Input(format!("--within {text}: `{}` stands twice", guard.metric.name)));
+                        return Err(Error::Input(format!("--tolerance {text}: `{}` stands twice", guard.metric.name)));
                     }
                     guards.push(guard);
                 }
@@ -111,7 +111,7 @@ impl Goal {
     pub fn keep_to(&mut self, has: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let wanted = std::iter::once((&self.objective, "--objective".to_string()));
         let typed = self.guards.iter().filter(|guard| guard.is_typed);
-        let mut wanted = wanted.chain(typed.map(|guard| (&guard.metric, format!("--within {}", guard.text()))));
+        let mut wanted = wanted.chain(typed.map(|guard| (&guard.metric, format!("--tolerance {}", guard.text()))));
         if let Some((metric, flag)) = wanted.find(|(metric, _)| !has(&metric.name)) {
             let known = self.metrics.all().filter(|metric| metric.better != Better::Neither && has(&metric.name));
             let known: Vec<&str> = known.map(|metric| &*metric.name).collect();
@@ -163,7 +163,7 @@ impl Guard {
 
     /// Parses `p99=20%`.
     fn parse(text: &str, metrics: &Metrics) -> Result<Guard> {
-        let wrong = |why: String| Err(Error::Input(format!("--within {text}: {why}")));
+        let wrong = |why: String| Err(Error::Input(format!("--tolerance {text}: {why}")));
         let Some((name, share)) = metric_percent(text).filter(|(_, share)| *share <= 10.0) else {
             return wrong("wanted METRIC=PERCENT from 0% to 1000%, such as throughput=5%".into());
         };
@@ -248,7 +248,7 @@ mod tests {
         let mut typed =
             Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service, &Metrics::default()).unwrap();
         let error = typed.keep_to(|name| ["rss", "live", "cpu"].contains(&name)).unwrap_err().to_string();
-        assert!(error.contains("--within p99=12.5%: the rows have no p99: they have rss, cpu"), "{error}");
+        assert!(error.contains("--tolerance p99=12.5%: the rows have no p99: they have rss, cpu"), "{error}");
         let mut p99 = Goal::parse("p99", Some(&[]), Source::Program, &Metrics::default()).unwrap();
         assert!(
             p99.keep_to(|name| ["peak"].contains(&name))

@@ -20,7 +20,7 @@ pub struct Trial {
     /// The effect, if there is an interval.
     pub effect: Option<Effect>,
     /// The share that makes no difference.
-    pub margin: f64,
+    pub tolerance: f64,
     /// What was compared.
     pub compared: Compared,
     /// The geometric mean of the other replicas' resident bytes.
@@ -155,7 +155,7 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
     Ok(Trial {
         word,
         effect,
-        margin,
+        tolerance: margin,
         compared,
         others: mean(&others).map_or(0.0, f64::exp),
         replicas: members,

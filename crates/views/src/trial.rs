@@ -73,9 +73,9 @@ fn answer(trial: &Trial) -> String {
         effect.low,
         effect.high
     );
-    let margin = show_share(trial.margin);
+    let margin = show_share(trial.tolerance);
     match trial.word {
-        Word::Equal => text.push_str(&format!(" All of it is within {margin}, which makes no difference (--margin).")),
+        Word::Equal => text.push_str(&format!(" All of it is within {margin}, which makes no difference (--tolerance).")),
         Word::Undecided if trial.doubts.is_empty() => text.push_str(&format!(
             " It is undecided, since the interval is neither within {margin} nor beyond: more replicas, or of a Deployment readings from before the change, make it narrower."
         )),
@@ -160,7 +160,7 @@ mod tests {
         Trial {
             word,
             effect: Some(Effect { ratio: 0.62, low: 0.55, high: 0.70, spread: 0.02, freedom: 3 }),
-            margin: 0.05,
+            tolerance: 0.05,
             compared: Compared::Levels,
             others: 100.0 * 1048576.0,
             replicas: vec![

@@ -29,8 +29,11 @@ const MOST: usize = 100_000;
 pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     let target = Target::parse(&flags.workload).map_err(Error::Input)?;
     let lines = Variable::parse_all(&flags.lines).map_err(Error::Input)?;
-    if !(flags.margin > 0.0 && flags.margin < 100.0) {
-        return Err(Error::Input(format!("--margin {}: wanted a percentage above 0 and below 100", flags.margin)));
+    if !(flags.tolerance > 0.0 && flags.tolerance < 100.0) {
+        return Err(Error::Input(format!(
+            "--tolerance {}: wanted a percentage above 0 and below 100",
+            flags.tolerance
+        )));
     }
     let span = |name: &str, text: &Option<String>, none: Duration| match text {
         None => Ok(none),
@@ -47,7 +50,7 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     if !found.replicas.iter().any(|one| one.changed) {
         return first(&target, &lines, flags, Some(&found));
     }
-    let trial = judge(found.replicas, &target, &lines, flags.margin / 100.0).map_err(Error::Input)?;
+    let trial = judge(found.replicas, &target, &lines, flags.tolerance / 100.0).map_err(Error::Input)?;
     let text = match flags.json {
         true => serde_json::to_string(&trial).map_err(|error| Error::Input(error.to_string()))? + "\n",
         false => reports::verdict(&trial, &flags.workload, &lines, &terminal::look()),

@@ -279,7 +279,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
     let candidates = std::iter::once(&found.present)
         .chain(found.recommended().map(|best| &best.candidate))
         .map(Candidate::to_string);
-    let within: Vec<String> = found.goal.guards.iter().map(Guard::text).collect();
+    let tolerance: Vec<String> = found.goal.guards.iter().map(Guard::text).collect();
     let study = StudyFile {
         name: Some("tuned".into()),
         question: Some("Does what `allocanary tune` recommended still hold?".into()),
@@ -288,7 +288,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
         repeats: Some(file.repeats.unwrap_or(10)),
         seed: Some(cells::fresh_seed(file)),
         metrics: Some(found.goal.wanted().map(|metric| metric.name.to_string()).collect()),
-        program: file.program.clone().map(|program| Program { within, ..program }),
+        program: file.program.clone().map(|program| Program { tolerance, ..program }),
         ..file.clone()
     };
     let html = reports::find("html").expect("html is in the list of reports");

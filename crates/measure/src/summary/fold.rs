@@ -214,8 +214,8 @@ impl Fold {
         if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
             self.commands.insert(command.clone());
         }
-        if let Some(program) = sample.cell.job.program().filter(|program| !program.within.is_empty()) {
-            self.limits.entry(sample.cell.study.clone()).or_default().insert(program.within.clone());
+        if let Some(program) = sample.cell.job.program().filter(|program| !program.tolerance.is_empty()) {
+            self.limits.entry(sample.cell.study.clone()).or_default().insert(program.tolerance.clone());
         }
         let progress = (sample.cell.study.clone(), sample.origin().to_string());
         let progress = self.progress.entry(progress).or_default();

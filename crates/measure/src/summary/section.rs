@@ -95,7 +95,7 @@ impl Section {
 
 /// Reads a limit of a program: `wall=5%`.
 pub fn limit(text: &str) -> Result<(String, f64)> {
-    let wrong = || Error::Input(format!("within: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
+    let wrong = || Error::Input(format!("tolerance: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
     let (name, share) = metric_percent(text).ok_or_else(wrong)?;
     Ok((name.to_string(), share))
 }

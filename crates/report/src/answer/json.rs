@@ -41,7 +41,7 @@ pub(super) fn of_panel(section: &Section, panel: &Panel, found: &Recommendation)
         "choice": choice, "candidate": candidate, "missing": missing,
         "metric": found.metric.name, "unit": found.metric.unit.name(), "figure": figure,
         "against": panel.lines[0].name(), "saving": saving, "price": price,
-        "within": limits(&section.within),
+        "tolerance": limits(&section.within),
         "left_out": failing,
     }))
 }
@@ -55,7 +55,7 @@ pub(super) fn of_search(decided: &Decided) -> Map<String, Value> {
     object(json!({
         "choice": if candidate == against { "keep" } else { "take" }, "candidate": candidate,
         "metric": metric.name, "unit": metric.unit.name(), "figure": figure,
-        "against": against, "saving": saving.as_ref().map(compared), "price": price, "within": limits(within),
+        "against": against, "saving": saving.as_ref().map(compared), "price": price, "tolerance": limits(within),
     }))
 }
 

@@ -50,8 +50,8 @@ fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> 
 fn smaller_and_slower(within: &[&str]) -> Vec<Sample> {
     let one = |(place, repeat): (u32, u32)| {
         let mut sample = row(["own", "jemalloc"][place as usize], place, repeat);
-        let within = within.iter().map(|text| text.to_string()).collect();
-        sample.cell.job = Job::of_program(Program { within, ..sample.cell.job.program().unwrap().clone() });
+        let tolerance = within.iter().map(|text| text.to_string()).collect();
+        sample.cell.job = Job::of_program(Program { tolerance, ..sample.cell.job.program().unwrap().clone() });
         let answer = sample.answer.as_mut().unwrap();
         if place == 1 {
             answer.active_ns += 100_000_000;

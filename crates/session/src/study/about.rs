@@ -25,14 +25,14 @@ impl StudyFile {
             None if is_named(name) => None,
             found => Some(found.cloned().ok_or_else(|| unknown(name))),
         };
-        for text in program.iter().flat_map(|program| &program.within) {
+        for text in program.iter().flat_map(|program| &program.tolerance) {
             let (name, _) = limit(text)?;
             if metrics.find(&name).is_none() && !is_named(&name) {
                 return Err(unknown(&name));
             }
             if metrics.find(&name).is_some_and(|metric| metric.better == Better::Neither) {
                 return Err(Error::Input(format!(
-                    "within: {name}: neither more nor less is better, so it has no limit"
+                    "tolerance: {name}: neither more nor less is better, so it has no limit"
                 )));
             }
         }

@@ -28,8 +28,9 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let program = file.program.clone().unwrap_or_default();
     let source = if program.is_service() { Source::Service } else { Source::Program };
     // The limits belong to the search and do not change what runs: rows are the same under any limits.
-    let within = flags.within.clone().or_else(|| Some(program.within.clone()).filter(|within| !within.is_empty()));
-    let file = StudyFile { program: Some(Program { within: Vec::new(), ..program.clone() }), ..file };
+    let within =
+        flags.tolerance.clone().or_else(|| Some(program.tolerance.clone()).filter(|within| !within.is_empty()));
+    let file = StudyFile { program: Some(Program { tolerance: Vec::new(), ..program.clone() }), ..file };
     if file.candidates.is_some() && flags.file.is_some() {
         terminal::tell("the candidates of the study file are not used: a search has its own");
     }

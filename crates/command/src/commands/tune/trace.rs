@@ -22,7 +22,7 @@ const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a pro
 
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace, &Metrics::default())?;
+    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), Source::Trace, &Metrics::default())?;
     let present = present(flags, system::NAME)?;
     let asked = one_size(flags.measure.file())?;
     let needs_python_malloc = Trace::open(path)?.header.python_malloc;

@@ -14,7 +14,7 @@ use allocanary_session::{Roster, Studies, Study, StudyFile};
 
 /// The workload of the flags.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Workload, &Metrics::default())?;
+    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), Source::Workload, &Metrics::default())?;
     const THREADS: u32 = 16;
     let threads =
         if file.emulate_cpus.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
