@@ -219,7 +219,7 @@ def main():
         print("| program | line | truth | `try` | 95 % interval | word | |\n|---|---|---:|---:|---|---|---|")
         for name, (_, _, line, changes) in programs().items():
             mean = lambda values: sum(values) / len(values)
-            ran = subprocess.run([COMMAND, "try", f"try/deployment/{name}", "--lines", f"'{line}'", "--json", readings], capture_output=True, text=True)
+            ran = subprocess.run([COMMAND, "try", f"try/deployment/{name}", "--env", f"'{line}'", "--json", readings], capture_output=True, text=True)
             if ran.returncode > 1:
                 sys.exit(ran.stderr)
             found = json.loads(ran.stdout)

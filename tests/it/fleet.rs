@@ -94,7 +94,7 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
 
     // A trial reads it again and again, and keeps what it read.
     let kept = folder.path().join("kept");
-    let line = format!("try deployment/web --lines A=1 --for 2s --every 1s --save {}", kept.display());
+    let line = format!("try deployment/web --env A=1 --for 2s --every 1s --save {}", kept.display());
     let tried = told(format!("{line} http://{} http://127.0.0.1:1", agent.address));
     assert!(tried.code == Some(2) && tried.err.contains("no replica of deployment/web"), "{tried:?}");
     assert!(tried.err.contains("left out: http://127.0.0.1:1"), "{tried:?}");
@@ -240,18 +240,19 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
         write(minute, &[("web-a", web, 1, 100, ""), ("web-b", web, 1, 101, ""), ("web-c", web, 1, 99, "")]);
     }
     let told = |line: &str| allocanary(folder.path(), words(line));
-    let line = "try shop/deploy/web --lines MALLOC_ARENA_MAX=1 readings";
+    let line = "try shop/deploy/web --env MALLOC_ARENA_MAX=1 readings";
     let steps = told(line);
     assert_eq!(steps.code, Some(0), "{steps:?}");
     assert!(steps.out.contains("kubectl -n shop get deployment web -o json |"), "{steps:?}");
     assert!(!steps.out.contains("delete pod"), "no other replica is restarted: {steps:?}");
-    let judge = "allocanary try shop/deploy/web --lines MALLOC_ARENA_MAX=1 --for 1h --save readings http://NODE:9912 readings\n";
+    let judge =
+        "allocanary try shop/deploy/web --env MALLOC_ARENA_MAX=1 --for 1h --save readings http://NODE:9912 readings\n";
     assert!(steps.out.contains(judge), "{steps:?}");
     let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
     assert_eq!(json["steps"].as_array().map(Vec::len), Some(4), "{json}");
-    let folder_of_a_shell = told("try deploy/web/main --lines A=1 --save a;b");
+    let folder_of_a_shell = told("try deploy/web/main --env A=1 --save a;b");
     assert!(folder_of_a_shell.out.contains(" --save 'a;b' "), "{folder_of_a_shell:?}");
-    let unseen = told("try shop/deploy/web --lines PYTHONMALLOC=malloc readings");
+    let unseen = told("try shop/deploy/web --env PYTHONMALLOC=malloc readings");
     assert!(unseen.code == Some(0) && unseen.err.contains("name it by --changed POD"), "{unseen:?}");
     for minute in 200..260 {
         let on = "MALLOC_ARENA_MAX=1";
@@ -270,13 +271,13 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
     let early = told(line);
     assert!(early.code == Some(1) && early.out.contains("read on"), "{early:?}");
     for (line, wanted) in [
-        ("try web --lines A=1", "wanted [NAMESPACE/]KIND/NAME"),
-        ("try deploy/web --lines A", "wanted NAME=VALUE"),
-        ("try deploy/web --lines A=1", "wanted its container"),
-        ("try deploy/web --lines A=1 --for 1h readings", "wanted agents"),
-        ("try deploy/web --lines A=1 --changed web-z readings", "no report has it"),
-        ("try deploy/api --lines A=1 readings", "no replica of deployment/api"),
-        ("try deploy/web --lines A=1 --tolerance 0 readings", "above 0"),
+        ("try web --env A=1", "wanted [NAMESPACE/]KIND/NAME"),
+        ("try deploy/web --env A", "wanted NAME=VALUE"),
+        ("try deploy/web --env A=1", "wanted its container"),
+        ("try deploy/web --env A=1 --for 1h readings", "wanted agents"),
+        ("try deploy/web --env A=1 --changed web-z readings", "no report has it"),
+        ("try deploy/api --env A=1 readings", "no replica of deployment/api"),
+        ("try deploy/web --env A=1 --tolerance 0 readings", "above 0"),
     ] {
         let ran = told(line);
         assert!(ran.code == Some(2) && ran.err.contains(wanted), "{line}: {ran:?}");

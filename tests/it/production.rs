@@ -1,4 +1,4 @@
-//! From an answer to production: the files of `--lines`, each tried in its place.
+//! From an answer to production: the files of `--write-for`, each tried in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ fn jemalloc() -> TempDir {
 const STUDY: &str = "study --cells . --workloads work --threads 4 --repeats 6 --out-dir out --candidates";
 
 fn study(folder: &TempDir, candidates: &str, place: &str) -> Ran {
-    let ran = allocanary(folder.path(), words(&format!("{STUDY} {candidates} --lines {place}")));
+    let ran = allocanary(folder.path(), words(&format!("{STUDY} {candidates} --write-for {place}")));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     ran
 }
@@ -162,10 +162,10 @@ fn settings_of_what_a_program_has_need_no_library() {
 fn what_is_kept_has_no_files_and_rows_alone_have_no_folder() {
     let folder = fake("");
     let ran = study(&folder, "system system:arena_max=1", "systemd");
-    assert!(ran.err.contains("--lines systemd: nothing is to be changed"), "{ran:?}");
+    assert!(ran.err.contains("--write-for systemd: nothing is to be changed"), "{ran:?}");
     assert!(!folder.path().join("out/systemd").exists());
-    let line = "study --cells . --workloads work --threads 4 --candidates system --output rows.jsonl --lines rust";
+    let line = "study --cells . --workloads work --threads 4 --candidates system --output rows.jsonl --write-for rust";
     let ran = allocanary(folder.path(), words(line));
-    assert!(ran.code == Some(2) && ran.err.contains("--lines rust: its files need a folder"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.err.contains("--write-for rust: its files need a folder"), "{ran:?}");
     assert!(!folder.path().join("rows.jsonl").exists(), "it is refused before anything is measured");
 }

@@ -112,7 +112,7 @@ Examples:
     -- ./batch-job
   allocanary run --program service.toml
   allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
-  allocanary run --lines kubernetes -- python3 script.py
+  allocanary run --write-for kubernetes -- python3 script.py
   allocanary compare main-out branch-out --gate peak=5%
 
 Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
@@ -231,11 +231,11 @@ replica has them, the verdict. Nothing is changed by `try` itself. Replicas are
 compared at the same age: begin after a rollout, or wait as long as others run.
 
 Examples:
-  allocanary try deployment/web --lines MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
+  allocanary try deployment/web --env MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
       print the commands; again an hour later, the verdict
-  allocanary try deployment/web --lines MALLOC_ARENA_MAX=2 --for 1h \\
+  allocanary try deployment/web --env MALLOC_ARENA_MAX=2 --for 1h \\
       --save readings http://10.0.0.1:9912     read for an hour, keep it, judge
-  allocanary try statefulset/db --lines MALLOC_ARENA_MAX=2 --changed db-2 readings
+  allocanary try statefulset/db --env MALLOC_ARENA_MAX=2 --changed db-2 readings
       judge what was read before
 
 Exit codes: 1 if it is undecided; 2 if no node answers.";
@@ -314,9 +314,9 @@ pub const TUNE_EXAMPLES: &str = "\
 Defaults:
   Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed
   1. Time budget: 5m, or twice what the first race and the least proof take if
-  that is more. Results go to a new folder, allocanary-out/tune-1 the first time.
-  Memory is resident memory when idle; of a program that ends its peak, of a
-  trace resident memory without files. A default limit whose metric is not
+  that is more. Results go to a new folder, allocanary-out/tune-1 the first
+  time. Memory is resident memory when idle; of a program that ends its peak, of
+  a trace resident memory without files. A default limit whose metric is not
   measured is left out, and a line says so.
 
 Examples:
@@ -331,7 +331,8 @@ Examples:
   allocanary tune --workloads server --emulate-cpus 40
       a built-in workload on a host of 40 CPUs
   allocanary tune --workloads handoff --objective cpu --tolerance rss=10%
-  allocanary tune --candidates jemalloc --present jemalloc:narenas=2 --time-budget 2m
+  allocanary tune --candidates jemalloc --present jemalloc:narenas=2 \\
+    --time-budget 2m
   allocanary tune --resume --out-dir allocanary-out/tune-1 -- python3 script.py
 
 \"Keep what you have\" is a result. Races only choose the finalists: every
@@ -467,7 +468,8 @@ input.";
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/service-812-0.trace
-  allocanary replay service.trace --candidates system jemalloc --emulate-cpus 4,40
+  allocanary replay service.trace --candidates system jemalloc \\
+    --emulate-cpus 4,40
   allocanary replay service.trace --mark-at 12s,20s
       look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time

@@ -113,7 +113,7 @@ pub struct RunFlags {
     /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
     /// unit, or lines of Rust; with the stripped library, if it needs one.
     #[arg(long, value_name = "PLACE", value_parser = values::place())]
-    pub lines: Option<Place>,
+    pub write_for: Option<Place>,
 }
 
 impl RunFlags {

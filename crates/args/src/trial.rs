@@ -14,9 +14,9 @@ pub struct TryFlags {
     #[arg(value_name = "NODE", value_hint = ValueHint::AnyPath)]
     pub nodes: Vec<String>,
     /// The variables that one replica gets, such as "MALLOC_ARENA_MAX=2 A='b c'".
-    #[arg(long, value_name = "LINES")]
-    pub lines: String,
-    /// The pod that has the lines; may be given several times [default: the canary's pod, or those in which the lines are in force].
+    #[arg(long, value_name = "VARIABLES")]
+    pub env: String,
+    /// The pod that has the variables; may be given several times [default: the canary's pod, or those in which they are in force].
     #[arg(long, value_name = "POD")]
     pub changed: Vec<String>,
     /// Read the agents for this long, before the verdict [default: once].

@@ -15,7 +15,7 @@ use clap::{Arg, Command};
 /// What `list` can print.
 pub const PARTS: [&str; 7] = ["allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"];
 
-/// The places of an answer (`--lines`).
+/// The places of an answer (`--write-for`).
 pub fn place() -> impl TypedValueParser<Value = Place> {
     let names = PLACES.map(Place::name);
     PossibleValuesParser::new(names).map(|name| Place::find(&name).expect("it is one of the names"))

@@ -229,7 +229,7 @@ impl Change {
     fn rust(&self) -> Result<Bundle, String> {
         if self.wrapper().is_some() {
             return Err(format!(
-                "{}: no `install!` limits huge pages: the service calls prctl(PR_SET_THP_DISABLE) itself, or take --lines docker, \
+                "{}: no `install!` limits huge pages: the service calls prctl(PR_SET_THP_DISABLE) itself, or take --write-for docker, \
                  kubernetes or systemd",
                 self.candidate
             ));
@@ -239,7 +239,7 @@ impl Change {
         settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
         let install = Lines::of(&settable).and_then(|lines| lines.install);
         let install = install.ok_or_else(|| {
-            format!("{}: no `install!` sets this: take --lines docker, kubernetes or systemd", self.candidate)
+            format!("{}: no `install!` sets this: take --write-for docker, kubernetes or systemd", self.candidate)
         })?;
         let feature = our(&self.candidate.name).and_then(|(_, ours)| ours.feature);
         let features = feature.map_or(String::new(), |name| format!(", features = [\"{name}\"]"));

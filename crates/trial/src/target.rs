@@ -86,7 +86,7 @@ impl Variable {
         let variables: Vec<Variable> =
             words(text)?.iter().map(|word| Variable::parse(word)).collect::<Result<_, _>>()?;
         match variables.is_empty() {
-            true => Err("--lines: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found nothing".into()),
+            true => Err("--env: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found nothing".into()),
             false => Ok(variables),
         }
     }
@@ -98,7 +98,7 @@ impl Variable {
         };
         match word.split_once('=') {
             Some((name, value)) if plain(name) => Ok(Variable { name: name.into(), value: value.into() }),
-            _ => Err(format!("--lines: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found `{word}`")),
+            _ => Err(format!("--env: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found `{word}`")),
         }
     }
 
@@ -123,7 +123,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         }
     }
     if let Some(open) = quote {
-        return Err(format!("--lines: wanted a second {open}, found the end of `{text}`"));
+        return Err(format!("--env: wanted a second {open}, found the end of `{text}`"));
     }
     words.extend(word);
     Ok(words)
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(of("A=1  B_2=x=y").unwrap(), ["A=1", "B_2=x=y"]);
         assert_eq!(of("'A=b c' D=\"e 'f\" G=").unwrap(), ["A=b c", "D=e 'f", "G="]);
         for bad in ["", "A", "1A=2", "A=1 b", "A='x", "=1", "a b=1"] {
-            assert!(of(bad).unwrap_err().starts_with("--lines: wanted "), "{bad}");
+            assert!(of(bad).unwrap_err().starts_with("--env: wanted "), "{bad}");
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
         target,
         resume: false,
         executor: &Linked::new(&roster),
-        lines: flags.run.lines,
+        write_for: flags.run.write_for,
         output,
     }
     .run()

@@ -48,7 +48,7 @@ pub struct Measurement<'a> {
     /// What runs a cell.
     pub executor: &'a dyn Executor,
     /// Where the answer is to be used.
-    pub lines: Option<Place>,
+    pub write_for: Option<Place>,
     /// What is printed at the end.
     pub output: Output,
 }
@@ -56,7 +56,7 @@ pub struct Measurement<'a> {
 impl Measurement<'_> {
     /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
-        production::check(self.lines, &self.target)?;
+        production::check(self.write_for, &self.target)?;
         let Measured { store, ended, failed, .. } = self.measure(&mut |_| ())?;
         if let Some(rows) = store.left() {
             self.report_of(&rows.readable)?;
@@ -121,7 +121,7 @@ impl Measurement<'_> {
             private::replace(&page, (html.render)(&findings, &terminal::look()).as_bytes())
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
-            if let Some(place) = self.lines {
+            if let Some(place) = self.write_for {
                 production::write(place, recommended(&findings), folder)?;
             }
         }

@@ -1,4 +1,4 @@
-//! `--lines`: the files that bring an answer to production. In: the change, a place, a folder. Out: a folder of files,
+//! `--write-for`: the files that bring an answer to production. In: the change, a place, a folder. Out: a folder of files,
 //! with a stripped library.
 
 use std::fs::{self, Permissions};
@@ -18,7 +18,7 @@ pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
     match (place, target) {
         (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
         (Some(place), target) => Err(Error::Input(format!(
-            "--lines {}: its files need a folder, found --output {}: name a folder by --out-dir",
+            "--write-for {}: its files need a folder, found --output {}: name a folder by --out-dir",
             place.name(),
             target.name()
         ))),
@@ -27,7 +27,7 @@ pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
 
 /// Writes the files to a folder below the results, and prints how to use them.
 pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> {
-    let flag = format!("--lines {}", place.name());
+    let flag = format!("--write-for {}", place.name());
     let Some(change) = change else {
         terminal::tell(format_args!("{flag}: nothing is to be changed, so there are no files"));
         return Ok(());

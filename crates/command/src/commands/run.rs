@@ -101,7 +101,7 @@ pub fn run_study(
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
     let executor = &allocanary_session::Program::new(&started.launcher);
-    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
+    Measurement { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
 }
 
 /// Examines a program, runs it for the first time, and returns its study in a form that can be run. `None` if the user

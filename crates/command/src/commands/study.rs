@@ -38,7 +38,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
         target,
         resume: flags.resume,
         executor: &Linked::new(&roster),
-        lines: flags.run.lines,
+        write_for: flags.run.write_for,
         output,
     }
     .run()

@@ -28,7 +28,7 @@ const MOST: usize = 100_000;
 /// Prints the steps, or the verdict. The exit code is 1 if it is undecided.
 pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     let target = Target::parse(&flags.workload).map_err(Error::Input)?;
-    let lines = Variable::parse_all(&flags.lines).map_err(Error::Input)?;
+    let lines = Variable::parse_all(&flags.env).map_err(Error::Input)?;
     if !(flags.tolerance > 0.0 && flags.tolerance < 100.0) {
         return Err(Error::Input(format!(
             "--tolerance {}: wanted a percentage above 0 and below 100",
@@ -79,7 +79,7 @@ fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&F
     let known = Known { namespace, container, pod: newest(replicas) };
     let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let folder = flags.save.as_deref().unwrap_or(Path::new("readings"));
-    let read = Words::new("allocanary try").word(&flags.workload).word("--lines").word(&flags.lines);
+    let read = Words::new("allocanary try").word(&flags.workload).word("--env").word(&flags.env);
     let read = read.words(["--for", "1h", "--save"]).path(folder);
     let read = if urls.is_empty() { read.word("http://NODE:9912") } else { read.words(urls) };
     let files = files.into_iter().filter(|file| Path::new(file) != folder);

@@ -138,7 +138,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     }
     if let Target::Folder(folder) = &target {
         keep(folder, &found, &subject.file, &text, &findings)?;
-        if let Some(place) = flags.run.lines {
+        if let Some(place) = flags.run.write_for {
             production::write(place, change(&found), folder)?;
         }
     }

@@ -187,6 +187,6 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
     let output = Output::tables("record");
-    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, lines: None, output }
+    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, write_for: None, output }
         .samples()
 }
