@@ -65,7 +65,7 @@ for row in "${rows[@]}"; do
     read -r preload setting <<<"$preload"
     read -ra words <<<"$command"
     rm -rf "$out/traces" "$out"/*.runs
-    "$preloads/allocanary" record --stacks off -o "$out/traces" -- "${words[@]}" </dev/null >/dev/null 2>"$out/errors" ||
+    "$preloads/allocanary" record --stack-sample off -o "$out/traces" -- "${words[@]}" </dev/null >/dev/null 2>"$out/errors" ||
         { cat "$out/errors" >&2; exit 1; }
     live=$(for trace in "$out"/traces/*.trace; do "$preloads/allocanary" report "$trace"; done |
         awk '$1 == "live" { mib = $3 == "MiB" ? $2 : $3 == "GiB" ? $2 * 1024 : 0; if (mib > most) most = mib } END { printf "%.0f", most }')

@@ -131,7 +131,7 @@ def exact(command, variables, stdin, allocator):
     """Live bytes of each site at rest, by a trace with all stacks."""
     with tempfile.TemporaryDirectory() as traces:
         preload = {"LD_PRELOAD": f"{built}/preload-record {built}/preload-{allocator}", "ALLOCANARY_RECORD": traces,
-                   "ALLOCANARY_RECORD_STACKS": "1", "ALLOCANARY_RECORD_MAX": str(4 << 30)}
+                   "ALLOCANARY_RECORD_STACK_SAMPLE": "1", "ALLOCANARY_RECORD_MAX": str(4 << 30)}
         child = started(command, {**variables, **preload}, stdin)
         ended(child)
         [trace] = [name for name in os.listdir(traces) if f"-{child.pid}-" in name]

@@ -36,7 +36,7 @@ row() { # NAME FUNCTION PROGRAM ARGS
             mkdir -p "$folder/traces" && rm -f "$folder"/traces/*
             local recording=()
             [ $stacks = plain ] ||
-                recording=("LD_PRELOAD=$recorder" "ALLOCANARY_RECORD=$folder/traces" "ALLOCANARY_RECORD_STACKS=$stacks")
+                recording=("LD_PRELOAD=$recorder" "ALLOCANARY_RECORD=$folder/traces" "ALLOCANARY_RECORD_STACK_SAMPLE=$stacks")
             local spent
             spent=$($run "${recording[@]}" "$@")
             [ "${best[$stacks]:-999999999}" -le "$spent" ] || best[$stacks]=$spent
@@ -46,7 +46,7 @@ row() { # NAME FUNCTION PROGRAM ARGS
         'BEGIN { printf "| %s | %d ms | %.2f | %.2f | %.2f |\n", name, plain, off / plain, tenth / plain, all / plain }'
 }
 
-echo '| program | plain | `--stacks off` | `--stacks 1/10` | `--stacks all` |'
+echo '| program | plain | `--stack-sample off` | `--stack-sample 1/10` | `--stack-sample all` |'
 echo '|---|--:|--:|--:|--:|'
 row 'git log --stat -p' ended git log -60 --stat -p
 row 'python3' ended /usr/bin/python3 -c 'x = [{"a": [i] * 9} for i in range(60000)]'

@@ -14,7 +14,7 @@ cd "$out"
 for ((round = 0; round < rounds; round++)); do
     ./pairs >>plain
     rm -rf traces
-    "$allocanary" record --stacks off -o traces -- ./pairs 2>/dev/null >>recorded
+    "$allocanary" record --stack-sample off -o traces -- ./pairs 2>/dev/null >>recorded
 done
 median() { sort -n "$1" | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 plain=$(median plain)

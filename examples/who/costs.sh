@@ -59,7 +59,7 @@ row() { # NAME FUNCTION PROGRAM...
             rm -rf "$folder/traces" "$folder"/heaptrack.*
             case $way in
                 plain) recorder=(env) ;;
-                off | all) recorder=("$bin/allocanary" record --max-size 4GiB --stacks $way -o "$folder/traces" --) ;;
+                off | all) recorder=("$bin/allocanary" record --max-size 4GiB --stack-sample $way -o "$folder/traces" --) ;;
                 heaptrack) recorder=(heaptrack -o "$folder/heaptrack") ;;
                 raw) recorder=(heaptrack --raw -o "$folder/heaptrack") ;;
             esac
@@ -89,7 +89,7 @@ row() { # NAME FUNCTION PROGRAM...
 }
 
 only=("$@")
-echo '| program | plain | allocations | `--stacks off` | `--stacks all` | heaptrack | heaptrack --raw | all / heaptrack | ns a stack | bytes a stack |'
+echo '| program | plain | allocations | `--stack-sample off` | `--stack-sample all` | heaptrack | heaptrack --raw | all / heaptrack | ns a stack | bytes a stack |'
 echo '|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|'
 python=(/usr/bin/python3 -c 'x = [{"a": [i] * 9} for i in range(600000)]')
 row redis-server served redis-server

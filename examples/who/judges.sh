@@ -30,7 +30,7 @@ for at in $(seq "${#cc1[@]}"); do case ${cc1[at - 1]} in -o) cc1[at]=in.s ;; esa
 # The maximum of live bytes, and the bytes of each site at that time.
 ours() { # PROGRAM...
     rm -rf traces
-    "$bin/allocanary" record -o traces --max-size 4GiB --stacks all -- "$@" >/dev/null 2>&1 || true
+    "$bin/allocanary" record -o traces --max-size 4GiB --stack-sample all -- "$@" >/dev/null 2>&1 || true
     local answer=("$bin/allocanary" who --at peak --sort live --no-fold --json "$(ls -S traces/*.trace | head -1)")
     # A pattern that matches no function of the trace is an error.
     { "${answer[@]}" --skip '*alloc*' 2>/dev/null || "${answer[@]}" 2>/dev/null; } |

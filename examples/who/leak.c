@@ -1,7 +1,7 @@
 // A service with a leak of a known rate: 20 requests a second, each of which forgets a block of 1,000 bytes, are 1.14 MiB a minute. A table of
 // 2 MiB is filled at once, and 50 buffers of a request are freed. It ends after so many seconds.
 //
-//   cc -O1 -g -o leak examples/who/leak.c && allocanary record -o traces --stacks all -- ./leak 60 && allocanary who traces/leak-*.trace
+//   cc -O1 -g -o leak examples/who/leak.c && allocanary record -o traces --stack-sample all -- ./leak 60 && allocanary who traces/leak-*.trace
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -19,7 +19,7 @@ draw() { # PROGRAM NUMBER ARGUMENTS OF record
     shift 2
     for stacks in all 1/10; do
         rm -rf traces
-        "$bin/allocanary" record -o traces --stacks $stacks "$@" >/dev/null 2>&1
+        "$bin/allocanary" record -o traces --stack-sample $stacks "$@" >/dev/null 2>&1
         "$bin/allocanary" who traces/*.trace --json 2>/dev/null >"$program-${stacks/\//-}-$number"
     done
 }

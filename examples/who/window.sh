@@ -43,7 +43,7 @@ begin() { # RECORDER... : starts redis-server under it
 load() { redis-benchmark -p $port -P 8 -d 200 -q "$@" >/dev/null; }
 
 example() {
-    begin "$bin/allocanary" record --window 10s --stacks -o "$folder/traces" --
+    begin "$bin/allocanary" record --window 10s --stack-sample all -o "$folder/traces" --
     load -t set -n 200000 -r 100000
     timeout 12 redis-benchmark -p $port -d 200 -q -l -t get -r 100000 >/dev/null || true
     redis-cli -p $port eval 'for i = 0, 99999 do redis.call("set", string.format("new:%012d", i), string.rep("x", 200)) end
@@ -79,11 +79,11 @@ fi
 record=("$bin/allocanary" record -o "$folder/traces")
 for _ in $(seq "$rounds"); do
     cost plain env
-    cost 'off' "${record[@]}" --stacks off --
+    cost 'off' "${record[@]}" --stack-sample off --
     cost 'window' "${record[@]}" --window 10s --
-    cost 'all' "${record[@]}" --stacks all --
-    cost 'window+all' "${record[@]}" --window 10s --stacks all --
-    cost 'window+1/10' "${record[@]}" --window 10s --stacks 1/10 --
+    cost 'all' "${record[@]}" --stack-sample all --
+    cost 'window+all' "${record[@]}" --window 10s --stack-sample all --
+    cost 'window+1/10' "${record[@]}" --window 10s --stack-sample 1/10 --
 done
 # A busy machine makes all runs of a round slower. So ratios are computed within a round, and their median is shown.
 awk '

@@ -275,7 +275,8 @@ fn fuzz_a_core() {
 #[test]
 fn fuzz_a_trace() {
     let Some(setup) = Setup::new() else { return };
-    let line = format!("record -o traces --stacks all -- {} {}", setup.program.display(), setup.library.display());
+    let line =
+        format!("record -o traces --stack-sample all -- {} {}", setup.program.display(), setup.library.display());
     let ran = allocanary(setup.folder.path(), words(&line));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let whole = setup.led_astray(&fs::read(&traces(&setup.path("traces"))[0]).unwrap());

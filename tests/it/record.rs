@@ -172,7 +172,7 @@ fn usual_programs_are_recorded() {
         }
         let line: Vec<&str> = [program].iter().chain(arguments).copied().collect();
         // Stacks have a length of their own.
-        let (ran, infos) = record(folder.path(), &["--stacks", "off"], &line);
+        let (ran, infos) = record(folder.path(), &["--stack-sample", "off"], &line);
         assert_eq!(ran.code, Some(0), "{program}: {}", ran.err);
         let largest = &infos[0];
         assert!(largest.allocations > least, "{program}: {}", largest.allocations);
@@ -193,7 +193,7 @@ fn bounds_are_kept_and_said() {
     assert!(ran.err.contains("stopped at the maximum size; the program ran on"), "{}", ran.err);
     assert!(infos[0].bytes <= 2 << 20 && infos[0].merged.events > 100_000, "{}", infos[0].bytes);
 
-    let (ran, infos) = record(folder.path(), &["--rate", "16"], &[program]);
+    let (ran, infos) = record(folder.path(), &["--sample", "1/16"], &[program]);
     assert_eq!(ran.code, Some(0));
     let share = infos[0].allocations as f64 / (2 * HANDED_OVER) as f64;
     assert!((0.01..0.2).contains(&share), "one address in 16: {share}");

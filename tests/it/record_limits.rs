@@ -184,7 +184,7 @@ fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
         let mut command = Command::new(&program);
         command.args([threads, handler]).env_clear().env("LD_PRELOAD", RECORDER).env("ALLOCANARY_RECORD", &out);
         command.env("ALLOCANARY_RECORD_WINDOW", window).env("ALLOCANARY_RECORD_MAX", (16 << 20).to_string());
-        command.env("ALLOCANARY_RECORD_STACKS", stacks);
+        command.env("ALLOCANARY_RECORD_STACK_SAMPLE", stacks);
         let ran = ran(command.stdin(Stdio::null()));
         if ran.out == "not this processor\n" {
             return skipped("the processor has no trap flag");
@@ -222,7 +222,7 @@ fn a_program_whose_coroutines_have_stacks_of_8_kib_is_recorded() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "small_stack") else { return };
     for stacks in ["off", "all"] {
-        let line = ["record", "-o", "traces", "--stacks", stacks, "--", program.to_str().unwrap()];
+        let line = ["record", "-o", "traces", "--stack-sample", stacks, "--", program.to_str().unwrap()];
         let ran = allocanary(folder.path(), line);
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok\n"), "{stacks}: {}", ran.err);
     }

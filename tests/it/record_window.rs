@@ -65,7 +65,10 @@ fn by_size(trace: &Trace) -> BTreeMap<u64, (BTreeSet<Vec<u64>>, usize)> {
 #[test]
 fn each_allocation_of_a_window_has_its_stack_also_behind_a_kill_and_a_fork() {
     let Some((folder, program)) = program() else { return };
-    let ran = allocanary(folder.path(), BOUNDS.iter().chain(&["--stacks", "--", program.to_str().unwrap(), "rounds"]));
+    let ran = allocanary(
+        folder.path(),
+        BOUNDS.iter().chain(&["--stack-sample", "all", "--", program.to_str().unwrap(), "rounds"]),
+    );
     // Killed by itself, by SIGKILL.
     assert_eq!(ran.code, Some(137), "{}", ran.err);
     let found = recorded(folder.path());
@@ -103,7 +106,7 @@ fn each_allocation_of_a_window_has_its_stack_also_behind_a_kill_and_a_fork() {
 #[test]
 fn stacks_that_have_no_room_are_counted_and_said_and_the_others_are_whole() {
     let Some((folder, program)) = program() else { return };
-    let line = ["--stacks", "all", "--", program.to_str().unwrap(), "paths"];
+    let line = ["--stack-sample", "all", "--", program.to_str().unwrap(), "paths"];
     let ran = allocanary(folder.path(), BOUNDS.iter().chain(&line));
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
     assert!(ran.err.contains("stacks had no room: allow a larger --max-size"), "{}", ran.err);
@@ -134,9 +137,16 @@ fn a_full_disk_ends_the_recording_and_the_program_runs_on() {
     let mut shell = Command::new("unshare");
     shell.args(["-m", "sh", "-c"]).current_dir(folder.path()).stdin(Stdio::null());
     shell.arg(r#"mount -t tmpfs -o size=200k none traces && "$@"; code=$?; cp traces/*.trace .; exit $code"#).arg("sh");
-    shell
-        .arg(command(folder.path()).get_program())
-        .args(["record", "-o", "traces", "--window", "60s", "--stacks", "--"]);
+    shell.arg(command(folder.path()).get_program()).args([
+        "record",
+        "-o",
+        "traces",
+        "--window",
+        "60s",
+        "--stack-sample",
+        "all",
+        "--",
+    ]);
     let ran: Ran = shell.arg(&program).arg("paths").finish().unwrap().into();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
     let [path] = &traces(folder.path())[..] else { panic!("one trace: {}", ran.err) };
@@ -180,7 +190,12 @@ fn the_pages_of_a_program_in_a_window_are_read_before_a_signal_is_passed_on() {
     for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
         let Some((folder, program)) = program() else { return };
         let mut command = command(folder.path());
-        command.args(BOUNDS).args(["--stacks", "--"]).arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(BOUNDS)
+            .args(["--stack-sample", "all", "--"])
+            .arg(&program)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         wait_for(&folder.path().join("up"), &mut child);
         kill(signal, &child);
@@ -194,7 +209,15 @@ fn the_pages_of_a_program_in_a_window_are_read_before_a_signal_is_passed_on() {
 fn the_pages_of_a_service_are_read_when_the_user_interrupts_it() {
     let Some((folder, program)) = program() else { return };
     let mut command = command(folder.path());
-    command.args(BOUNDS).args(["--stacks", "--ready", "line:ready", "--load", "touch loading; sleep 87", "--"]);
+    command.args(BOUNDS).args([
+        "--stack-sample",
+        "all",
+        "--ready",
+        "line:ready",
+        "--load",
+        "touch loading; sleep 87",
+        "--",
+    ]);
     let mut child = command.arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&folder.path().join("loading"), &mut child);
     kill("-INT", &child);

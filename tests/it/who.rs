@@ -91,7 +91,7 @@ fn what_cannot_be_told_is_refused() {
     let folder = trace();
     fs::write(folder.path().join("empty.json"), "{}").unwrap();
     for (line, wanted) in [
-        ("", "has no stacks: record again with --stacks all"),
+        ("", "has no stacks: record again with --stack-sample all"),
         ("--by thread --at soon", "--at: wanted peak, idle, end, or a time after the start such as 12s; found `soon`"),
         ("--by thread --at idle", "--at idle: the trace has no such mark"),
         ("--by thread --at end", "--at end: wanted a trace that was ended from outside"),
@@ -99,7 +99,7 @@ fn what_cannot_be_told_is_refused() {
         ("--format pprof", "--output <FILE>"),
         ("--top 0", "0 is not in 1.."),
         ("--gate site=5%", "--against <FILE>"),
-        ("--against sample.trace", "has no stacks: record again with --stacks all"),
+        ("--against sample.trace", "has no stacks: record again with --stack-sample all"),
         ("--against sample.trace --by thread", "--against: wanted --by function or module, found --by thread"),
         ("--against sample.trace --gate rss=5%", "--gate: wanted site=PERCENT such as site=5%, found `rss=5%`"),
         ("--against nowhere.json", "nowhere.json"),
@@ -182,7 +182,8 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     }
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "wrapped") else { return };
-    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--stacks", "all", "--", program.to_str().unwrap()]);
+    let ran =
+        allocanary(folder.path(), ["record", "-o", "traces", "--stack-sample", "all", "--", program.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
     let who = |line: &str| allocanary(folder.path(), [&["who", path.to_str().unwrap()][..], &words(line)].concat());

@@ -374,9 +374,10 @@ printed.";
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM Its
-  bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N,
-  ALLOCANARY_RECORD_WINDOW=milliseconds. ALLOCANARY_RECORD_STACKS=N records the
-  stack of one allocation in N; 1 is all, and 0, the default, none.
+  bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_WINDOW=milliseconds.
+  ALLOCANARY_RECORD_SAMPLE=N records one block in N.
+  ALLOCANARY_RECORD_STACK_SAMPLE=N records the stack of one allocation in N; 1
+  is all, and 0, the default, none.
 
 Examples:
   allocanary record -o traces -- ./service   until it ends; Ctrl-C ends it
@@ -386,13 +387,13 @@ Examples:
   allocanary record --program examples/programs/redis.toml
       a [program] table, as `run` takes it
   allocanary record --window 60s -- ./service   the last minute of a long run
-  allocanary record --window 60s --stacks -- ./service
+  allocanary record --window 60s --stack-sample all -- ./service
       and where its blocks were allocated, for `who`; Ctrl-C or SIGTERM: memory
       is read, then it ends
-  allocanary record --stacks 1/10 -- ./service
+  allocanary record --stack-sample 1/10 -- ./service
       the stack of one allocation in ten: a program that does little else than
       allocate is slowed down less
-  allocanary record --stacks off -- ./service   no stacks: for replays only
+  allocanary record --stack-sample off -- ./service   no stacks: for replays only
   allocanary record --verify --candidates system mimalloc -- ./batch-job
       is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py
@@ -425,7 +426,7 @@ such as 12s counts from the start, and in a trace of --window from the window's
 begin.
 
 Examples:
-  allocanary record -o traces --stacks all -- ./service
+  allocanary record -o traces --stack-sample all -- ./service
   allocanary who traces/service-812-0.trace
       who pins pages, and what the allocator keeps
   allocanary who service.trace --by line --at peak

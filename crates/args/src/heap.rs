@@ -42,7 +42,7 @@ pub struct HeapFlags {
     /// With --contents: also show texts that are there more than once, and those of leaked blocks. They may be secrets [default: off].
     #[arg(long, requires = "contents")]
     pub texts: bool,
-    /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stacks all` writes [default: none].
+    /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stack-sample all` writes [default: none].
     #[arg(long, value_name = "FILE", requires = "contents", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
     /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].

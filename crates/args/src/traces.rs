@@ -22,14 +22,14 @@ pub struct RecordFlags {
     /// Keep the last TIME only, such as 60s, in a file of bounded size [default: all].
     #[arg(long, value_name = "TIME")]
     pub window: Option<String>,
-    /// Record one block in N, chosen by its address.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub rate: u32,
+    /// Record all blocks, or one in N (1/N), chosen by its address: all, 1/16.
+    #[arg(long, value_name = "PART", default_value = "all")]
+    pub sample: String,
     /// Record the stack of all allocations, of one in N (1/N), or of none: all, 1/10, off [default: all; with --window: off].
     ///
-    /// Without a value it is all. Stacks and a window: `allocanary who` on the last seconds of a service.
-    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all")]
-    pub stacks: Option<String>,
+    /// Stacks and a window: `allocanary who` on the last seconds of a service.
+    #[arg(long, value_name = "PART")]
+    pub stack_sample: Option<String>,
     /// Record a process that runs already, from now on: blocks from before are not in the trace.
     ///
     /// One of its threads opens the recorder, and calls go through it until the end of --for or Ctrl-C. The library stays in the process
@@ -43,7 +43,7 @@ pub struct RecordFlags {
     #[arg(long, value_name = "PID", conflicts_with_all = ["attach", "window", "verify", "file", "program"])]
     pub detach: Option<u32>,
     /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
-    #[arg(long, conflicts_with_all = ["rate", "window"])]
+    #[arg(long, conflicts_with_all = ["sample", "window"])]
     pub verify: bool,
     /// Candidates of --verify [default: system jemalloc].
     #[arg(long, value_name = "CANDIDATE", num_args = 1.., requires = "verify")]

@@ -26,7 +26,7 @@ pub struct WhoFlags {
     #[arg(long, value_name = "CANDIDATE", conflicts_with = "format")]
     pub under: Option<String>,
     /// Replay the trace with the blocks of this site elsewhere, and say what the heap keeps less: its name in the table, or a part of it. Needs a
-    /// trace with --stacks all [default: under own; 15 replays, five each way].
+    /// trace with --stack-sample all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
     /// Print who calls this site, as a tree with the bytes of each branch: its name in the table, or a part of it.

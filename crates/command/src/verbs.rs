@@ -146,7 +146,7 @@ static ALL: &[Verb] = &[
         "record",
         Measure,
         "Record a program's allocations, for `who` and `replay`",
-        ["out", "stacks", "window"],
+        ["out_dir", "stack_sample", "window"],
         RECORD_EXAMPLES,
         RecordFlags,
         record::run

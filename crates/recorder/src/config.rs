@@ -175,9 +175,9 @@ pub(super) fn read(config: &mut Config) -> bool {
     let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
     let number = |name| variable(name).and_then(sys::first_number);
     config.limit = limited(number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT));
-    config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
+    config.rate = number(c"ALLOCANARY_RECORD_SAMPLE").unwrap_or(1).clamp(1, 1 << 20) as u32;
     config.window = number(c"ALLOCANARY_RECORD_WINDOW").unwrap_or(0).min(1 << 32) * 1_000_000;
-    config.stacks = number(c"ALLOCANARY_RECORD_STACKS").unwrap_or(0).min(1 << 20) as u32;
+    config.stacks = number(c"ALLOCANARY_RECORD_STACK_SAMPLE").unwrap_or(0).min(1 << 20) as u32;
     let fits = !folder.is_empty() && folder.len() < config.folder.len();
     if fits {
         config.folder[..folder.len()].copy_from_slice(folder);

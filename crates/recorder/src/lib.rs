@@ -8,9 +8,9 @@
 //!
 //! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of an existing folder. Without it nothing is
 //! recorded. If the folder cannot be written, nothing is recorded either, and one line on standard error says so. `ALLOCANARY_RECORD_MAX`
-//! is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block in this many, chosen by its address.
-//! `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the stack of one allocation in this many
-//! (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the first one.
+//! is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_SAMPLE` records one block in this many, chosen by its address.
+//! `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACK_SAMPLE` records the stack of one
+//! allocation in this many (0, none). `ALLOCANARY_RECORD_OTHERS` is a second folder, for processes that may not write to the first one.
 
 // On other processors this crate is empty, and nothing is recorded.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -268,7 +268,7 @@ fn waits_between_events() {
 
 #[test]
 fn an_event_after_a_wait_has_the_time_after_it() {
-    for variables in [&[][..], &[("ALLOCANARY_RECORD_WINDOW", "60000")], &[("ALLOCANARY_RECORD_STACKS", "1")]] {
+    for variables in [&[][..], &[("ALLOCANARY_RECORD_WINDOW", "60000")], &[("ALLOCANARY_RECORD_STACK_SAMPLE", "1")]] {
         let folder = tempfile::tempdir().unwrap();
         let ran = run("waits_between_events", folder.path(), variables);
         assert!(ran.status.success(), "{ran:?}");

@@ -70,7 +70,7 @@
 //! after them). So if a block's allocation is in the window, its free is there too. A free of an address that does not
 //! occur earlier in the window is of a block from before the window: it is dropped, and counted separately from strays.
 //!
-//! **Stacks** (`--stacks`). Between the chunks of events are chunks of tables, with the same alignment
+//! **Stacks** (`--stack-sample`). Between the chunks of events are chunks of tables, with the same alignment
 //! and a header of the same length: a magic, which is written last, the length at 4, and:
 //!
 //! | magic | 8 | 12 | then, from 32 on |

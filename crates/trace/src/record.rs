@@ -56,9 +56,9 @@ impl RecordOptions<'_> {
             ("LD_PRELOAD", preload),
             ("ALLOCANARY_RECORD", folder.into()),
             ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
-            ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
+            ("ALLOCANARY_RECORD_SAMPLE", self.rate.to_string().into()),
             ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
-            ("ALLOCANARY_RECORD_STACKS", self.stacks.to_string().into()),
+            ("ALLOCANARY_RECORD_STACK_SAMPLE", self.stacks.to_string().into()),
         ];
         variables.extend(of_others.map(|folder| ("ALLOCANARY_RECORD_OTHERS", folder.into())));
         Ok(variables)

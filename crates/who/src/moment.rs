@@ -57,7 +57,7 @@ impl Moment {
             (Wanted::End, ..) => {
                 return Err(Error::new(
                     "--at end: wanted a trace that was ended from outside, found that no pages were read at its end: `allocanary record` reads \
-                     them with --window and --stacks, and of a service that is interrupted. Ask for --at peak, or for a time, such as --at 12s",
+                     them with --window and --stack-sample, and of a service that is interrupted. Ask for --at peak, or for a time, such as --at 12s",
                 ));
             }
             (Wanted::Peak, _, Some(nanos)) if is_read(1) => {

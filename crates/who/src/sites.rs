@@ -89,7 +89,7 @@ impl Site {
     }
 }
 
-/// The wanted moment of a trace. A trace with only some of the blocks (`--rate`) is refused.
+/// The wanted moment of a trace. A trace with only some of the blocks (`--sample`) is refused.
 pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
     Ok(match known(trace, wanted)? {
         Some(moment) => moment,
@@ -105,8 +105,8 @@ pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
 fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
-            "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --rate; \
-             --stacks 1/10 takes fewer stacks, and keeps all blocks",
+            "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --sample; \
+             --stack-sample 1/10 takes fewer stacks, and keeps all blocks",
             trace.path().display(),
             trace.header.rate
         )));
@@ -345,7 +345,9 @@ pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) ->
     if trace.header.no_room > 0 {
         let why = match NoRoom::of(trace.header.state, stacks.nodes.len()) {
             NoRoom::Disk => "the disk was full",
-            NoRoom::Format => "it has at most some 4 million different frames: record fewer stacks (--stacks 1/10)",
+            NoRoom::Format => {
+                "it has at most some 4 million different frames: record fewer stacks (--stack-sample 1/10)"
+            }
             NoRoom::Limit => "record with a larger --max-size",
         };
         notes.push(format!("{} stacks had no room in the trace: {why}.", trace.header.no_room));

@@ -15,11 +15,11 @@
 //! ```
 //!
 //! `ALLOCANARY_RECORD` is the absolute path of an existing folder. If the process cannot make its file there, one line on
-//! standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
+//! standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_SAMPLE` and
 //! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as for the preload. Without the first variable a call costs
 //! one read of thread-local memory. Calls of `malloc` by the program's C code are not recorded.
 //!
-//! `ALLOCANARY_RECORD_STACKS=1` records where each block was allocated, for `allocanary who`; `=10` does this for one
+//! `ALLOCANARY_RECORD_STACK_SAMPLE=1` records where each block was allocated, for `allocanary who`; `=10` does this for one
 //! allocation in ten. Stacks need x86-64 and glibc 2.35 or later.
 //!
 //! A zeroed block with an alignment above 16 is recorded as an aligned block, because the format has no zeroed block

@@ -58,7 +58,7 @@ fn record(folder: Option<&Path>, stacks: &str) -> Vec<PathBuf> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "program", "--test-threads", "1"]);
     if let Some(folder) = folder {
-        command.env("ALLOCANARY_RECORD", folder).env("ALLOCANARY_RECORD_STACKS", stacks);
+        command.env("ALLOCANARY_RECORD", folder).env("ALLOCANARY_RECORD_STACK_SAMPLE", stacks);
     }
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{ran:?}");

@@ -27,7 +27,7 @@ use allocanary_text::units::{parse_bytes, parse_duration};
 use allocanary_trace::pack::pack;
 use allocanary_trace::record::{RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
 use recorded::{INTERRUPTED, mark, residents};
-use stacks::stacks;
+use stacks::{sample, stacks};
 use verify::Verification;
 
 /// Default of `--verify`: the number of runs under each candidate.
@@ -52,14 +52,15 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     refuse(&program.command)?;
     let folder = flags.out_dir.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
-    let stacks = stacks(flags.stacks.as_deref(), window.is_some())?;
+    let stacks = stacks(flags.stack_sample.as_deref(), window.is_some())?;
     let has_both = window.is_some() && stacks > 0;
     if has_both && limit < LEAST_OF_BOTH {
         let found = &flags.max_size;
         let wanted = "--max-size: wanted 132KiB or more for a window with stacks, whose tables have half of it";
         return Err(Error::Input(format!("{wanted}, found `{found}`")));
     }
-    let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window, stacks };
+    let recording =
+        RecordOptions { preload: &preload, folder: &folder, limit, rate: sample(&flags.sample)?, window, stacks };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
     let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
     let is_watched = flags.verify || watched::is_wanted(&program);

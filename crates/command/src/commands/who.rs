@@ -51,7 +51,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     // Events have their threads even if a trace has no stacks.
     if trace.header.stacks == 0 && by != By::Thread {
         return Err(Error::Input(format!(
-            "{}: this trace has no stacks: record again with --stacks all, or use --by thread",
+            "{}: this trace has no stacks: record again with --stack-sample all, or use --by thread",
             flags.trace.display()
         )));
     }

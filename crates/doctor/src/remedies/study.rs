@@ -25,6 +25,6 @@ pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
             Bytes(free)
         ),
         price: String::new(),
-        lines: vec![Line::new("shell", "allocanary record --stacks all -- COMMAND")],
+        lines: vec![Line::new("shell", "allocanary record --stack-sample all -- COMMAND")],
     })
 }

@@ -252,7 +252,7 @@ fn a_trace_of_some_blocks_is_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     let error = take_wanted(&Trace::open(file.path()).unwrap(), None, false).map(drop).unwrap_err().to_string();
-    assert!(error.contains("one block in 16") && error.contains("--stacks 1/10"), "{error}");
+    assert!(error.contains("one block in 16") && error.contains("--stack-sample 1/10"), "{error}");
 }
 
 /// A window has its own blocks; of older blocks it has only the frees.

@@ -34,7 +34,7 @@ fn text(program: &Program, command: &[String]) -> String {
         );
         item(
             "Who allocates what, and what would each allocator make of it?",
-            Words::new("allocanary record --stacks all --"),
+            Words::new("allocanary record --stack-sample all --"),
         );
     } else {
         item("How much memory does it need?", Words::new("allocanary run --"));
@@ -59,7 +59,7 @@ mod tests {
         };
         let command = ["x".to_string(), "two words".into()];
         let dynamic = text(&program, &command);
-        for line in ["run -- x 'two words'", "tune -- x 'two words'", "record --stacks all -- x 'two words'"] {
+        for line in ["run -- x 'two words'", "tune -- x 'two words'", "record --stack-sample all -- x 'two words'"] {
             assert!(dynamic.contains(&format!("\n  allocanary {line}\n")), "{dynamic}");
         }
         program.cannot = Some("/bin/x is linked statically".into());

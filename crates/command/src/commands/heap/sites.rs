@@ -14,7 +14,7 @@ pub fn open(file: &Path) -> Result<Trace> {
     let trace = Trace::open(file)?;
     if trace.header.stacks == 0 {
         return Err(Error::Input(format!(
-            "heap: --trace {}: this trace has no stacks: record with `allocanary record --stacks all`",
+            "heap: --trace {}: this trace has no stacks: record with `allocanary record --stack-sample all`",
             file.display()
         )));
     }

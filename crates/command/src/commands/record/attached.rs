@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::recorded::mark;
-use super::stacks::stacks;
+use super::stacks::{sample, stacks};
 use super::traces::{fresh_folder, tell, traces_of};
 use crate::commands::{measure, reader, terminal};
 use allocanary_args::RecordFlags;
@@ -41,10 +41,11 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let time = flags.time.as_deref().map(time).transpose()?;
     refuse(pid)?;
     let folder = flags.out_dir.clone().unwrap_or_else(fresh_folder);
-    let stacks = stacks(flags.stacks.as_deref(), false)?;
-    let recording = RecordOptions { preload, folder: &folder, limit, rate: flags.rate, window: None, stacks };
+    let stacks = stacks(flags.stack_sample.as_deref(), false)?;
+    let rate = sample(&flags.sample)?;
+    let recording = RecordOptions { preload, folder: &folder, limit, rate, window: None, stacks };
     let users = users(pid);
-    let (rate, into) = (flags.rate, place(&recording, &users)?);
+    let into = place(&recording, &users)?;
     let asked = Asked { folder: into, limit, rate, stacks };
     let stop = measure::watch_interrupts();
     let before: Vec<_> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();

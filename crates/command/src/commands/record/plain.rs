@@ -66,7 +66,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
                 sys::kill_group(child.id());
             } else {
                 terminal::tell(format_args!(
-                    "{program}: stopped, because it asks for the terminal, which it has not with --window and --stacks: end it with Ctrl-C, \
+                    "{program}: stopped, because it asks for the terminal, which it has not with --window and --stack-sample: end it with Ctrl-C, \
                      and record it without one of the two, or without a terminal (setsid)"
                 ));
             }

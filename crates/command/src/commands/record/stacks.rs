@@ -1,23 +1,34 @@
-//! `--stacks`. In: its text. Out: of how many allocations one has its stack.
+//! `--sample` and `--stack-sample`. In: their texts. Out: of how many blocks one is recorded, and of how many allocations one has its
+//! stack.
 
 use allocanary_error::{Error, Result};
 
-/// The number of `--stacks`: the stack of one allocation in this many is recorded, 0 for none. With a window the
+/// The number of `--stack-sample`: the stack of one allocation in this many is recorded, 0 for none. With a window the
 /// default is none: windows are for services in production, and stacks cost more than everything else.
 pub(super) fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
-    let one_in = match text {
-        None => Some(u32::from(!has_window)),
-        Some("all") => Some(1),
-        Some("off") => Some(0),
-        Some(text) => text.strip_prefix("1/").and_then(|number| number.parse().ok()),
-    };
-    let found = || text.unwrap_or_default();
-    match one_in.filter(|one_in| *one_in <= 1 << 20 && (*one_in > 0 || !found().starts_with("1/"))) {
-        Some(one_in) => Ok(one_in),
-        None => Err(Error::Input(format!(
-            "--stacks: wanted all, off, or 1/N with N up to 1048576, such as 1/10, found `{}`",
-            found()
-        ))),
+    match text {
+        None => Ok(u32::from(!has_window)),
+        Some("off") => Ok(0),
+        Some(text) => one_in(text).ok_or_else(|| {
+            Error::Input(format!(
+                "--stack-sample: wanted all, off, or 1/N with N up to 1048576, such as 1/10, found `{text}`"
+            ))
+        }),
+    }
+}
+
+/// The number of `--sample`: one block in this many is recorded.
+pub(super) fn sample(text: &str) -> Result<u32> {
+    let wanted =
+        || Error::Input(format!("--sample: wanted all, or 1/N with N up to 1048576, such as 1/16, found `{text}`"));
+    one_in(text).ok_or_else(wanted)
+}
+
+/// The number N of `1/N`; 1 of `all`.
+fn one_in(text: &str) -> Option<u32> {
+    match text {
+        "all" => Some(1),
+        _ => text.strip_prefix("1/")?.parse().ok().filter(|number| (1..=1 << 20).contains(number)),
     }
 }
 
@@ -40,5 +51,14 @@ mod tests {
             (Ok(10), Ok(1)),
             "a window has them if they are asked for"
         );
+    }
+
+    #[test]
+    fn all_blocks_are_recorded_or_one_in_a_number() {
+        assert_eq!(["all", "1/1", "1/16"].map(|text| sample(text).unwrap()), [1, 1, 16]);
+        for text in ["", "off", "16", "1/0", "1/1048577"] {
+            let error = sample(text).unwrap_err().to_string();
+            assert!(error.contains("--sample: wanted all, or 1/N") && error.contains(&format!("`{text}`")), "{error}");
+        }
     }
 }

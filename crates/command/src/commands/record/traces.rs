@@ -52,7 +52,9 @@ fn lacks(path: &Path, header: &Header) -> &'static str {
     let frames = Trace::open(path).and_then(|trace| trace.stacks()).map_or(0, |stacks| stacks.nodes.len());
     match NoRoom::of(header.state, frames) {
         NoRoom::Disk => "the disk was full",
-        NoRoom::Format => "a trace has at most some 4 million different frames: record fewer stacks (--stacks 1/10)",
+        NoRoom::Format => {
+            "a trace has at most some 4 million different frames: record fewer stacks (--stack-sample 1/10)"
+        }
         NoRoom::Limit => "allow a larger --max-size",
     }
 }

@@ -82,7 +82,7 @@ fn found(flags: &WhoFlags, path: &Path, wanted: Option<Wanted>, by: By) -> Resul
     let trace = Trace::open(path)?;
     if trace.header.stacks == 0 {
         return Err(Error::Input(format!(
-            "{}: this trace has no stacks: record again with --stacks all",
+            "{}: this trace has no stacks: record again with --stack-sample all",
             path.display()
         )));
     }

@@ -136,7 +136,7 @@ fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((flag, _)) => Err(Error::Input(format!(
-            "{flag}: wanted a trace, found process {}: samples do not say that; record a trace with `allocanary record --stacks all`",
+            "{flag}: wanted a trace, found process {}: samples do not say that; record a trace with `allocanary record --stack-sample all`",
             harmless(&flags.trace.to_string_lossy())
         ))),
     }

@@ -42,7 +42,7 @@ pub fn run(flags: &WhoFlags, site: &str, wanted: Option<Wanted>, by: By) -> Resu
             one_in => format!("the stacks of one in {one_in}"),
         };
         return Err(Error::Input(format!(
-            "{}: --what-if: wanted the stacks of all allocations, found {found}: record again with --stacks all",
+            "{}: --what-if: wanted the stacks of all allocations, found {found}: record again with --stack-sample all",
             flags.trace.display()
         )));
     }
