@@ -50,7 +50,7 @@ service=
 chart='.root.readonly = true | .process.user = {uid: 0, gid: 0} | .process.noNewPrivileges = true
     | .process.capabilities |= map_values(["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"])
     | .linux.namespaces |= map(select(.type != "pid"))'
-run "$chart" node --listen=[::]:9912 --every=60s --share=50 >"$work/agent" 2>&1 &
+run "$chart" node --listen=[::]:9912 --every=60s --cpu-percent=50 >"$work/agent" 2>&1 &
 ask() { nsenter --net="/proc/$(runc --root "$work/runc" state "allocanary-$$" | jq .pid)/ns/net" curl --silent --fail "http://[::1]:9912/$1"; }
 for _ in $(seq 100); do
     ask metrics >"$work/metrics" 2>/dev/null && grep -q 'part="live"' "$work/metrics" && break

@@ -154,14 +154,14 @@ def first_part(kubelet):
         ("more kept than live", [calm, kept], [], (), ["AllocanaryOverheadMoreThanLive"], False),
         ("a right is missing", [calm, lambda: Pod("other", worker(20, 2), user=65534)], [], alone, ["AllocanaryNodeDenied"], False),
         ("a pod has no name", [calm, lambda: Pod("secret", worker(20, 2), told=False)], [], (), ["AllocanaryNodeNameless"], False),
-        ("an agent that costs too much", [calm] * 40, ["--share", "50", "--every", "1s"], (), ["AllocanaryNodeCostly"], False),
+        ("an agent that costs too much", [calm] * 40, ["--cpu-percent", "50", "--every", "1s"], (), ["AllocanaryNodeCostly"], False),
         ("an agent that does not count", [calm], [], (), ["AllocanaryNodeStale"], True),
     ]
     well = True
     for case, makers, options, before, wanted, stale in cases:
         kubelet.pods = [make() for make in makers]
         time.sleep(6)
-        child, url = agent(kubelet, options or ["--every", "2s", "--share", "10"], before)
+        child, url = agent(kubelet, options or ["--every", "2s", "--cpu-percent", "10"], before)
         try:
             # The costly one is seen while it reads for the first time; the others when all is read.
             time.sleep(1 if "Costly" in str(wanted) else 40)
@@ -187,7 +187,7 @@ def second_part(kubelet):
     restarting = [Pod(f"restarting-{number}", worker(8, 2)) for number in range(4)]
     kubelet.pods = [calm(), arenas(), kept(), *restarting]
     time.sleep(6)
-    child, url = agent(kubelet, ["--every", "5s", "--share", "10"])
+    child, url = agent(kubelet, ["--every", "5s", "--cpu-percent", "10"])
     config = {"global": {"scrape_interval": "5s", "evaluation_interval": "5s"}, "rule_files": [f"{FOLDER}/rules.yaml"],
               "scrape_configs": [{"job_name": "agent", "honor_labels": True, "static_configs": [{"targets": [url[7:]], "labels": {"node": "n1"}}]}]}
     json.dump(config, open(f"{FOLDER}/prometheus.yml", "w"))

@@ -18,7 +18,7 @@ def get(url):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        agent = subprocess.Popen([COMMAND, "node", "--listen", "127.0.0.1:7397", "--share", "20", "--every", "2s"], stderr=subprocess.DEVNULL)
+        agent = subprocess.Popen([COMMAND, "node", "--listen", "127.0.0.1:7397", "--cpu-percent", "20", "--every", "2s"], stderr=subprocess.DEVNULL)
         config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [os.path.realpath(f"{SHIPPED}/rules.yaml")],
                   "scrape_configs": [{"job_name": "agent", "honor_labels": True, "static_configs": [{"targets": ["127.0.0.1:7397"], "labels": {"node": "n1"}}]}]}
         file = os.path.join(folder, "prometheus.yml")

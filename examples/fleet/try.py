@@ -205,7 +205,7 @@ def main():
     readings = os.path.join(FOLDER, "readings")
     os.makedirs(readings)
     try:
-        words = [COMMAND, "node", "--listen", "127.0.0.1:0", "--every", f"{EVERY}s", "--share", "50", "--kubelet", kubelet()]
+        words = [COMMAND, "node", "--listen", "127.0.0.1:0", "--every", f"{EVERY}s", "--cpu-percent", "50", "--kubelet", kubelet()]
         agent = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         url = agent.stderr.readline().split("http://")[1].split("/")[0]
         def read():

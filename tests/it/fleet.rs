@@ -22,7 +22,7 @@ struct Agent {
 impl Agent {
     /// Little is read: what counts here is that it is told.
     fn start() -> Agent {
-        Agent::with("--share 0.5")
+        Agent::with("--cpu-percent 0.5")
     }
 
     fn with(more: &str) -> Agent {
@@ -136,7 +136,7 @@ fn a_profile_is_passed_on_and_who_has_one_is_listed() {
     let Some((_folder, program)) = compiled() else { return };
     let (preload, settings) = PRELOADS[0];
     let service = Service::start(&program, "", preload, settings);
-    let agent = Agent::with("--share 50 --profiles");
+    let agent = Agent::with("--cpu-percent 50 --profiles");
     let path = format!("/debug/pprof/heap?pid={}", service.pid());
     let (head, profile) = asked(&agent, &path);
     assert!(head.starts_with("HTTP/1.1 200"), "{head}: {}", String::from_utf8_lossy(&profile));
@@ -179,7 +179,7 @@ fn a_process_with_a_damaged_profile_is_an_error_and_the_agent_goes_on() {
     let (preload, settings) = PRELOADS[1];
     let service = Service::start(&program, "", preload, settings);
     let (memory, at) = table(&service.pid(), preload);
-    let agent = Agent::with("--share 50 --profiles");
+    let agent = Agent::with("--cpu-percent 50 --profiles");
     let path = format!("/debug/pprof/heap?pid={}", service.pid());
     assert!(asked(&agent, &path).0.starts_with("HTTP/1.1 200"));
     // More samples than a table has.
@@ -195,7 +195,7 @@ fn what_cannot_be_meant_is_refused() {
     for (line, wanted) in [
         ("node", "--listen"),
         ("node --once --listen 127.0.0.1:0", "cannot be used with"),
-        ("node --listen 127.0.0.1:0 --share 0", "wanted a percentage"),
+        ("node --listen 127.0.0.1:0 --cpu-percent 0", "wanted a percentage"),
         ("node --listen 127.0.0.1:0 --every 5ms", "at least 1s"),
         ("node --listen nowhere", "ADDRESS:PORT"),
         ("node --once --profiles", "cannot be used with"),

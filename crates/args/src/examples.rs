@@ -393,7 +393,7 @@ Examples:
   allocanary record --stack-sample 1/10 -- ./service
       the stack of one allocation in ten: a program that does little else than
       allocate is slowed down less
-  allocanary record --stack-sample off -- ./service   no stacks: for replays only
+  allocanary record --stack-sample off -- ./service   no stacks, for replays
   allocanary record --verify --candidates system mimalloc -- ./batch-job
       is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py

@@ -41,7 +41,7 @@ pub struct NodeFlags {
     pub every: Option<String>,
     /// The CPU time that may be used, in percent of one core [default: 1].
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, hide_default_value = true)]
-    pub share: f64,
+    pub cpu_percent: f64,
 }
 
 /// Flags of `fleet`.

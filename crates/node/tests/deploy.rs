@@ -166,8 +166,8 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     assert!(!is_well && said.contains("otlp"), "the agent refuses it as well: {said}");
     let (is_well, said) = render(&["--set=resources.limits.cpu=1"]);
     assert!(!is_well && said.contains("cpu"), "a limit of CPU is refused: {said}");
-    let (is_well, said) = render(&["--set=share=0"]);
-    assert!(!is_well && said.contains("share"), "{said}");
+    let (is_well, said) = render(&["--set=cpuPercent=0"]);
+    assert!(!is_well && said.contains("cpuPercent"), "{said}");
     for every in ["0s", "500ms"] {
         let (is_well, said) = render(&[&format!("--set=every={every}")]);
         assert!(!is_well && said.contains("every"), "the agent refuses it as well: {said}");

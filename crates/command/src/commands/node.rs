@@ -63,10 +63,10 @@ fn options(flags: &NodeFlags) -> Result<Options> {
     let every = flags.every.as_deref().map_or(Some(Duration::from_secs(60)), parse_duration);
     let every = every.filter(|every| *every >= Duration::from_secs(1));
     let every = every.ok_or_else(|| Error::Input("--every: wanted a time of at least 1s, such as 60s".into()))?;
-    if !(flags.share > 0.0 && flags.share <= MOST_PERCENT) {
+    if !(flags.cpu_percent > 0.0 && flags.cpu_percent <= MOST_PERCENT) {
         return Err(Error::Input(format!(
-            "--share {}: wanted a percentage above 0 and at most {MOST_PERCENT}",
-            flags.share
+            "--cpu-percent {}: wanted a percentage above 0 and at most {MOST_PERCENT}",
+            flags.cpu_percent
         )));
     }
     let own = || std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
@@ -79,7 +79,7 @@ fn options(flags: &NodeFlags) -> Result<Options> {
         ));
     }
     let (profiles, otlp) = (flags.profiles, flags.otlp.clone());
-    Ok(Options { node, every, share: flags.share / 100.0, profiles, otlp, kubelet })
+    Ok(Options { node, every, share: flags.cpu_percent / 100.0, profiles, otlp, kubelet })
 }
 
 /// The child that reads processes, so that nothing in their memory can harm the agent.
