@@ -145,9 +145,9 @@ fn what_a_process_contains_is_read_within_limits_and_saved() {
         assert_eq!(sum(&value["holders"], what) + lost, all, "each block has one holder or is leaked: {value}");
     }
     assert_eq!(fs::metadata(folder.path().join("a.json")).unwrap().permissions().mode() & 0o777, 0o600);
-    let small = heap(&format!("{} --contents --limit 4KiB", process.pid()));
+    let small = heap(&format!("{} --contents --copy-limit 4KiB", process.pid()));
     let words = small.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(small.code == Some(1) && words.contains("--limit allows more"), "leaks are not told: {small:?}");
+    assert!(small.code == Some(1) && words.contains("--copy-limit allows more"), "leaks are not told: {small:?}");
     assert!(words.contains("Kinds are of a sample"), "{small:?}");
     let other = heap(&format!("{} --contents --trace /nowhere", process.pid()));
     assert!(other.code == Some(2) && other.err.contains("/nowhere"), "{other:?}");
@@ -217,7 +217,7 @@ fn what_is_wrong_is_told_in_a_line() {
         ("show".into(), "heap show: wanted one file"),
         ("1 --watch never".into(), "--watch: wanted a time of 100ms or more, such as 5s; found `never`"),
         ("1 --timeout never".into(), "--timeout: wanted a time of 1ms or more, such as 10s; found `never`"),
-        ("1 --contents --limit much".into(), "--limit: wanted a size such as 2GiB; found `much`"),
+        ("1 --contents --copy-limit much".into(), "--copy-limit: wanted a size such as 2GiB; found `much`"),
         (format!("show {later_contents}"), "wanted contents of schema 1, found 99"),
         (format!("--core {none}"), "wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it"),
         ("--core /nowhere/core".into(), "/nowhere/core: No such file"),

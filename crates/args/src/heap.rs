@@ -38,7 +38,7 @@ pub struct HeapFlags {
     /// Memory of the process that --contents may copy. Of a process that has more, a sample tells the kinds, and leaks and holders are not told
     /// [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]
-    pub limit: Option<String>,
+    pub copy_limit: Option<String>,
     /// With --contents: also show texts that are there more than once, and those of leaked blocks. They may be secrets [default: off].
     #[arg(long, requires = "contents")]
     pub texts: bool,

@@ -47,7 +47,7 @@ pub fn contents(memory: &dyn Memory, threads: &[Thread], bytes: u64, limit: u64,
         contents.sampled = Some(sampled);
     }
     found.doubts.push(format!(
-        "{} would have to be copied, and the limit is {}: --limit allows more",
+        "{} would have to be copied, and the limit is {}: --copy-limit allows more",
         Bytes(bytes),
         Bytes(limit)
     ));

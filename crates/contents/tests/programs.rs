@@ -164,7 +164,7 @@ fn more_than_the_limit_has_kinds_by_a_sample_and_no_leaks() {
         let found = take(running.pid(), &Wanted { limit, ..WANTED }, Duration::from_secs(60)).unwrap();
         assert_eq!((found.blocks, found.bytes), (whole.blocks, whole.bytes), "what there is is no estimate");
         assert!(found.leaked.is_none() && found.holders.is_empty());
-        let reason = "--limit allows more";
+        let reason = "--copy-limit allows more";
         assert!(found.problems.iter().any(|problem| problem.contains(reason)), "{:?}", found.problems);
         let sampled = found.sampled.unwrap();
         assert!(sampled.pages >= 30 && sampled.pages < sampled.of / 2, "{sampled:?}");

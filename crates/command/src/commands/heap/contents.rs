@@ -21,7 +21,7 @@ use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
 use allocanary_args::HeapFlags;
 
-/// How much of a process may be copied without --limit.
+/// How much of a process may be copied without --copy-limit.
 const LIMIT: u64 = 2 << 30;
 /// Blocks of 16 bytes need about four times their bytes while they are examined; larger blocks need less.
 const TIMES: u64 = 5;
@@ -67,9 +67,10 @@ fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
 }
 
 fn limit(flags: &HeapFlags) -> Result<u64> {
-    let Some(text) = &flags.limit else { return Ok(LIMIT) };
-    parse_bytes(text)
-        .ok_or_else(|| Error::Input(format!("heap: --limit: wanted a size such as 2GiB; found `{}`", harmless(text))))
+    let Some(text) = &flags.copy_limit else { return Ok(LIMIT) };
+    parse_bytes(text).ok_or_else(|| {
+        Error::Input(format!("heap: --copy-limit: wanted a size such as 2GiB; found `{}`", harmless(text)))
+    })
 }
 
 fn line(found: &Contents) -> Result<String> {
