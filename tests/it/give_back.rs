@@ -113,7 +113,7 @@ fn what_cannot_be_called_is_refused_and_left_as_it_is() {
     assert!(refused.out.contains("found it in no symbol table"), "{}", refused.out);
     let line = fs::read_to_string(&log).unwrap();
     assert!(line.contains(" after=- ") && line.contains(" result=refused error=\""), "{line}");
-    let set = give_back(&format!("{pid} --yes --set background_thread=true"));
+    let set = give_back(&format!("{pid} --yes --settings background_thread=true"));
     assert_eq!(set.code, Some(1));
     assert!(set.err.contains("`mallctl` of jemalloc"), "{}", set.err);
     running.go_on("");
@@ -133,5 +133,5 @@ fn bad_input_is_named() {
     assert!(error(&format!("{own} --lock-timeout soon")).contains("--lock-timeout: wanted a time"));
     assert!(error(&format!("{own} --yes --every 1s --while kept")).contains("found `kept`"));
     assert!(error(&format!("{own} --every 1s")).contains("--every needs --yes"));
-    assert!(error(&format!("{own} --yes --set narenas=1")).contains("found `narenas=1`"));
+    assert!(error(&format!("{own} --yes --settings narenas=1")).contains("found `narenas=1`"));
 }

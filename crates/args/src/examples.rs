@@ -277,7 +277,7 @@ Examples:
   sudo allocanary give-back 4242    the same, then a question, then the call
   allocanary give-back redis-server --yes   without a question, for a script
   allocanary give-back 4242 --yes --every 10m --while 'free_pages > 200MiB'
-  allocanary give-back 4242 --yes --set dirty_decay_ms=1000
+  allocanary give-back 4242 --yes --settings dirty_decay_ms=1000
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
 (docs/give-back.md). Exit codes: 0 given back, or nothing to give; 1 refused,

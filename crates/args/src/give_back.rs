@@ -28,9 +28,9 @@ pub struct GiveBackFlags {
     /// With --every: only while this holds, such as 'free_pages > 200MiB' or 'reclaimable > 1GiB' [default: always].
     #[arg(long = "while", value_name = "CONDITION", requires = "every")]
     pub condition: Option<String>,
-    /// Change a setting of a running jemalloc instead: background_thread=true, dirty_decay_ms=1000, muzzy_decay_ms=0.
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["every", "dry_run", "json", "log"])]
-    pub set: Vec<String>,
+    /// Change settings of a running jemalloc instead: background_thread=true,dirty_decay_ms=1000,muzzy_decay_ms=0.
+    #[arg(long, value_name = "SETTINGS", value_delimiter = ',', conflicts_with_all = ["every", "dry_run", "json", "log"])]
+    pub settings: Vec<String>,
     /// Print one line of JSON for each time (docs/give-back.md has its fields) [default: text].
     #[arg(long)]
     pub json: bool,

@@ -20,7 +20,7 @@ pub enum Setting {
 impl Setting {
     /// Parses `key=value`.
     pub fn parse(text: &str) -> Result<Setting, String> {
-        let wrong = |wanted: &str| format!("--set: wanted {wanted}; found `{text}`");
+        let wrong = |wanted: &str| format!("--settings: wanted {wanted}; found `{text}`");
         let (key, value) = text.split_once('=').ok_or_else(|| wrong("key=value"))?;
         let time = || match value.parse::<i64>() {
             Ok(time) if time >= -1 => Ok(time),

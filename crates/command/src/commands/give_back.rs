@@ -31,7 +31,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     let pid = named::find("give-back", &flags.process)?;
     let every = flags.every.as_deref().map(|every| time("--every", every)).transpose()?;
     let limits = Limits { patience: time("--lock-timeout", &flags.lock_timeout)?, every };
-    if !flags.set.is_empty() {
+    if !flags.settings.is_empty() {
         return settings::set(flags, pid, limits);
     }
     match every {

@@ -1,4 +1,4 @@
-//! `allocanary give-back --set`: changes settings of a running jemalloc. In: a process, settings. Out: what was set,
+//! `allocanary give-back --settings`: changes settings of a running jemalloc. In: a process, settings. Out: what was set,
 //! and a line that sets it at the next start.
 
 use std::process::ExitCode;
@@ -18,7 +18,8 @@ use allocanary_give_back::settings::variable;
 
 /// Sets the settings.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
-    let parsed: std::result::Result<Vec<Setting>, String> = flags.set.iter().map(|text| Setting::parse(text)).collect();
+    let parsed: std::result::Result<Vec<Setting>, String> =
+        flags.settings.iter().map(|text| Setting::parse(text)).collect();
     let settings = parsed.map_err(|error| Error::Input(format!("give-back: {error}")))?;
     if !flags.yes && !confirmed()? {
         return Ok(ExitCode::from(REFUSED));
@@ -26,7 +27,7 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
     match make(pid, &settings, limits) {
         Ok(done) => {
             let line = keep(&settings, &done.function.name);
-            let set = flags.set.join(", ");
+            let set = flags.settings.join(", ");
             terminal::print_plain(&format!("process {pid}: {set} is in force. To keep it after a restart:\n  {line}\n"))
         }
         Err(reason) => {
