@@ -172,7 +172,7 @@ fn watched(process: Waiting, ends: impl FnOnce(Waiting)) {
     let folder = tempdir().unwrap();
     let saved = folder.path().join("over-time.jsonl");
     let mut watch = Command::new(env!("CARGO_BIN_EXE_allocanary"))
-        .args(["heap", &process.pid().to_string(), "--watch", "100ms", "--save"])
+        .args(["heap", &process.pid().to_string(), "--every", "100ms", "--save"])
         .arg(&saved)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -215,7 +215,7 @@ fn what_is_wrong_is_told_in_a_line() {
         ("1 2".into(), "wanted one process, found `2` as well"),
         ("diff a".into(), "heap diff: wanted two files"),
         ("show".into(), "heap show: wanted one file"),
-        ("1 --watch never".into(), "--watch: wanted a time of 100ms or more, such as 5s; found `never`"),
+        ("1 --every never".into(), "--every: wanted a time of 100ms or more, such as 5s; found `never`"),
         ("1 --timeout never".into(), "--timeout: wanted a time of 1ms or more, such as 10s; found `never`"),
         ("1 --contents --copy-limit much".into(), "--copy-limit: wanted a size such as 2GiB; found `much`"),
         (format!("show {later_contents}"), "wanted contents of schema 1, found 99"),

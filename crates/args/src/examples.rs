@@ -249,7 +249,7 @@ Examples:
   allocanary heap 4242              by its process ID
   allocanary heap redis-server      by its name
   allocanary heap 4242 --output memory.html   a page with a map of the memory
-  allocanary heap 4242 --watch 5s   parts over time, until it ends
+  allocanary heap 4242 --every 5s   parts over time, until it ends
   allocanary heap 4242 --save before.json
       save a reading, and compare with a later one
   allocanary heap diff before.json after.json   what grew is live, or overhead

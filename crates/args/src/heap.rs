@@ -16,14 +16,14 @@ pub struct HeapFlags {
     #[arg(long, conflicts_with = "all")]
     pub tree: bool,
     /// Read every process that may be read, one line each [default: one process].
-    #[arg(long, conflicts_with_all = ["what", "watch", "to"])]
+    #[arg(long, conflicts_with_all = ["what", "every", "to"])]
     pub all: bool,
     /// Read a core file, as the kernel or gcore writes it, in place of a process; pages full of zeroes do not count [default: none].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "watch", "freeze"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "every", "freeze"])]
     pub core: Option<PathBuf>,
     /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
     #[arg(long, value_name = "TIME", conflicts_with = "tree")]
-    pub watch: Option<String>,
+    pub every: Option<String>,
     /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
@@ -33,7 +33,7 @@ pub struct HeapFlags {
     pub exact_shares: bool,
     /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
     /// [default: the parts].
-    #[arg(long, conflicts_with_all = ["tree", "all", "watch", "short", "exact_shares"])]
+    #[arg(long, conflicts_with_all = ["tree", "all", "every", "short", "exact_shares"])]
     pub contents: bool,
     /// Memory of the process that --contents may copy. Of a process that has more, a sample tells the kinds, and leaks and holders are not told
     /// [default: 2GiB].
@@ -55,9 +55,9 @@ pub struct HeapFlags {
     #[arg(long, conflicts_with = "short")]
     pub json: bool,
     /// Print the answer in at most ten lines [default: off].
-    #[arg(long, conflicts_with_all = ["tree", "all", "watch"])]
+    #[arg(long, conflicts_with_all = ["tree", "all", "every"])]
     pub short: bool,
-    /// Save the reading to a file that only you can read, for diff and show; with --watch a line for each [default: none].
+    /// Save the reading to a file that only you can read, for diff and show; with --every a line for each [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub save: Option<PathBuf>,
     /// Also write a file that only you can read: a page with a map of the memory (*.html) [default: none].

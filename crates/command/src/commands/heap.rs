@@ -47,7 +47,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff", ..] if flags.short => refused("diff", "--short"),
         ["diff", ..] if flags.to.is_some() => refused("diff", "--output"),
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
-        ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
+        ["diff" | "show", ..] if flags.every.is_some() => refused(words[0], "--every"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
         ["diff" | "show", ..] if flags.exact_shares => refused(words[0], "--exact-shares"),
         ["diff" | "show", ..] if flags.timeout.is_some() => refused(words[0], "--timeout"),
@@ -60,7 +60,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
         [process] if flags.tree => many::below(flags, named::find("heap", process)?),
         [process] if flags.contents => contents::once(flags, named::find("heap", process)?),
-        [process] => match &flags.watch {
+        [process] => match &flags.every {
             Some(every) => watch(flags, named::find("heap", process)?, every),
             None => once(flags, named::find("heap", process)?),
         },
@@ -158,7 +158,7 @@ fn difference(before: &Path, after: &Path) -> Result<ExitCode> {
 /// Reads at this interval, until the process ends.
 fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
-        Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
+        Error::Input(format!("heap: --every: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
     })?;
     let (mut child, time) = (limited(flags)?, time(flags)?);
     let mut saved: Option<Saved> = None;
