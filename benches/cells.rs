@@ -46,7 +46,8 @@ fn main() {
         ("mimalloc", None),
         ("mimalloc:allow_thp=0", Some(("allow_thp".to_string(), "0".to_string()))),
     ] {
-        let cell = cell(candidate, settings.into_iter().collect(), "server:live=65536,requests=1,bursts=0,idle=0", 1);
+        let cell =
+            cell(candidate, settings.into_iter().collect(), "server:live=65536,requests=1,bursts=0,settle=0ms", 1);
         let (cells, hellos) = at_start(&roster, &hello, &cell);
         let ratio = format!("{:.3}", cells / hellos);
         let sizes = format!("{} / {}", Bytes(cells as u64), Bytes(hellos as u64));

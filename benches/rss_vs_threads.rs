@@ -17,7 +17,7 @@ use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 
 const THREADS: [u32; 4] = [1, 4, 16, 64];
-const WORKLOAD: &str = "server:requests=400,bursts=1,idle=0";
+const WORKLOAD: &str = "server:requests=400,bursts=1,settle=0ms";
 
 /// Resident bytes, as a cell reports them.
 struct ResidentBytes;

@@ -18,7 +18,7 @@ var blob = workload{
 		{"size", size(1), "100000", "bytes of a blob"},
 		{"blobs", count, "1000", "blobs built in all, shared among the threads"},
 		{"input", choice("repeating", "random"), "repeating", "repeating: byte i is i mod 256; random: by the seed"},
-		{"idle", count, "50", "milliseconds of rest before `idle` is read"},
+		{"settle", wait, "50ms", "rest before `idle` is read"},
 	},
 	seconds:   0.25,
 	growsWith: []string{"size", "blobs"},
@@ -97,7 +97,7 @@ func runBlob(setup *setup) (outcome, error) {
 		}
 	}
 	setup.board.mark("peak", live)
-	setup.rest("idle", live)
+	setup.rest("settle", live)
 	data, kept = nil, nil
 	setup.board.mark("released", 0)
 	setup.board.mark("purged", 0)

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"math/bits"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -36,10 +35,13 @@ func (setup *setup) number(name string) int {
 	return value
 }
 
-// millis is a parameter in milliseconds.
-func (setup *setup) millis(name string) time.Duration {
-	value, _ := strconv.Atoi(setup.parameters[name])
-	return time.Duration(value) * time.Millisecond
+// time is a parameter such as 50ms.
+func (setup *setup) time(name string) time.Duration {
+	value, err := time.ParseDuration(setup.parameters[name])
+	if err != nil {
+		panic(fmt.Sprintf("parameter `%s`: %v", name, err))
+	}
+	return value
 }
 
 // crew runs work on as many goroutines as the cell has threads, and waits for all of them.
@@ -174,8 +176,8 @@ func (laps *histogram) quantiles(every int) *quantiles {
 	return &quantiles{laps.total, every, at(0.5), at(0.99), at(0.999), laps.most}
 }
 
-// rest sleeps for the milliseconds of a parameter and marks the process as idle.
+// rest sleeps for the time of a parameter and marks the process as idle.
 func (setup *setup) rest(parameter string, live uint64) {
-	time.Sleep(setup.millis(parameter))
+	time.Sleep(setup.time(parameter))
 	setup.board.mark("idle", live)
 }

@@ -30,6 +30,9 @@ func size(min int64) object        { return object{"type": "size", "min": min, "
 
 var count = number(0, 1_000_000_000)
 
+// wait is a time: its bounds are milliseconds, and its values have a unit.
+var wait = object{"type": "time", "min": 0, "max": 1_000_000_000}
+
 func choice(names ...string) object {
 	return object{"type": "choice", "names": names}
 }

@@ -15,7 +15,7 @@ var list = workload{
 	parameters: []parameter{
 		{"variant", choice("boxes", "arena"), "boxes", "boxes: new(node) for each; arena: nodes cut from slices"},
 		{"nodes", count, "2000001", "nodes in all, shared among the threads"},
-		{"idle", count, "50", "milliseconds of rest before `idle` is read"},
+		{"settle", wait, "50ms", "rest before `idle` is read"},
 	},
 	seconds:   0.2,
 	growsWith: []string{"nodes"},
@@ -92,7 +92,7 @@ func runList(setup *setup) (outcome, error) {
 			return outcome{}, fmt.Errorf("list %d was overwritten", worker)
 		}
 	}
-	setup.rest("idle", live)
+	setup.rest("settle", live)
 	// Freeing means here to forget the list, and to have it collected. allocanary's own lists are timed until their last
 	// node is freed.
 	freeing := time.Now()

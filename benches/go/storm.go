@@ -20,7 +20,7 @@ var storm = workload{
 		{"steady", count, "400", "requests at normal load before each burst"},
 		{"requests", count, "800", "requests in each burst"},
 		{"bursts", number(1, 27), "5", "bursts, each with an `idle` after it"},
-		{"idle", count, "100", "milliseconds of rest after each burst, before `idle` is read"},
+		{"settle", wait, "100ms", "rest after each burst, before `idle` is read"},
 		{"ballast", size(0), "0", "bytes of a slice that is held and never touched, as Twitch had it"},
 	},
 	seconds:   0.7,
@@ -169,7 +169,7 @@ func runStorm(setup *setup) (outcome, error) {
 				fronts[worker].end()
 			}
 		})
-		setup.rest("idle", held())
+		setup.rest("settle", held())
 	}
 	var verified uint64
 	for at := range fronts {

@@ -20,8 +20,8 @@ use super::support::{allocanary, answer, cell_with, samples, words};
 
 fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
-    let cell = cell_with(&spec.name, "server:idle=1", &spec.settings);
-    let answer = answer(&allocanary_cell::Cell { job: Job::workload("server:idle=1", threads), ..cell });
+    let cell = cell_with(&spec.name, "server:settle=1ms", &spec.settings);
+    let answer = answer(&allocanary_cell::Cell { job: Job::workload("server:settle=1ms", threads), ..cell });
     assert_eq!(answer.reading("program_bytes", Phase::Start), None, "it is read only when idle");
     let found = Anatomy::of(&answer, Some(threads)).expect("a cell of this build has the readings");
     assert!(answer.reading("smaps_rss_bytes", Phase::Idle).is_some(), "the kernel's own sum");

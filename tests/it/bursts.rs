@@ -8,8 +8,8 @@ use allocanary_cell::workload::Phase::{Filled, Idle, Purged, Start};
 
 use super::support::{answer, cell, cell_with, reading, run_cell};
 
-const CHURN: &str = "churn:high=8MiB,low=1MiB,chunk=64KiB,cycles=5,idle=1";
-const STORM: &str = "storm:live=1MiB,load=2,in_flight=60,steady=20,requests=150,bursts=4,idle=1";
+const CHURN: &str = "churn:high=8MiB,low=1MiB,chunk=64KiB,cycles=5,settle=1ms";
+const STORM: &str = "storm:live=1MiB,load=2,in_flight=60,steady=20,requests=150,bursts=4,settle=1ms";
 
 /// Why a cell was refused.
 fn refusal(allocator: &str, workload: &str) -> String {
@@ -73,7 +73,7 @@ fn addresses_cost_nothing_until_they_are_touched() {
     const SIZE: u64 = 64 << 20;
     for allocator in ["system", "jemalloc", "mimalloc"] {
         let grown = |touched: u64, name: &str| {
-            let answer = answer(&cell(allocator, &format!("reserve:size=64MiB,touched={touched},idle=1"), 2));
+            let answer = answer(&cell(allocator, &format!("reserve:size=64MiB,touched={touched},settle=1ms"), 2));
             reading(&answer, name, Idle) - reading(&answer, name, Start)
         };
         assert!(grown(0, "vsz_bytes") >= SIZE, "{allocator}");

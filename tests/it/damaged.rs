@@ -289,7 +289,7 @@ fn fuzz_a_trace() {
         "report one.trace --format html --output out/page.html",
         "trace check one.trace",
         "trace export one.trace --format json",
-        "replay one.trace --candidates system --repeats 1 --idle 1 --run-timeout 5s --out-dir out",
+        "replay one.trace --candidates system --repeats 1 --settle 1ms --run-timeout 5s --out-dir out",
     ];
     holds(&setup, &file, &whole, CASES, &lines);
 }

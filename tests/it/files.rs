@@ -11,7 +11,7 @@ use allocanary_testing::skipped::skipped;
 use allocanary_testing::tiny::Tiny;
 
 fn sort(folder: &Path, records: u64) -> String {
-    format!("sort:variant=mapped,records={records},idle=1,folder={}", folder.display())
+    format!("sort:variant=mapped,records={records},settle=1ms,folder={}", folder.display())
 }
 
 /// Why a sort on three threads was refused.

@@ -36,7 +36,9 @@ fn values(setting: &Setting) -> Vec<String> {
             all.map(|value| value.to_string()).to_vec()
         }
         Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
-        Kind::Text | Kind::Path => panic!("{}: a setting that cannot be read back is in no table", setting.name),
+        Kind::Time { .. } | Kind::Text | Kind::Path => {
+            panic!("{}: a setting that cannot be read back is in no table", setting.name)
+        }
     }
 }
 

@@ -158,25 +158,25 @@ fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
 
 /// More than the group has: each is refused before it takes anything.
 const CAREFUL: &[&str] = &[
-    "server:bursts=0,idle=1,live=512MiB,requests=1",
+    "server:bursts=0,live=512MiB,requests=1,settle=1ms",
     // Only the page, while it grows; and the bodies of a burst.
-    "server:bursts=0,burst=4KiB,idle=1,page=48MiB,requests=2",
-    "server:burst=96MiB,idle=1,requests=2",
-    "small:idle=1,live=700000,operations=1",
-    "bleed:idle=1,live=150000,operations=1",
-    "handoff:idle=1,operations=1,queued=100000",
-    "blob:blobs=1,idle=1,size=128MiB",
-    "churn:cycles=1,high=512MiB,idle=1",
+    "server:burst=4KiB,bursts=0,page=48MiB,requests=2,settle=1ms",
+    "server:burst=96MiB,requests=2,settle=1ms",
+    "small:live=700000,operations=1,settle=1ms",
+    "bleed:live=150000,operations=1,settle=1ms",
+    "handoff:operations=1,queued=100000,settle=1ms",
+    "blob:blobs=1,settle=1ms,size=128MiB",
+    "churn:cycles=1,high=512MiB,settle=1ms",
     // It would fit without the chunk that may exceed the mark.
-    "churn:chunk=20MiB,cycles=1,high=64MiB,idle=1,low=1MiB",
+    "churn:chunk=20MiB,cycles=1,high=64MiB,low=1MiB,settle=1ms",
     // Blocks of 48 and of 8 bytes: 65 MiB under glibc.
-    "churn:chunk=1,cycles=1,high=40MiB,idle=1,low=1MiB",
-    "list:idle=1,nodes=7000000",
-    "sort:idle=1,records=5000000,variant=arena",
-    "sort:idle=1,records=3000000,variant=memory",
-    "storm:bursts=1,idle=1,in_flight=200,live=64MiB,requests=1000",
-    "reserve:idle=1,size=512MiB,touched=100",
-    "wakes:bytes=64MiB,idle=1,lasts=1",
+    "churn:chunk=1,cycles=1,high=40MiB,low=1MiB,settle=1ms",
+    "list:nodes=7000000,settle=1ms",
+    "sort:records=5000000,settle=1ms,variant=arena",
+    "sort:records=3000000,settle=1ms,variant=memory",
+    "storm:bursts=1,in_flight=200,live=64MiB,requests=1000,settle=1ms",
+    "reserve:settle=1ms,size=512MiB,touched=100",
+    "wakes:bytes=64MiB,lasts=1ms,settle=1ms",
 ];
 
 /// A new workload must be in the list above. A replay needs the memory of its trace, and does not check.
@@ -200,28 +200,28 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
     let mut careful = CAREFUL.to_vec();
     let mut small = vec![
         TINY,
-        "server:idle=1",
-        "small:idle=1,operations=1000",
-        "bleed:idle=1,operations=1000",
-        "handoff:idle=1,operations=1000",
-        "blob:blobs=2,idle=1",
-        "churn:chunk=1,cycles=1,high=16MiB,idle=1,low=1MiB",
+        "server:settle=1ms",
+        "small:operations=1000,settle=1ms",
+        "bleed:operations=1000,settle=1ms",
+        "handoff:operations=1000,settle=1ms",
+        "blob:blobs=2,settle=1ms",
+        "churn:chunk=1,cycles=1,high=16MiB,low=1MiB,settle=1ms",
         // 160 requests at once hold 34 MiB, and not the largest request 160 times, which were 240.
-        "storm:bursts=1,idle=1,live=1MiB,requests=200",
+        "storm:bursts=1,live=1MiB,requests=200,settle=1ms",
         // No more than the load and the burst can be in flight.
-        "storm:bursts=1,idle=1,in_flight=100000,live=1MiB,requests=100",
-        "sort:idle=1,records=1000000,variant=memory",
+        "storm:bursts=1,in_flight=100000,live=1MiB,requests=100,settle=1ms",
+        "sort:records=1000000,settle=1ms,variant=memory",
     ];
     // 92 MiB in glibc's blocks, half of that in jemalloc's.
-    let nodes = "list:idle=1,nodes=3000000";
+    let nodes = "list:nodes=3000000,settle=1ms";
     // Two files of 46 MiB: more than there is where they are memory, and no matter where the kernel can write them out.
     match file_system("/dev/shm").as_str() {
-        "tmpfs" => careful.push("sort:folder=/dev/shm,idle=1,records=3000000,variant=mapped"),
+        "tmpfs" => careful.push("sort:folder=/dev/shm,records=3000000,settle=1ms,variant=mapped"),
         other => skipped(format_args!("a sort in files on a tmpfs: /dev/shm is {other}")),
     }
     match file_system("/var/tmp").as_str() {
         "tmpfs" => skipped("a sort in files on a disk: /var/tmp is tmpfs"),
-        _ => small.push("sort:folder=/var/tmp,idle=1,records=3000000,variant=mapped"),
+        _ => small.push("sort:folder=/var/tmp,records=3000000,settle=1ms,variant=mapped"),
     }
     let study = "study --candidates system jemalloc --threads 1 --repeats 1 --out-dir out --workloads";
     let workloads = [nodes].into_iter().chain(small.iter().copied()).chain(careful.iter().copied());

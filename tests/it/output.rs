@@ -16,7 +16,7 @@ use super::support::{Ran, command, samples, words};
 fn slow(folder: &Path, out: &str) -> Child {
     let line = format!(
         "study --candidates system --threads 1 --repeats 200 --out-dir {out} \
-         --workloads server:idle=300,live=64KiB,requests=10,bursts=0"
+         --workloads server:settle=300ms,live=64KiB,requests=10,bursts=0"
     );
     begun(folder, &line, out)
 }

@@ -12,7 +12,7 @@ use super::support::{allocanary, samples, words};
 
 /// The default study's candidates and number of columns, with cells of some milliseconds.
 const STUDY: &str = "study --threads 1,2,3,4 --repeats 5 --out-dir out \
-                     --workloads server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
+                     --workloads server:live=256KiB,requests=64,bursts=1,burst=64KiB,settle=1ms";
 
 /// The name of an installed program of this list.
 fn found(names: &[&'static str]) -> Option<&'static str> {

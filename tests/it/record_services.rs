@@ -48,7 +48,10 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
         assert!((peak - wanted.0).abs() < 0.3 && (idle - wanted.1).abs() < 0.3, "{peak}, {idle}: wanted {wanted:?}");
     };
     near(live(&trace, ""), (9.0, 6.0));
-    near(live(&trace, &format!(",peak_at={},idle_at={}", ready / 1_000_000 + 1, ready / 1_000_000 + 2)), (1.0, 1.0));
+    near(
+        live(&trace, &format!(",peak_at={}ms,idle_at={}ms", ready / 1_000_000 + 1, ready / 1_000_000 + 2)),
+        (1.0, 1.0),
+    );
     let page = allocanary(folder.path(), ["report", trace.to_str().unwrap()]);
     assert!(page.out.contains("marks       ready ") && page.out.contains("end of the load "), "{}", page.out);
     // The outputs of the run are kept, and the command after it has run.
@@ -61,7 +64,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let row = samples(&folder.path().join("out")).remove(0);
     let workload = row.cell.job.name();
-    assert!(workload.contains("peak_at=1,") && workload.contains("idle_at=30000"), "{workload}");
+    assert!(workload.contains("peak_at=1ms,") && workload.contains("idle_at=30000ms"), "{workload}");
     // The end of the search lies before the service was ready: the whole time until then counts.
     let most = row.answer.unwrap().notes[MOST_ANON];
     assert!(most > 50 << 10, "{most}");

@@ -47,7 +47,7 @@ fn values(setting: &Setting, default: Option<&String>) -> Vec<String> {
         }
         Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
         Kind::Text if setting.name == "narenas_ratio" => vec!["3".into(), "0.5".into(), "1.25".into()],
-        Kind::Path => panic!("no allocator has a setting that is a path"),
+        Kind::Time { .. } | Kind::Path => panic!("no allocator has a setting that is a time or a path"),
         Kind::Text => vec!["8-1024:100|2048-4096:10".into()],
     }
 }
@@ -133,7 +133,7 @@ fn the_mark_purged_is_read_after_a_purge() {
     let folder = tempdir().unwrap();
     let candidate = "jemalloc:dirty_decay_ms=-1,muzzy_decay_ms=-1,narenas=1";
     let flags =
-        format!("--repeats 1 --workloads server:bursts=1,idle=1,live=16MiB,requests=10 --candidates {candidate}");
+        format!("--repeats 1 --workloads server:bursts=1,settle=1ms,live=16MiB,requests=10 --candidates {candidate}");
     let ran = study(folder.path(), &flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();

@@ -18,7 +18,7 @@ use super::bounded::Bounded;
 use super::fake;
 use super::support::{TINY, allocanary, answer, cell, cell_with, command, ours, program, reading, samples, words};
 
-const SMALL_SERVER: &str = "server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
+const SMALL_SERVER: &str = "server:live=256KiB,requests=64,bursts=1,burst=64KiB,settle=1ms";
 
 #[test]
 #[expect(clippy::zombie_processes, reason = "wait4 is what waits, since std's wait tells no usage")]
@@ -52,7 +52,7 @@ fn a_cell_tells_what_its_blobs_allocated() {
     for (variant, allocations, bytes, held) in
         [("naive", 6, 16_520, 0), ("reuse", 4, 10_920, 5600 + 290), ("ours", 0, 0, 5600 + 6064)]
     {
-        let answer = answer(&cell("system", &format!("blob:variant={variant},size=10000,blobs=50,idle=1"), 1));
+        let answer = answer(&cell("system", &format!("blob:variant={variant},size=10000,blobs=50,settle=1ms"), 1));
         let notes = [("work_allocations", 50 * allocations), ("work_allocated_bytes", 50 * bytes)];
         let notes: BTreeMap<String, u64> = notes.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         assert_eq!((answer.notes.clone(), answer.operations, answer.verified), (notes, 50, 50), "{variant}");
@@ -85,7 +85,7 @@ fn short(workload: &str) -> Short {
         "storm" => ("live=64KiB,load=2,in_flight=8,steady=20,requests=40", 64, Some(0)),
         // One block for each thread.
         "reserve" => ("size=1MiB,touched=50", 3, Some(0)),
-        "wakes" => ("lasts=20,every=2", 64, Some(0)),
+        "wakes" => ("lasts=20ms,wake_every=2ms", 64, Some(0)),
         "replay" => ("trace=TRACE", 64, None),
         other => panic!("workload `{other}`: wanted a short form of it in this test, found none: add a line"),
     };
@@ -109,7 +109,7 @@ fn every_cell_checks_its_data() {
     for workload in allocanary_cell::workloads::ALL {
         let short = short(workload.name);
         let parameters = short.parameters.replace("TRACE", trace.to_str().unwrap());
-        let workload = format!("{}:{parameters},idle=1", workload.name);
+        let workload = format!("{}:{parameters},settle=1ms", workload.name);
         for allocator in ours() {
             let answer = answer(&cell(allocator, &workload, 3));
             assert!(answer.verified >= short.checks, "{allocator} {workload}: {}", answer.verified);

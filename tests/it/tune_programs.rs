@@ -166,7 +166,7 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     let ran = allocanary(folder.path(), words("tune small --candidates jemalloc --repeats 5 --out-dir other"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the rows have no p99: the default limit p99=20% is left out"), "{}", ran.out);
-    assert!(ran.err.contains("the replay rests for 50 ms: --idle 2000 lets it act"), "{ran:?}");
+    assert!(ran.err.contains("the replay rests for 50 ms: --settle 2000ms lets it act"), "{ran:?}");
 }
 
 #[test]

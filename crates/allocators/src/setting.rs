@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use allocanary_text::units::parse_bytes;
+use allocanary_text::units::{parse_bytes, parse_duration};
 
 /// One setting of an allocator, or a parameter of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +112,13 @@ pub enum Kind {
         /// The maximum in bytes.
         max: u64,
     },
+    /// A time from `min` to `max` milliseconds, with its unit: a bare number could be of seconds or of milliseconds.
+    Time {
+        /// The minimum in milliseconds.
+        min: u64,
+        /// The maximum in milliseconds.
+        max: u64,
+    },
     /// One of several words.
     Choice {
         /// The words.
@@ -138,6 +145,7 @@ impl Kind {
             Kind::Flag => Kind::Flag,
             Kind::Number { min, max } => Kind::Number { min: *min, max: *max },
             Kind::Size { min, max } => Kind::Size { min: *min, max: *max },
+            Kind::Time { min, max } => Kind::Time { min: *min, max: *max },
             Kind::Choice { names: Cow::Borrowed(names) } => Kind::Choice { names: Cow::Borrowed(names) },
             Kind::Choice { names: Cow::Owned(_) } | Kind::Text => Kind::Text,
             Kind::Path => Kind::Path,
@@ -160,6 +168,10 @@ impl Kind {
             },
             Kind::Size { min, max } => match parse_bytes(value) {
                 Some(bytes) if (*min..=*max).contains(&bytes) => Ok(bytes.to_string()),
+                _ => Err(wanted()),
+            },
+            Kind::Time { min, max } => match whole_millis(value) {
+                Some(millis) if (*min..=*max).contains(&millis) => Ok(format!("{millis}ms")),
                 _ => Err(wanted()),
             },
             Kind::Choice { names } if names.iter().any(|name| name == value) => Ok(value.to_string()),
@@ -193,7 +205,8 @@ impl Kind {
                 }
                 false
             }
-            Kind::Choice { .. } => false,
+            // No allocator has a setting that is a time with a unit.
+            Kind::Choice { .. } | Kind::Time { .. } => false,
             Kind::Text | Kind::Path => true,
         }
     }
@@ -207,11 +220,20 @@ impl Kind {
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Size { min: 0, max } if *max >= FAR as u64 => "a size such as 65536 or 64KiB".into(),
             Kind::Size { min, max } => format!("a size from {min} to {max} bytes"),
+            Kind::Time { min: 0, .. } => "a time such as 50ms or 2s".into(),
+            Kind::Time { min, .. } => format!("a time of {min}ms or more, such as 50ms or 2s"),
             Kind::Choice { names } => format!("one of {}", names.join(", ")),
             Kind::Text => "the allocator's own notation".into(),
             Kind::Path => "the path of a file".into(),
         }
     }
+}
+
+/// The milliseconds of a time with a unit, such as `50ms` or `2s`; `None` of any other text, and of a part of a millisecond.
+fn whole_millis(text: &str) -> Option<u64> {
+    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+    let nanos = parse_duration(text).filter(|_| has_unit)?.as_nanos();
+    (nanos % 1_000_000 == 0).then_some((nanos / 1_000_000) as u64)
 }
 
 /// Parses a size such as `65536`, `64KiB` or `64K` at compile time, where traits cannot be called: whole numbers only.
@@ -325,6 +347,8 @@ mod tests {
             (&Kind::Flag, "0", "false"),
             (&Kind::Number { min: -1, max: 9 }, "-1", "-1"),
             (&Kind::SIZE, "64KiB", "65536"),
+            (&Kind::Time { min: 0, max: 9000 }, "1.5s", "1500ms"),
+            (&Kind::Time { min: 0, max: 9000 }, "0ms", "0ms"),
             (&choice, "auto", "auto"),
             (&Kind::Text, "8-64:100", "8-64:100"),
         ] {
@@ -335,6 +359,9 @@ mod tests {
             (&Kind::Number { min: 1, max: 4094 }, "0", "wanted a whole number from 1 to 4094"),
             (&Kind::Size { min: 0, max: 1032 }, "2KiB", "wanted a size from 0 to 1032 bytes"),
             (&choice, "never", "wanted one of auto, always"),
+            (&Kind::Time { min: 0, max: 9000 }, "50", "wanted a time such as 50ms or 2s"),
+            (&Kind::Time { min: 0, max: 9000 }, "1us", "wanted a time such as 50ms or 2s"),
+            (&Kind::Time { min: 1, max: 9000 }, "0ms", "wanted a time of 1ms or more, such as 50ms or 2s"),
         ] {
             assert_eq!(kind.canonical(value), Err(said.to_string()));
         }

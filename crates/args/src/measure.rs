@@ -71,7 +71,7 @@ const OF_WORKLOADS: [(&str, &str); 2] = [
 #[derive(Args, Clone, Default)]
 #[command(mut_args(|flag| in_words(flag, &OF_WORKLOADS)))]
 pub struct MeasureFlags {
-    /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
+    /// Workloads, such as server or server:live=64MiB,settle=500ms [default: server].
     #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
     workloads: Option<Vec<String>>,
     /// Numbers of worker threads [default: 1,4,16,64; with --emulate-cpus: N threads].

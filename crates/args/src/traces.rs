@@ -106,9 +106,6 @@ pub struct PaceFlags {
     /// What a replay writes to a block: a byte of each page, or every byte (full) [default: page].
     #[arg(long, value_name = "PART", value_parser = ["page", "full"])]
     pub touch: Option<String>,
-    /// Milliseconds of rest in a replay before `idle` is read [default: 50].
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub idle: Option<u32>,
 }
 
 /// The help of a shared flag in `replay`.
@@ -127,6 +124,9 @@ pub struct ReplayFlags {
     /// How it is replayed.
     #[command(flatten)]
     pub how: PaceFlags,
+    /// Time for which the replay is idle before its memory is read [default: 50ms].
+    #[arg(long, value_name = "TIME")]
+    pub settle: Option<String>,
     /// Emulate hosts with N CPUs: arenas are sized for N CPUs [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     emulate_cpus: Option<Vec<u32>>,

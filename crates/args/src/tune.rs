@@ -10,11 +10,15 @@ use super::program::ProgramFlags;
 use super::traces::PaceFlags;
 
 /// The flags of `study` that have another meaning or default in `tune`.
-const OWN: [(&str, &str); 5] = [
-    ("workloads", "Workload, such as server or server:live=64MiB,idle=500 [default: server]"),
+const OWN: [(&str, &str); 6] = [
+    ("workloads", "Workload, such as server or server:live=64MiB,settle=500ms [default: server]"),
     ("threads", "Number of worker threads [default: 16; with --emulate-cpus: N threads]"),
     ("emulate_cpus", "Emulate a host with N CPUs: arenas are sized for N CPUs [default: off]"),
     ("repeats", "Fresh rows for each finalist [default: 10]"),
+    (
+        "settle",
+        "Time for which a service or a replay is idle before its memory is read [default: 5s; of a replay 50ms]",
+    ),
     (
         "time_budget",
         "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]",

@@ -104,10 +104,9 @@ impl WorkloadDescription {
         }
     }
 
-    /// A parameter's default, if it is a number.
+    /// A parameter's default, if it is a number or a time.
     pub fn default_number(&self, name: &str) -> Option<f64> {
-        let known = self.parameters.iter().find(|known| known.setting.name == name)?;
-        known.default.parse().ok().filter(|number: &f64| number.is_finite())
+        number(&self.parameters.iter().find(|known| known.setting.name == name)?.default)
     }
 
     /// Fails if no duration can be estimated from the description.
@@ -144,6 +143,11 @@ impl WorkloadDescription {
         }
         Ok(values)
     }
+}
+
+/// A parameter's value in canonical spelling, if it is a number, or a time in milliseconds.
+pub fn number(value: &str) -> Option<f64> {
+    value.strip_suffix("ms").unwrap_or(value).parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 #[cfg(test)]

@@ -44,6 +44,9 @@ pub const fn parameter(
     (Setting::new(name, kind, about), default)
 }
 
+/// A time for which a workload waits.
+pub const WAIT: Kind = Kind::Time { min: 0, max: 1_000_000_000 };
+
 /// The input of a workload.
 pub struct Setup<'a> {
     /// Worker threads, at least 1.
@@ -72,9 +75,17 @@ impl Setup<'_> {
         value.parse().map_err(|_| format!("parameter `{name}`: wanted a number, found `{value}`"))
     }
 
-    /// A parameter in milliseconds.
-    pub fn millis(&self, name: &str) -> Result<Duration, String> {
-        Ok(Duration::from_millis(self.number(name)? as u64))
+    /// A parameter that is a time.
+    pub fn time(&self, name: &str) -> Result<Duration, String> {
+        let value = self.word(name)?;
+        let millis = value.strip_suffix("ms").and_then(|millis| millis.parse().ok());
+        let wanted = || format!("parameter `{name}`: wanted a time such as 50ms, found `{value}`");
+        millis.map(Duration::from_millis).ok_or_else(wanted)
+    }
+
+    /// A parameter that is `true` or `false`.
+    pub fn flag(&self, name: &str) -> Result<bool, String> {
+        Ok(self.word(name)? == "true")
     }
 }
 

@@ -87,7 +87,7 @@ fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
             Kind::Flag => "flag",
             Kind::Number { .. } => "number",
             Kind::Size { .. } => "size",
-            Kind::Choice { .. } | Kind::Text | Kind::Path => "word",
+            Kind::Time { .. } | Kind::Choice { .. } | Kind::Text | Kind::Path => "word",
         };
         format!("{}={kind}", setting.name)
     });

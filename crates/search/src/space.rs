@@ -77,12 +77,12 @@ impl Rest {
         let (found, twice) = (self.time().as_millis(), 2 * wanted.as_millis());
         match self {
             Rest::Workload(_) => {
-                format!("the workload rests for {found} ms: a workload with idle={twice} lets it act")
+                format!("the workload rests for {found} ms: a workload with settle={twice}ms lets it act")
             }
             Rest::Service(_) => format!("the service settles for {found} ms: --settle {twice}ms lets it act"),
             Rest::Program(_) => format!("the program runs for {found} ms: its peak is read, not its rest"),
             Rest::Trace(_) => format!(
-                "the replay rests for {found} ms: --idle {twice} lets it act, and --pace 1 keeps the program's own times"
+                "the replay rests for {found} ms: --settle {twice}ms lets it act, and --pace 1 keeps the program's own times"
             ),
         }
     }

@@ -22,7 +22,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     let study = study.map_err(|error| failed(error.to_string()))?;
     let mut answers = Vec::new();
     for candidate in study.0[0].candidates.iter().flatten() {
-        answers.push(place.answers(cell(candidate, "server:idle=1", 4)?)?);
+        answers.push(place.answers(cell(candidate, "server:settle=1ms", 4)?)?);
     }
     Ok(Box::new(move || {
         // The candidate with the most memory that is in no part.

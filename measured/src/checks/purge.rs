@@ -17,7 +17,7 @@ pub const CHECK: Check = Check {
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
     // Without decay, freed pages stay until the purge. Without thread caches, the purge reaches all free blocks.
-    let cell = cell("jemalloc:dirty_decay_ms=-1,tcache=false", "server:idle=1,live=32MiB,requests=10", 1)?;
+    let cell = cell("jemalloc:dirty_decay_ms=-1,tcache=false", "server:settle=1ms,live=32MiB,requests=10", 1)?;
     let answer = place.answers(cell)?;
     Ok(Box::new(move || {
         let answer = answer()?;

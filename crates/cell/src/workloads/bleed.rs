@@ -12,7 +12,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
 
@@ -25,7 +25,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("live", COUNT, "8192", "objects alive in the process, whatever the threads"),
         parameter("generations", COUNT, "8", "times that every thread dies and a successor takes over"),
         parameter("operations", COUNT, "400000", "objects replaced in all"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.35,
     grows_with: &["operations"],
@@ -50,7 +50,7 @@ fn object(rng: &mut Rng) -> Block {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, generations) = (setup.number("live")?, setup.number("generations")?);
-    let (operations, idle) = (setup.number("operations")?, setup.millis("idle")?);
+    let (operations, idle) = (setup.number("operations")?, setup.time("settle")?);
     let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
     room::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
     let verified = AtomicU64::new(0);

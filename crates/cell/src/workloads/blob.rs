@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::blob_tree::{BlobTree, Hash};
 use allocanary_sys::rng::Rng;
@@ -28,7 +28,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("size", Kind::Size { min: 1, max: 1 << 30 }, "100000", "bytes of a blob"),
         parameter("blobs", COUNT, "1000", "blobs built in all, shared among the threads"),
         parameter("input", INPUTS, "repeating", "repeating: byte i is i mod 256; random: by the seed"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.4,
     grows_with: &["size", "blobs"],
@@ -68,7 +68,7 @@ fn build(tree: &mut BlobTree, data: &[u8]) -> Result<Hash, String> {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (variant, size, kind) = (setup.word("variant")?, setup.number("size")?, setup.word("input")?);
-    let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.millis("idle")?);
+    let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.time("settle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };
     // One value for all threads, because it is only read.
     room::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;

@@ -19,7 +19,7 @@ use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
 
@@ -43,12 +43,7 @@ pub const WORKLOAD: Workload = Workload {
             "largest chunk (memtest: 32MiB); 0 is its 1/512 of high",
         ),
         parameter("cycles", Kind::Number { min: 1, max: MOST_CYCLES }, "3", "times up and down (memtest: 16)"),
-        parameter(
-            "idle",
-            Kind::Number { min: 0, max: 1_000_000_000 },
-            "50",
-            "milliseconds of rest before each `idle` is read",
-        ),
+        parameter("settle", WAIT, "50ms", "rest before each `idle` is read"),
     ],
     seconds: 6.0,
     grows_with: &["high", "cycles"],
@@ -119,7 +114,7 @@ fn most(high: u64, chunk: usize, threads: usize) -> u64 {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (high, low) = (setup.number("high")? as u64, setup.number("low")? as u64);
-    let (cycles, rest) = (setup.number("cycles")?, setup.millis("idle")?);
+    let (cycles, rest) = (setup.number("cycles")?, setup.time("settle")?);
     if low >= high {
         return Err(format!("parameter `low`: wanted less than `high`, {high}, found {low}: it would not shrink"));
     }

@@ -12,7 +12,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
 
@@ -24,7 +24,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter("queued", COUNT, "8192", "blocks in all queues together, whatever the threads"),
         parameter("operations", COUNT, "400000", "blocks handed over in all"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.35,
     grows_with: &["operations"],
@@ -52,7 +52,7 @@ struct Pair {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (queued, operations) = (setup.number("queued")?, setup.number("operations")?);
-    let idle = setup.millis("idle")?;
+    let idle = setup.time("settle")?;
     let pairs = (setup.threads / 2).max(1);
     let (depth, share) = ((queued / pairs).max(1), operations / pairs);
     room::check_mixed((depth * pairs * BLOCK) as u64, "parameter `queued`")?;

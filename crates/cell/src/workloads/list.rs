@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::arena::Arena;
 
@@ -23,7 +23,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter("variant", VARIANT, "boxes", "boxes: an allocation for each node; arena: all from one arena"),
         parameter("nodes", COUNT, "2000001", "nodes in all, shared among the threads"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.2,
     grows_with: &["nodes"],
@@ -57,7 +57,7 @@ type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let nodes = setup.number("nodes")?;
-    let idle = setup.millis("idle")?;
+    let idle = setup.time("settle")?;
     let (life, bytes_each): (Life, usize) = match setup.word("variant")? {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, setup.small_block),

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
@@ -31,18 +31,8 @@ pub const WORKLOAD: Workload = Workload {
             "page",
             "what is written to a block: a byte of each page, or every byte",
         ),
-        parameter(
-            "idle",
-            Kind::Number { min: 1, max: 1_000_000_000 },
-            "50",
-            "milliseconds of rest before `idle` is read",
-        ),
-        parameter(
-            "peak_at",
-            MILLIS,
-            "0",
-            "milliseconds of the trace until which the peak is looked for; 0 as recorded",
-        ),
+        parameter("settle", Kind::Time { min: 1, max: 1_000_000_000 }, "50ms", "rest before `idle` is read"),
+        parameter("peak_at", WAIT, "0ms", "time of the trace until which the peak is looked for; 0ms as recorded"),
         parameter(
             "blocks",
             Kind::Path,
@@ -56,7 +46,7 @@ pub const WORKLOAD: Workload = Workload {
             NOTHING,
             "a prepared form of the trace, for these marks, whose marked blocks come from a pool of their own",
         ),
-        parameter("idle_at", MILLIS, "0", "milliseconds of the trace at which `idle` is read; 0 as recorded"),
+        parameter("idle_at", WAIT, "0ms", "time of the trace at which `idle` is read; 0ms as recorded"),
     ],
     seconds: 2.0,
     grows_with: &[],
@@ -73,7 +63,6 @@ pub const HEAP_PEAK: &str = "heap_peak";
 
 /// The value of the parameter if the user names no file.
 const NOTHING: &str = "none";
-const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 const BLOCKS_AT: &[std::borrow::Cow<'static, str>] =
     &[std::borrow::Cow::Borrowed("idle"), std::borrow::Cow::Borrowed("peak")];
 const TOUCH: &[std::borrow::Cow<'static, str>] =
@@ -84,10 +73,10 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     if trace == NOTHING {
         return Err("parameter `trace`: wanted the path of a trace, such as replay:trace=/tmp/redis.trace".into());
     }
-    let idle = setup.millis("idle")?;
+    let idle = setup.time("settle")?;
     let options = ReplayOptions { pace: setup.number("pace")? as f64, touch_full: setup.word("touch")? == "full" };
     let at = |name: &str| -> Result<Option<u64>, String> {
-        Ok(Some(setup.number(name)? as u64 * 1_000_000).filter(|nanos| *nanos > 0))
+        Ok(Some(setup.time(name)?.as_nanos() as u64).filter(|nanos| *nanos > 0))
     };
     let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
     let form = Some(setup.word("elsewhere")?).filter(|form| *form != NOTHING);

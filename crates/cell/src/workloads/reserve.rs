@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
@@ -28,12 +28,7 @@ pub const WORKLOAD: Workload = Workload {
             "bytes asked for, all threads together",
         ),
         parameter("touched", Kind::Number { min: 0, max: 100 }, "0", "percent of each block that is written"),
-        parameter(
-            "idle",
-            Kind::Number { min: 0, max: 1_000_000_000 },
-            "50",
-            "milliseconds of rest before `idle` is read",
-        ),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.03,
     grows_with: &[],
@@ -43,7 +38,7 @@ pub const WORKLOAD: Workload = Workload {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (size, percent) = (setup.number("size")?, setup.number("touched")?);
-    let (mine, rest) = (size / setup.threads / 8, setup.millis("idle")?);
+    let (mine, rest) = (size / setup.threads / 8, setup.time("settle")?);
     let touched = (mine as u128 * percent as u128 / 100) as usize;
     room::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
     let verified = AtomicU64::new(0);

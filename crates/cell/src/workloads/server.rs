@@ -10,7 +10,6 @@
 //! could do better (tried: one arena for all then keeps as much as one arena for each). The burst's memory is mostly
 //! bodies larger than the limit of thread caches. With only small objects, the caches hide the effect of the arenas.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -21,7 +20,7 @@ use super::crew::{Gate, GiveBack, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::give_back_in_wait;
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
@@ -53,12 +52,12 @@ pub const WORKLOAD: Workload = Workload {
             "threads that hold a burst's memory at the same time",
         ),
         parameter("page", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
         parameter(
-            "thread_idle",
-            Kind::words(THREAD_IDLE),
-            "keep",
-            "threads that rest for 10 ms keep their freed memory, or give it back",
+            "threads_give_back",
+            Kind::Flag,
+            "false",
+            "whether threads that rest for 10 ms give their freed memory back",
         ),
     ],
     seconds: 0.25,
@@ -66,9 +65,6 @@ pub const WORKLOAD: Workload = Workload {
     rests: None,
     run,
 };
-
-/// The words of `thread_idle`.
-pub const THREAD_IDLE: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 
 const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 
@@ -212,7 +208,7 @@ fn most(setup: &Setup) -> Result<usize, String> {
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, requests) = (setup.number("live")?, setup.number("requests")?);
     let (bursts, burst, at_once) = (setup.number("bursts")?, setup.number("burst")? as u64, setup.number("at_once")?);
-    let (page_bytes, idle) = (setup.number("page")?, setup.millis("idle")?);
+    let (page_bytes, idle) = (setup.number("page")?, setup.time("settle")?);
     let threads = setup.threads;
     room::check_mixed(most(setup)? as u64, "parameters `live`, `burst`, `at_once` and `page`")?;
 
@@ -233,7 +229,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
 
     let give_back = |last| give_back_in_wait(setup.allocator, last);
-    let give_back: Option<&GiveBack> = if setup.word("thread_idle")? == "give_back" { Some(&give_back) } else { None };
+    let give_back: Option<&GiveBack> = if setup.flag("threads_give_back")? { Some(&give_back) } else { None };
     let worker = |worker: usize, gate: &Gate| {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);

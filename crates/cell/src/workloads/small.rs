@@ -7,7 +7,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
 
@@ -19,7 +19,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter("live", COUNT, "16384", "blocks alive in the process, whatever the threads"),
         parameter("operations", COUNT, "4000000", "blocks allocated and freed in all"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.35,
     grows_with: &["operations"],
@@ -44,7 +44,7 @@ fn object(rng: &mut Rng) -> Block {
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, operations) = (setup.number("live")?, setup.number("operations")?);
-    let idle = setup.millis("idle")?;
+    let idle = setup.time("settle")?;
     let (mine, share) = ((live / setup.threads).max(1), operations / setup.threads);
     room::check_mixed((mine * setup.threads * BLOCK) as u64, "parameter `live`")?;
     let live_bytes: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();

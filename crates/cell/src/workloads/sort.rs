@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_structures::arena::Arena;
 use allocanary_structures::sort_buffer::{Options, SortBuffer};
@@ -29,7 +29,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("variant", VARIANT, "boxes", "where records are: boxes, an arena, a sort buffer in memory or mapped"),
         parameter("records", COUNT, "2000000", "records in all, shared among the threads"),
         parameter("folder", Kind::Text, "/var/tmp", "where mapped files are; a tmpfs would be memory"),
-        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.8,
     grows_with: &["records"],
@@ -143,7 +143,7 @@ type Life = fn(&mut Task) -> Result<(), String>;
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let records = setup.number("records")?;
-    let idle = setup.millis("idle")?;
+    let idle = setup.time("settle")?;
     let folder = PathBuf::from(setup.word("folder")?);
     let (life, bytes_each): (Life, usize) = match setup.word("variant")? {
         "arena" => (placed, RECORD_BYTES + REFERENCE),

@@ -19,7 +19,7 @@ use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::ballast::Ballast;
 use allocanary_allocators::setting::Kind;
 use allocanary_sys::rng::Rng;
@@ -37,7 +37,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("steady", COUNT, "400", "requests at normal load before each burst"),
         parameter("requests", COUNT, "800", "requests in each burst"),
         parameter("bursts", Kind::Number { min: 1, max: MOST_BURSTS }, "5", "bursts, each with an `idle` after it"),
-        parameter("idle", COUNT, "100", "milliseconds of rest after each burst, before `idle` is read"),
+        parameter("settle", WAIT, "100ms", "rest after each burst, before `idle` is read"),
         parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
     ],
     seconds: 0.4,
@@ -107,7 +107,7 @@ impl Front {
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, load, in_flight) = (setup.number("live")?, setup.number("load")?, setup.number("in_flight")?);
     let (steady, requests) = (setup.number("steady")?, setup.number("requests")?);
-    let (bursts, rest, ballast) = (setup.number("bursts")?, setup.millis("idle")?, setup.number("ballast")? as u64);
+    let (bursts, rest, ballast) = (setup.number("bursts")?, setup.time("settle")?, setup.number("ballast")? as u64);
     if load > in_flight {
         return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
     }

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use super::server::THREAD_IDLE;
 use super::sizes::mixed_size;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_allocators::{give_back, give_back_in_wait};
 use allocanary_sys::rng::Rng;
@@ -23,17 +22,17 @@ pub const WORKLOAD: Workload = Workload {
     about: "threads that wake, allocate a little and wait again: what giving memory back costs",
     operation: "wake",
     parameters: &[
-        parameter("lasts", COUNT, "300", "milliseconds from the first wake to the last"),
-        parameter("every", COUNT, "10", "milliseconds from one wake of a thread to its next"),
+        parameter("lasts", SOME_TIME, "300ms", "time from the first wake to the last"),
+        parameter("wake_every", SOME_TIME, "10ms", "time from one wake of a thread to its next"),
         parameter("bytes", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes that a wake allocates and frees"),
         parameter(
-            "thread_idle",
-            Kind::words(THREAD_IDLE),
-            "keep",
-            "before each wait keep freed memory, or give it back",
+            "threads_give_back",
+            Kind::Flag,
+            "false",
+            "whether a thread gives its freed memory back before it waits",
         ),
-        parameter("thread_idle_every", REST, "100", "milliseconds until a thread gives back again; 0 before each wait"),
-        parameter("idle", REST, "50", "milliseconds of rest before `idle` is read"),
+        parameter("give_back_every", WAIT, "100ms", "time until a thread gives back again; 0ms before each wait"),
+        parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.3,
     grows_with: &["lasts"],
@@ -41,8 +40,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000 };
-const REST: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+const SOME_TIME: Kind = Kind::Time { min: 1, max: 1_000_000 };
 
 /// A block's size: 16 B to 32 KiB.
 const SIZE: (usize, usize) = (16, 11);
@@ -58,10 +56,10 @@ fn wake(bytes: usize, blocks: &mut Vec<Block>, rng: &mut Rng) {
 }
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
-    let (lasts, every, bytes) = (setup.number("lasts")?, setup.number("every")?, setup.number("bytes")?);
-    let (every_idle, idle) = (setup.millis("thread_idle_every")?, setup.millis("idle")?);
-    let gives_back = setup.word("thread_idle")? == "give_back";
-    let wakes = (lasts / every).max(1);
+    let (lasts, period, bytes) = (setup.time("lasts")?, setup.time("wake_every")?, setup.number("bytes")?);
+    let (give_back_every, idle) = (setup.time("give_back_every")?, setup.time("settle")?);
+    let gives_back = setup.flag("threads_give_back")?;
+    let wakes = (lasts.as_millis() / period.as_millis()).max(1) as usize;
     room::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
     let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
 
@@ -71,7 +69,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mut blocks = Vec::with_capacity(bytes / 8);
         gate.stop(); // filled
         // The threads' wakes are spread over one period.
-        let period = Duration::from_millis(every as u64);
         let first = Instant::now() + period * worker as u32 / setup.threads as u32;
         for number in 0..wakes {
             std::thread::sleep((first + period * number as u32).saturating_duration_since(Instant::now()));
@@ -81,7 +78,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
                 verified.fetch_add(blocks.len() as u64, Ordering::Relaxed);
                 blocks.drain(..).for_each(Block::check_and_free);
                 if gives_back {
-                    drop(give_back(setup.allocator, every_idle)); // the readings show if it failed
+                    drop(give_back(setup.allocator, give_back_every)); // the readings show if it failed
                 }
             });
             at_work.fetch_add(woke.elapsed().as_nanos() as u64, Ordering::Relaxed);

@@ -22,9 +22,12 @@ use allocanary_trace::prepare::prepare;
 /// The metrics of the report.
 const METRICS: [&str; 5] = ["anon", "peak", "cpu", "throughput", "faults"];
 
+/// The time for which a replay is idle without --settle.
+const SETTLE: Duration = Duration::from_millis(50);
+
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let Replay { study, seconds, .. } = study(&only(&flags.trace)?, &flags.how)?;
+    let Replay { study, seconds, .. } = study(&only(&flags.trace)?, &flags.how, flags.settle.as_deref())?;
     let candidates = Some(candidates());
     let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
     study.clone().check()?;
@@ -109,7 +112,8 @@ pub fn timed(mut roster: Roster, seconds: f64) -> Roster {
 }
 
 /// Reads a trace, prints what it contains, and makes a study of it.
-pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
+pub fn study(path: &Path, how: &PaceFlags, settle: Option<&str>) -> Result<Replay> {
+    let settle = settle.map_or(Ok(SETTLE), settling)?;
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
     let prepared = prepare(Path::new(&trace), marks)?;
@@ -136,14 +140,14 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
             prepared.rate
         ));
     }
-    let (pace, idle) = (how.pace.unwrap_or(0), how.idle.unwrap_or(50));
+    let pace = how.pace.unwrap_or(0);
     let touch = how.touch.as_deref().unwrap_or("page");
     let paced = if pace > 0 { length / pace } else { Duration::ZERO };
     let limit = Duration::from_secs(60) + length * 20 + paced;
-    let mut workload = format!("replay:trace={trace},pace={pace},touch={touch},idle={idle}");
+    let mut workload = format!("replay:trace={trace},pace={pace},touch={touch},settle={}ms", settle.as_millis());
     for (name, mark) in [("peak_at", marks.peak), ("idle_at", marks.idle)] {
         if let Some(nanos) = mark {
-            workload.push_str(&format!(",{name}={}", nanos / 1_000_000));
+            workload.push_str(&format!(",{name}={}ms", nanos / 1_000_000));
         }
     }
     let study = StudyFile {
@@ -159,7 +163,7 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
         ..StudyFile::default()
     };
     let seconds = seconds(prepared.operations, prepared.peak_live, paced);
-    Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)), seconds })
+    Ok(Replay { study, paced, idle: settle, seconds })
 }
 
 /// The absolute path of a file, as a workload names it.
@@ -168,6 +172,12 @@ pub fn whole(trace: &Path) -> Result<String> {
     let text = whole.to_str().filter(|text| !text.contains(','));
     let wanted = || Error::Input(format!("{}: wanted a path without a comma, in UTF-8", trace.display()));
     text.map(String::from).ok_or_else(wanted)
+}
+
+/// The time of `--settle`.
+fn settling(text: &str) -> Result<Duration> {
+    let wanted = || Error::Input(format!("--settle: wanted a time of 1ms or more, such as 50ms, found `{text}`"));
+    parse_duration(text).filter(|time| *time >= Duration::from_millis(1)).ok_or_else(wanted)
 }
 
 /// The marks of `--mark-at`, in whole milliseconds.

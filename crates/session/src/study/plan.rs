@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::checked::{Scale, Study};
 use allocanary_cell::Cell;
-use allocanary_cell::description::{Description, WorkloadDescription};
+use allocanary_cell::description::{Description, WorkloadDescription, number};
 use allocanary_cell::job::Job;
 use allocanary_error::{Error, Result};
 use allocanary_program::huge_pages;
@@ -80,15 +80,15 @@ pub fn expected_seconds(plan: &[Cell], cells: &[Description]) -> Vec<Option<f64>
 /// The expected duration of a cell with the workload `spec`, in seconds.
 fn seconds_of(workload: &WorkloadDescription, spec: &Spec) -> Option<f64> {
     let values = workload.parameters_of(spec).ok()?;
-    let number = |name: &str| values.get(name)?.parse::<f64>().ok();
+    let value = |name: &str| number(values.get(name)?);
     let size = |sum: &String| {
         let parts = || sum.split('+');
         let default: f64 = parts().map(|name| workload.default_number(name)).sum::<Option<f64>>()?;
-        Some(parts().map(number).sum::<Option<f64>>()? / default)
+        Some(parts().map(value).sum::<Option<f64>>()? / default)
     };
     let sizes: f64 = workload.grows_with.iter().filter_map(size).product();
-    let rests = workload.rests.as_deref().map_or(Some(1.0), number)?;
-    Some(workload.seconds * sizes + rests * number("idle").unwrap_or(0.0) / 1000.0)
+    let rests = workload.rests.as_deref().map_or(Some(1.0), value)?;
+    Some(workload.seconds * sizes + rests * value("settle").unwrap_or(0.0) / 1000.0)
 }
 
 /// The cell program for a candidate: one that has the workload, or else the first, for the error about the workload.
@@ -261,11 +261,11 @@ mod tests {
         // Five idle waits of 100 ms by default.
         let burst = work("storm", 0.5) / 5.0;
         assert!(burst > 0.0);
-        assert!((work("storm:bursts=20,idle=1500", 30.0) - 20.0 * burst).abs() < 1e-9);
+        assert!((work("storm:bursts=20,settle=1500ms", 30.0) - 20.0 * burst).abs() < 1e-9);
         assert!((work("storm:steady=8800,requests=800", 0.5) - 40.0 * burst).abs() < 1e-9);
         assert!((work("storm:steady=0,requests=600", 0.5) - 2.5 * burst).abs() < 1e-9);
-        assert!((work("churn:cycles=6,high=1GiB,idle=0", 0.0) - work("churn", 0.15) / 2.0).abs() < 1e-9);
-        assert!((work("blob:size=1000,blobs=200000,idle=1", 0.001) - 2.0 * work("blob", 0.05)).abs() < 1e-9);
+        assert!((work("churn:cycles=6,high=1GiB,settle=0ms", 0.0) - work("churn", 0.15) / 2.0).abs() < 1e-9);
+        assert!((work("blob:size=1000,blobs=200000,settle=1ms", 0.001) - 2.0 * work("blob", 0.05)).abs() < 1e-9);
     }
 
     #[test]

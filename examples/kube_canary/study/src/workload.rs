@@ -1,6 +1,5 @@
 //! `canary`: the network canary probes peers on loopback and is scraped.
 
-use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -24,13 +23,13 @@ pub const WORKLOAD: Workload = Workload {
         parameter("peers", COUNT, "100", "canaries that it probes"),
         parameter("servers", Kind::Number { min: 0, max: 4096 }, "0", "web server threads; 0 is one for each core"),
         parameter("scrapes", COUNT, "400", "gzipped scrapes, over as many connections as there are cores"),
-        parameter("interval", MILLIS, "250", "milliseconds from one probe of a peer to the next"),
-        parameter("idle", MILLIS, "500", "milliseconds of rest before `idle` is read"),
+        parameter("interval", WAIT, "250ms", "time from one probe of a peer to the next"),
+        parameter("settle", WAIT, "500ms", "rest before `idle` is read"),
         parameter(
-            "thread_idle",
-            Kind::words(THREAD_IDLE),
-            "keep",
-            "server threads keep their freed memory 200 ms after the last scrape, or give it back",
+            "threads_give_back",
+            Kind::Flag,
+            "false",
+            "whether server threads give their freed memory back 200 ms after the last scrape",
         ),
     ],
     seconds: 1.5,
@@ -39,14 +38,12 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-/// The words of `thread_idle`, as those of the workload `server`.
-const THREAD_IDLE: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 const COUNT: Kind = Kind::Number { min: 1, max: 100_000 };
-const MILLIS: Kind = Kind::Number { min: 1, max: 600_000 };
+const WAIT: Kind = Kind::Time { min: 1, max: 600_000 };
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (peers, scrapes) = (setup.number("peers")?, setup.number("scrapes")?);
-    let (interval, idle) = (setup.millis("interval")?, setup.millis("idle")?);
+    let (interval, idle) = (setup.time("interval")?, setup.time("settle")?);
     let servers = match setup.number("servers")? {
         0 => setup.threads,
         servers => servers,
@@ -58,7 +55,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         udp_port: free_port()?,
         http_threads: servers,
-        thread_idle_gives_back: setup.word("thread_idle")? == "give_back",
+        thread_idle_gives_back: setup.flag("threads_give_back")?,
         peers: loopback(peers),
         // The option with which the README's table was measured.
         all_series: true,

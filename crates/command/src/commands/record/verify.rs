@@ -134,7 +134,7 @@ impl Verification {
 
 /// A study of the replays of all recordings, each as a workload. Its time limit is the longest one of these.
 fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
-    let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default())?.study);
+    let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default(), None)?.study);
     let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
     let workloads = studies.iter().flat_map(|study| study.workloads.clone().unwrap_or_default()).collect();
     let longest = studies.into_iter().max_by_key(|study| study.run_timeout.as_deref().and_then(parse_duration));

@@ -34,7 +34,8 @@ fn kind(flags: &TuneFlags) -> Result<Kind> {
     let asked = flags.measure.file();
     let wrong = |text: String| Err(Error::Input(text));
     let program = flags.program.over(Program::default());
-    let typed = Program { command: Vec::new(), ..program.clone() } != Program::default();
+    let flags_alone = Program { command: Vec::new(), ..program.clone() };
+    let typed = flags_alone != Program::default();
     const NO_PROGRAM: &str = "flags of a program, such as --ready, --load or --stdin: wanted the program after `--`, as in \
                               `allocanary tune -- python3 script.py`, found none";
     let no_trace = || match typed_pace(&flags.how) {
@@ -57,7 +58,10 @@ fn kind(flags: &TuneFlags) -> Result<Kind> {
         let own = [("--workloads", asked.workloads.is_some()), ("--threads", asked.threads.is_some())];
         return match own.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => wrong(format!("{flag}: {shown} is a trace, which has its own: leave it out")),
-            None if typed => wrong(format!("{shown} is a trace: {NO_PROGRAM}")),
+            // A replay settles too.
+            None if Program { settle: None, ..flags_alone } != Program::default() => {
+                wrong(format!("{shown} is a trace: {NO_PROGRAM}"))
+            }
             None => Ok(Kind::Trace(path.clone())),
         };
     }
@@ -82,13 +86,8 @@ fn kind(flags: &TuneFlags) -> Result<Kind> {
 
 /// A flag of a replay that the user typed.
 fn typed_pace(how: &PaceFlags) -> Option<&'static str> {
-    let PaceFlags { pace, mark_at, touch, idle } = how;
-    let typed = [
-        ("--pace", pace.is_some()),
-        ("--mark-at", mark_at.is_some()),
-        ("--touch", touch.is_some()),
-        ("--idle", idle.is_some()),
-    ];
+    let PaceFlags { pace, mark_at, touch } = how;
+    let typed = [("--pace", pace.is_some()), ("--mark-at", mark_at.is_some()), ("--touch", touch.is_some())];
     typed.into_iter().find(|(_, typed)| *typed).map(|(flag, _)| flag)
 }
 

@@ -7,6 +7,7 @@ use super::workload::cells_of;
 use crate::commands::replay;
 use allocanary_allocators::allocators::system;
 use allocanary_args::TuneFlags;
+use allocanary_cell::program::Program;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
@@ -26,7 +27,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let present = present(flags, system::NAME)?;
     let asked = one_size(flags.measure.file())?;
     let needs_python_malloc = Trace::open(path)?.header.python_malloc;
-    let read = replay::study(path, &flags.how)?;
+    let read = replay::study(path, &flags.how, flags.program.over(Program::default()).settle.as_deref())?;
     let candidates = Some(vec![system::NAME.to_string()]);
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
     // The program starts its own threads. Emulated cores change only the allocator.

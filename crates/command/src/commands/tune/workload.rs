@@ -11,6 +11,7 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_session::{Roster, Studies, Study, StudyFile};
+use allocanary_text::units::parse_duration;
 
 /// The workload of the flags.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
@@ -66,6 +67,5 @@ fn idle(study: &Study, cells: &[Description]) -> Result<Duration> {
     let known = cells.iter().flat_map(|cell| &cell.workloads).find(|known| known.name == workload.name);
     let Some(known) = known else { return Ok(Duration::ZERO) }; // the plan reports the error
     let values = known.parameters_of(workload).map_err(Error::Input)?;
-    let millis = values.get("idle").and_then(|value| value.parse().ok());
-    Ok(Duration::from_millis(millis.unwrap_or(0)))
+    Ok(values.get("settle").and_then(|value| parse_duration(value)).unwrap_or_default())
 }

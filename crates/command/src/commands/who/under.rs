@@ -114,7 +114,7 @@ impl Replay {
     fn cell(&self, blocks: &str, elsewhere: Option<&str>) -> Result<Cell> {
         let at = if self.stops == Stops::Peak { "peak" } else { "idle" };
         let mut workload = format!("replay:trace={},blocks={blocks},blocks_at={at}", self.path);
-        self.idle_at.inspect(|millis| workload.push_str(&format!(",idle_at={millis}")));
+        self.idle_at.inspect(|millis| workload.push_str(&format!(",idle_at={millis}ms")));
         elsewhere.inspect(|form| workload.push_str(&format!(",elsewhere={form}")));
         let study = StudyFile {
             name: Some("who".into()),

@@ -99,7 +99,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
         Kind::Flag => matches!(value, "true" | "false"),
         Kind::Number { .. } if key == "narenas" && value == "default" => return None,
         Kind::Number { .. } | Kind::Size { .. } => number(value).is_some(),
-        Kind::Choice { .. } | Kind::Text | Kind::Path => true,
+        Kind::Time { .. } | Kind::Choice { .. } | Kind::Text | Kind::Path => true,
     };
     if key == "narenas_ratio" && (value.contains(|c| !matches!(c, '0'..='9' | '.')) || value.parse::<f64>().is_err()) {
         let wanted = format!("{key}: wanted a number such as 4 or 0.5, found `{value}`: jemalloc keeps its default");
