@@ -47,7 +47,7 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
     let at = |text: &str| ran.out.find(text).unwrap_or_else(|| panic!("no {text} in {}", ran.out));
     assert!(at("one: Which is least?") < at("small: Which is fastest?"));
     assert!(at("MiB resident when idle") < at("per_op"), "a study without metrics is shown as ever");
-    assert!(at("live=64, operations=1000, 2 threads") < at("Published"));
+    assert!(at("live=64, operations=1000, settle=1ms, 2 threads") < at("Published"));
     at("- Somebody, 1999: one operation: 7 ns");
     assert!(ran.out.lines().all(|line| line.chars().count() <= 120), "{}", ran.out);
 

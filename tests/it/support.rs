@@ -18,7 +18,7 @@ use allocanary_measure::rows;
 use super::bounded::Bounded;
 
 /// The cheapest cell that does something, its keys in the order in which rows have them.
-pub const TINY: &str = "small:settle=1ms,live=64,operations=1000";
+pub const TINY: &str = "small:live=64,operations=1000,settle=1ms";
 
 /// The result of a command.
 #[derive(Debug)]
