@@ -84,7 +84,7 @@ Examples:
   allocanary study my.toml --repeats 20
       run a study file with another number of repeats
   allocanary study --candidates jemalloc jemalloc:narenas=2 --threads 32
-  allocanary study --workloads server:live=64MiB,settle=3000ms --time-budget 5m
+  allocanary study --workloads server:live=64MiB,settle=3s --time-budget 5m
   allocanary study cores --plan     only print what would run, and how long
   allocanary study --resume --out-dir allocanary-out/default-1
 
