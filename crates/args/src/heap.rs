@@ -57,7 +57,7 @@ pub struct HeapFlags {
     /// Print the answer in at most ten lines [default: off].
     #[arg(long, conflicts_with_all = ["tree", "all", "every"])]
     pub short: bool,
-    /// Save the reading to a file that only you can read, for diff and show; with --every a line for each [default: none].
+    /// Save the reading for diff and show; only you can read the file; with --every a line each [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub save: Option<PathBuf>,
     /// Also write a file that only you can read: a page with a map of the memory (*.html) [default: none].
