@@ -98,7 +98,7 @@ impl Ground {
         is_for_another.then_some(Unfit::ForAnother)
     }
 
-    /// The place of [`Place`] that a thread that runs is inside of. It is found only by a walk of the thread's stack.
+    /// What a thread that runs is inside of. It is found only by a walk of its stack.
     pub fn inside(&mut self, registers: Registers) -> Option<Place> {
         let stack = self.walker.walk(registers);
         self.place(&stack)
