@@ -83,7 +83,7 @@ fn missing(what: &str, begun: Vec<String>, asked: Vec<String>) -> Option<String>
 mod tests {
     use super::*;
 
-    const BEGUN: &str = "candidates = ['system', 'jemalloc']\nthreads = [1, 2]\nrepeats = 3\nbudget = '9s'";
+    const BEGUN: &str = "candidates = ['system', 'jemalloc']\nthreads = [1, 2]\nrepeats = 3\ntime_budget = '9s'";
 
     fn said(asked: &str) -> Option<String> {
         let group = |text: &str| Studies::parse("x", text).unwrap();
