@@ -80,6 +80,8 @@ impl Child {
         memory: u64,
     ) -> Result<String, Cost> {
         self.broker = Broker::of(about);
+        // The last question may have left a shorter time.
+        let _ = self.input.set_write_timeout(Some(SEND));
         match self.input.write_all(format!("{line}\n").as_bytes()) {
             Ok(()) => self.line(until, time, memory),
             Err(_) => Err(self.ended(memory)),
