@@ -1,11 +1,8 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! The flags of the verbs, one file for each verb, and flags that several verbs share. In: what clap has parsed. Out:
 //! plain values.
 
 // Comments of flags are help texts. In them `[program]` means a table of a file and is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
-#![forbid(unsafe_code)]
 
 mod build;
 mod compare;
@@ -43,7 +40,7 @@ pub use heap::HeapFlags;
 pub use kube::{KubeFlags, What};
 pub use list::ListFlags;
 pub use man::ManFlags;
-pub use measure::{HereFlags, RowsFlags, RunFlags};
+pub use measure::{HereFlags, RunFlags};
 pub use output::{OutputFlags, TableFlags};
 pub use preload::PreloadFlags;
 pub use program::ProgramStudyFlags;

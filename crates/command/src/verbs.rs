@@ -10,21 +10,21 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, arg};
 
-use crate::commands::{
-    build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
-    record, replay, report, run, study, terminal, trace, trial, tune, who,
-};
-use allocanary_args::examples::{
+use crate::args::examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, FLEET_EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, KUBE_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, NODE_EXAMPLES, OVERVIEW, PRELOAD_EXAMPLES,
     RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TRY_EXAMPLES,
     TUNE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples, with_glossary,
 };
-use allocanary_args::values::Offered;
-use allocanary_args::{
+use crate::args::values::Offered;
+use crate::args::{
     BuildFlags, CompareFlags, CompletionsFlags, DoctorFlags, DoorFlags, FleetFlags, GiveBackFlags, GlossaryFlags,
     HeapFlags, HereFlags, KubeFlags, ListFlags, ManFlags, NodeFlags, PreloadFlags, ProgramStudyFlags, RecordFlags,
     ReplayFlags, ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, WhoFlags,
+};
+use crate::commands::{
+    build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
+    record, replay, report, run, study, terminal, trace, trial, tune, who,
 };
 use allocanary_error::{Error, Result};
 use help::{first_examples, help_flag, overview};

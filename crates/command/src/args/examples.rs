@@ -489,7 +489,7 @@ mod tests {
     /// The glossary in the help and the table of words in the documentation are the same.
     #[test]
     fn the_glossary_is_that_of_the_documentation() {
-        let page = include_str!("../../../docs/answers.md");
+        let page = include_str!("../../../../docs/answers.md");
         let rows =
             page.split_once("\n## Words\n").expect("the section").1.lines().filter(|line| line.starts_with("| "));
         let rows = rows.skip(1).map(|row| {

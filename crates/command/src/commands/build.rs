@@ -15,7 +15,7 @@ use allocanary_text::paste::Words;
 use allocanary_text::units::Unit;
 
 use super::terminal;
-use allocanary_args::BuildFlags;
+use crate::args::BuildFlags;
 
 /// Builds, removes or lists.
 pub fn run(flags: &BuildFlags) -> Result<ExitCode> {

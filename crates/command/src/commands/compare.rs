@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::CompareFlags;
+use crate::args::CompareFlags;
 use allocanary_draw::{Answer, short};
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Metric, Metrics};

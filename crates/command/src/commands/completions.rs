@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::CompletionsFlags;
+use crate::args::CompletionsFlags;
 use allocanary_error::Result;
 use clap::Command;
 use clap::builder::PossibleValue;

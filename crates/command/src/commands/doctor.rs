@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::form::Form;
 use super::{named, reader, terminal};
-use allocanary_args::{DoctorFlags, OutputFlags};
+use crate::args::{DoctorFlags, OutputFlags};
 use allocanary_doctor::Variables;
 use allocanary_doctor::advice::{Advice, advice};
 use allocanary_doctor::diagnosis;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::readings::{DEADLINE, or_unread};
 use super::{named, reader, terminal};
-use allocanary_args::DoorFlags;
+use crate::args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

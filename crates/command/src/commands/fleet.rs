@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::terminal;
-use allocanary_args::FleetFlags;
+use crate::args::FleetFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_node::client::{Trust, fetch_all};

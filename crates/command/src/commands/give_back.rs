@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{named, reader, terminal};
-use allocanary_args::GiveBackFlags;
+use crate::args::GiveBackFlags;
 use allocanary_error::{Error, Result};
 use allocanary_give_back::account::{Account, Called};
 use allocanary_give_back::condition::Condition;

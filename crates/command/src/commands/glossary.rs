@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::GlossaryFlags;
-use allocanary_args::examples::GLOSSARY;
+use crate::args::GlossaryFlags;
+use crate::args::examples::GLOSSARY;
 use allocanary_error::Result;
 
 /// Prints the words.

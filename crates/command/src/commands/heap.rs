@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
-use allocanary_args::HeapFlags;
+use crate::args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

@@ -6,7 +6,7 @@ mod cluster;
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::{KubeFlags, What};
+use crate::args::{KubeFlags, What};
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
 use allocanary_text::outside::harmless;

@@ -7,8 +7,8 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::run::candidates;
 use super::{cells, terminal};
+use crate::args::ListFlags;
 use allocanary_allocators::allocator::PerCore;
-use allocanary_args::ListFlags;
 use allocanary_cell::description::Description;
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_shell_offers_every_part() {
-        assert!(PARTS.iter().map(|part| part.name).eq(allocanary_args::values::PARTS));
+        assert!(PARTS.iter().map(|part| part.name).eq(crate::args::values::PARTS));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::ManFlags;
+use crate::args::ManFlags;
 use allocanary_error::{Error, Result};
 use allocanary_spec::perhaps;
 use allocanary_sys::private;

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub mod profile;
 
 use super::{reader, terminal};
-use allocanary_args::NodeFlags;
+use crate::args::NodeFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;

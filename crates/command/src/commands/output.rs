@@ -11,7 +11,7 @@ use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
 use allocanary_text::outside::Look;
 
-use allocanary_args::{OutputFlags, TableFlags};
+use crate::args::{OutputFlags, TableFlags};
 
 /// A verb, and the form of its output.
 pub struct Output {

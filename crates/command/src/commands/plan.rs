@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{cells, terminal};
-use allocanary_args::StudyFlags;
+use crate::args::StudyFlags;
 use allocanary_cell::Cell;
 use allocanary_draw::wrapped;
 use allocanary_error::Result;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::terminal;
+use crate::args::PreloadFlags;
 use allocanary_allocators::allocators::{our, our_names};
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
-use allocanary_args::PreloadFlags;
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
 use allocanary_report::paste::FOLDER;

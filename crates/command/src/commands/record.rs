@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
 use super::terminal;
-use allocanary_args::RecordFlags;
+use crate::args::RecordFlags;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_session::{StudyFile, place};

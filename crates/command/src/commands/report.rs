@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{measure, output, terminal, trace};
-use allocanary_args::ReportFlags;
+use crate::args::ReportFlags;
 use allocanary_error::{Error, Result};
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;

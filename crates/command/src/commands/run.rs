@@ -11,7 +11,7 @@ use super::cells;
 use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
-use allocanary_args::{ProgramStudyFlags, RunFlags};
+use crate::args::{ProgramStudyFlags, RunFlags};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;

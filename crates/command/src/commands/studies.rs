@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::terminal;
-use allocanary_args::StudyFlags;
+use crate::args::StudyFlags;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_session::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};

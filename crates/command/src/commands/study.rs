@@ -6,7 +6,7 @@ use super::cells;
 use super::measure::Measurement;
 use super::output::Output;
 use super::studies::study;
-use allocanary_args::StudyRunFlags;
+use crate::args::StudyRunFlags;
 use allocanary_error::{Error, Result};
 use allocanary_session::{Linked, Target};
 

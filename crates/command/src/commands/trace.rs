@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::terminal;
-use allocanary_args::TraceFlags;
+use crate::args::TraceFlags;
 use allocanary_error::{Error, Result};
 use allocanary_sys::private;
 use allocanary_text::outside::harmless_lines;

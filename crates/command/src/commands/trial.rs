@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
-use allocanary_args::TryFlags;
+use crate::args::TryFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
 use allocanary_sys::private;

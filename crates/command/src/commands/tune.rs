@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::measure::watch_interrupts;
 use super::output::Output;
 use super::{left, production, terminal};
-use allocanary_args::TuneFlags;
+use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};

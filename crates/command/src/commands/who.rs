@@ -13,7 +13,7 @@ mod what_if;
 use std::process::ExitCode;
 
 use super::terminal;
-use allocanary_args::{OutputFlags, WhoFlags};
+use crate::args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_sys::private;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::super::{reader, terminal};
 use super::line::json;
+use crate::args::DoorFlags;
 use crate::commands::readings::{DEADLINE, or_unread, without_map};
-use allocanary_args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use super::confirmed::{REFUSED, confirmed};
+use crate::args::GiveBackFlags;
 use crate::commands::terminal;
-use allocanary_args::GiveBackFlags;
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_give_back::Done;

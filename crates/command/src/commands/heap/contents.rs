@@ -17,9 +17,9 @@ use allocanary_views::contents as reports;
 
 use super::limits::{memory, time};
 use super::sites;
+use crate::args::HeapFlags;
 use crate::commands::reader::{self, Asking, Of};
 use crate::commands::terminal;
-use allocanary_args::HeapFlags;
 
 /// How much of a process may be copied without --copy-limit.
 const LIMIT: u64 = 2 << 30;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_args::HeapFlags;
+use crate::args::HeapFlags;
 use allocanary_error::{Error, Result};
 use allocanary_heap::Shares;
 use allocanary_heap::reader::{LEAST, MEMORY};

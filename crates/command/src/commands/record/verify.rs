@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::traces::{brief, largest, span};
+use crate::args::PaceFlags;
 use crate::commands::cells;
 use crate::commands::measure::Measurement;
 use crate::commands::output::Output;
@@ -14,7 +15,6 @@ use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
 use allocanary_allocators::allocators::ours;
-use allocanary_args::PaceFlags;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;

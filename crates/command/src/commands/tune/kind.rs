@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::subject::{Subject, one_size};
 use super::{program, trace, workload};
+use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
-use allocanary_args::{PaceFlags, TuneFlags};
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
 use allocanary_session::StudyFile;

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::subject::{Subject, on_cores, present};
+use crate::args::TuneFlags;
 use crate::commands::cells;
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
 use allocanary_allocators::allocators::{ours, system};
-use allocanary_args::TuneFlags;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::Effect;

@@ -1,8 +1,8 @@
 //! The subject of a tuning, of any kind: a study without candidates, the allocators to search, what the user has now,
 //! and for what the answer is valid.
 
+use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
-use allocanary_args::TuneFlags;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_search::Goal;

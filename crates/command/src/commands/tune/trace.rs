@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::subject::{Subject, on_cores, one_size, present};
 use super::workload::cells_of;
+use crate::args::TuneFlags;
 use crate::commands::replay;
 use allocanary_allocators::allocators::system;
-use allocanary_args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;

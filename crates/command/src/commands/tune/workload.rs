@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::subject::{Subject, on_cores, present};
+use crate::args::TuneFlags;
 use crate::commands::cells;
-use allocanary_args::TuneFlags;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;

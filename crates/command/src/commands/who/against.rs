@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::super::terminal;
 use super::groups::groups;
 use super::program::program;
-use allocanary_args::{OutputFlags, WhoFlags};
+use crate::args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::Gate;

@@ -1,6 +1,6 @@
 //! The groups of a trace's stacks, as the flags want them. In: flags, stacks, names. Out: groups.
 
-use allocanary_args::WhoFlags;
+use crate::args::WhoFlags;
 use allocanary_error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;

@@ -9,7 +9,7 @@ use super::super::form::Form;
 use super::super::reader::{self, Unread};
 use super::super::terminal;
 use super::asked::{Wanted, Written};
-use allocanary_args::{OutputFlags, WhoFlags};
+use crate::args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::Live;

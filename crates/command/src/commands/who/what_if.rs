@@ -12,7 +12,7 @@ use super::groups::{folding, groups};
 use super::picked;
 use super::program::program;
 use super::under::{Replay, named};
-use allocanary_args::{OutputFlags, WhoFlags};
+use crate::args::{OutputFlags, WhoFlags};
 use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::LEAST_SAMPLES;
