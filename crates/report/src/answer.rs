@@ -5,11 +5,11 @@ mod json;
 
 use super::{paste, words};
 use crate::lines::Lines;
-use allocanary_draw::{Answer, Pasted};
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
     Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
+use allocanary_screens::draw::{Answer, Pasted};
 
 pub use json::compared;
 

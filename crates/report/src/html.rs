@@ -13,9 +13,9 @@ use maud::{Markup, html};
 
 use super::{figures, words};
 use crate::format::ReportFormat;
-use allocanary_draw::Page;
-use allocanary_draw::markup::prose;
 use allocanary_measure::summary::{Findings, Panel, Section};
+use allocanary_screens::draw::Page;
+use allocanary_screens::draw::markup::prose;
 use allocanary_text::outside::Look;
 use names::Names;
 

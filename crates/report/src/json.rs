@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::answers;
 use crate::format::ReportFormat;
 use crate::words;
-use allocanary_draw::{document, object};
+use allocanary_screens::draw::{document, object};
 
 /// The report.
 pub const REPORT: ReportFormat =

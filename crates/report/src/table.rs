@@ -328,5 +328,5 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
 pub fn wrapped(text: &str, look: &Look) -> String {
-    allocanary_draw::wrapped(text, look.width.into())
+    allocanary_screens::draw::wrapped(text, look.width.into())
 }

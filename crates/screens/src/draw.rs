@@ -1,11 +1,7 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! What every report is drawn with: the frame of a page, the sheet of a picture with its scales and colours, text from outside as
 //! markup, sentences broken into lines, and the answer that each output shows.
 
 // This crate returns texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
 
 mod answer;
 pub mod canvas;

@@ -1,6 +1,5 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
-use allocanary_draw::wrapped;
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
@@ -8,6 +7,7 @@ use allocanary_report::lines::Lines;
 use allocanary_report::table::{self, Figure};
 use allocanary_report::wrapper::Wrapper;
 use allocanary_report::{anatomies, paste, words};
+use allocanary_screens::draw::wrapped;
 use allocanary_spec::Candidate;
 use allocanary_text::outside::Look;
 

@@ -24,7 +24,7 @@ pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Loo
 }
 
 fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, most: usize) -> String {
-    let wrapped = |text: &str| allocanary_draw::wrapped(&harmless(text), look.width.into());
+    let wrapped = |text: &str| allocanary_screens::draw::wrapped(&harmless(text), look.width.into());
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
     out.push_str(&format!("{}\n\n", bold(&wrapped(&answer::answer(reading)), look)));
@@ -53,11 +53,11 @@ pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &Look) 
         like => format!(", one of {like} that run this program"),
     };
     let title = format!("What to do: {}{others}", subject(reading));
-    let mut out = format!("\n{}\n", bold(&allocanary_draw::wrapped(&title, look.width.into()), look));
+    let mut out = format!("\n{}\n", bold(&allocanary_screens::draw::wrapped(&title, look.width.into()), look));
     out.push_str(&list(remedies, MOST, look));
     out.push_str(&format!(
         "{}\n",
-        allocanary_draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())
+        allocanary_screens::draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())
     ));
     out
 }

@@ -8,8 +8,8 @@ use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
 
 use crate::contents::tree_map;
-use allocanary_draw::Page;
-use allocanary_draw::wrapped;
+use allocanary_screens::draw::Page;
+use allocanary_screens::draw::wrapped;
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("contents/page.css");

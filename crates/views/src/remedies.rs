@@ -11,7 +11,7 @@ pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
     for (at, remedy) in remedies.iter().take(most).enumerate() {
         let indented = |text: &str| {
             let room = usize::from(look.width).saturating_sub(3);
-            allocanary_draw::wrapped(&harmless(text), room).replace('\n', "\n   ")
+            allocanary_screens::draw::wrapped(&harmless(text), room).replace('\n', "\n   ")
         };
         let title = indented(&remedy.title()).replace("\n   ", "\n");
         let title = bold(&title, look).replace('\n', "\n   ");

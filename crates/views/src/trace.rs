@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use allocanary_draw::Page;
-use allocanary_draw::Picture;
-use allocanary_draw::canvas::{Canvas, Side, spread};
-use allocanary_draw::markup::prose;
-use allocanary_draw::palette;
-use allocanary_draw::scale::Scale;
+use allocanary_screens::draw::Page;
+use allocanary_screens::draw::Picture;
+use allocanary_screens::draw::canvas::{Canvas, Side, spread};
+use allocanary_screens::draw::markup::prose;
+use allocanary_screens::draw::palette;
+use allocanary_screens::draw::scale::Scale;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
-use allocanary_draw::{Answer, short};
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
 use allocanary_report::comparison;
+use allocanary_screens::draw::{Answer, short};
 use allocanary_sys::private;
 use allocanary_text::outside::Look;
 use allocanary_text::units::show_share;
@@ -60,7 +60,7 @@ fn tables(judgement: &Judgement, answers: &[Answer], look: &Look) -> String {
     for (name, notes) in ["old", "new"].iter().zip(&judgement.notes) {
         notes.iter().for_each(|note| out.push_str(&format!("{name}: {note}\n")));
     }
-    let answers = answers.iter().map(|answer| allocanary_draw::wrapped(&answer.text, look.width.into()));
+    let answers = answers.iter().map(|answer| allocanary_screens::draw::wrapped(&answer.text, look.width.into()));
     out.push_str(&format!("\nAnswer\n{}\n", answers.collect::<Vec<_>>().join("\n")));
     out
 }

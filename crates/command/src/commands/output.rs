@@ -1,12 +1,12 @@
 //! How a verb prints findings: as tables, as an answer of ten lines, or as JSON. In: flags, findings. Out: text.
 
-use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
 use allocanary_report::answer::answers;
 use allocanary_report::json;
 use allocanary_report::table::{self, Columns, View};
+use allocanary_screens::draw::short;
 use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
 use allocanary_text::outside::Look;

@@ -219,7 +219,7 @@ const MOST_TROUBLES: usize = 5;
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     let job = &Job { text: &subject.job, holds: subject.holds };
     let look = Look { color: false, ..terminal::look() };
-    let recommendation = allocanary_draw::wrapped(&answer::recommendation(found, job), look.width.into());
+    let recommendation = allocanary_screens::draw::wrapped(&answer::recommendation(found, job), look.width.into());
     let mut out = format!("{recommendation}\n\n{}", evidence(found, subject, findings, look, None));
     if let Some(lines) = answer::paste(found) {
         out.push_str(&format!(
@@ -239,14 +239,17 @@ fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look
     if let Some(reason) = answer::reason(found, width, bars) {
         out.push_str(&format!("\nWhere the memory is:\n{reason}"));
     }
-    out.push_str(&format!("{}\n", allocanary_draw::wrapped(&answer::remark(found, job), width)));
+    out.push_str(&format!("{}\n", allocanary_screens::draw::wrapped(&answer::remark(found, job), width)));
     let best = found.recommended().map(|best| &best.candidate);
     let unproven = findings.unproven.iter().filter(|(candidate, ..)| best == Some(candidate));
     let failures = found.failures.iter().map(|(candidate, why)| format!("failed: {candidate}: {why}"));
-    let notes =
-        found.notes.iter().chain(&findings.notes).map(|note| allocanary_draw::wrapped(&format!("note: {note}"), width));
+    let notes = found
+        .notes
+        .iter()
+        .chain(&findings.notes)
+        .map(|note| allocanary_screens::draw::wrapped(&format!("note: {note}"), width));
     let unproven = unproven.map(|(candidate, setting, why)| {
-        allocanary_draw::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width)
+        allocanary_screens::draw::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width)
     });
     let all: Vec<String> = unproven.chain(notes).chain(failures).collect();
     let shown = most.unwrap_or(usize::MAX).min(all.len());

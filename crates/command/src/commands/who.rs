@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{OutputFlags, WhoFlags};
-use allocanary_draw::short;
 use allocanary_error::{Error, Result};
+use allocanary_screens::draw::short;
 use allocanary_sys::private;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_text::units::parse_duration;

@@ -116,7 +116,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
             assert_eq!(text.contains(&preload), wanted != "own", "{report}: {wanted}\n{text}");
             assert!(others.filter(|other| *other != preload).all(|other| !text.contains(&other)), "{report}\n{text}");
         }
-        let brief = allocanary_draw::short(&answers(&findings), &look);
+        let brief = allocanary_screens::draw::short(&answers(&findings), &look);
         assert!(brief.contains(&wanted) && brief.lines().count() <= 10, "wanted {wanted}\n{brief}");
         kept += usize::from(wanted == "own");
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::answer::compared;
 use crate::words;
-use allocanary_draw::{Answer, object};
+use allocanary_screens::draw::{Answer, object};
 
 /// One answer for each gate that fails or is undecided, one for each gate that passes, and one for each loss. Without gates one
 /// answer says what got worse. `undecided_passes` is the user's choice for gates that the samples do not decide.

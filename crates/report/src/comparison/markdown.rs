@@ -4,7 +4,7 @@ use allocanary_measure::summary::Judgement;
 
 use crate::markdown::escaped;
 use crate::words;
-use allocanary_draw::Answer;
+use allocanary_screens::draw::Answer;
 
 /// The heading says whether the gates pass. Then the answers, and a table of all comparisons.
 pub fn markdown(judgement: &Judgement, answers: &[Answer], passes: bool) -> String {

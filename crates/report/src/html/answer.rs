@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 
 use crate::{answer, words};
-use allocanary_draw::markup::{candidate, prose};
 use allocanary_measure::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
+use allocanary_screens::draw::markup::{candidate, prose};
 
 /// The section.
 pub fn section(findings: &Findings) -> Markup {

@@ -6,10 +6,10 @@ use super::names::Names;
 use super::tables;
 use crate::pictures;
 use crate::words;
-use allocanary_draw::Picture;
-use allocanary_draw::markup::prose;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::{Axis, Panel, Section};
+use allocanary_screens::draw::Picture;
+use allocanary_screens::draw::markup::prose;
 
 /// The panel's title.
 pub fn title(panel: &Panel) -> String {
@@ -58,7 +58,7 @@ fn legend(panel: &Panel, names: &Names) -> Markup {
         ol class=(class) aria-label="Candidates" {
             @for (at, line) in panel.lines.iter().enumerate() {
                 li {
-                    (allocanary_draw::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
+                    (allocanary_screens::draw::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
                     small { (line.version.to_string()) }
                 }
             }

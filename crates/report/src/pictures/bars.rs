@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use super::{Named, figure};
 use crate::words;
-use allocanary_draw::Picture;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
+use allocanary_screens::draw::Picture;
 use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.

@@ -2,10 +2,10 @@
 
 use super::figure;
 use crate::words;
-use allocanary_draw::canvas::{Canvas, Side};
-use allocanary_draw::scale::Scale;
-use allocanary_draw::{Picture, palette};
 use allocanary_measure::summary::{Estimate, Panel};
+use allocanary_screens::draw::canvas::{Canvas, Side};
+use allocanary_screens::draw::scale::Scale;
+use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The quantiles at one column.

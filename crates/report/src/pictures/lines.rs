@@ -2,11 +2,11 @@
 
 use super::figure;
 use crate::words;
-use allocanary_draw::canvas::{Canvas, Side, spread};
-use allocanary_draw::scale::{Scale, column_shares};
-use allocanary_draw::{Picture, palette};
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};
+use allocanary_screens::draw::canvas::{Canvas, Side, spread};
+use allocanary_screens::draw::scale::{Scale, column_shares};
+use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The phases at which RSS is read, with the metric of each.

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 
 use super::Named;
 use crate::{anatomies, words};
-use allocanary_draw::{Picture, class_of};
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
+use allocanary_screens::draw::{Picture, class_of};
 
 /// The bars of one column. The caption says how the recommended candidate's memory differs from the first one's.
 pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -> Option<Picture> {

@@ -5,11 +5,11 @@ use super::figure;
 use super::front::front;
 use super::labels::{self, LINE};
 use crate::words;
-use allocanary_draw::canvas::{Canvas, FIELD, Side};
-use allocanary_draw::scale::Scale;
-use allocanary_draw::{Picture, palette};
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
+use allocanary_screens::draw::canvas::{Canvas, FIELD, Side};
+use allocanary_screens::draw::scale::Scale;
+use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.

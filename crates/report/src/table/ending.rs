@@ -3,8 +3,8 @@
 use super::{bold, height, wrapped};
 use crate::answer;
 use crate::words;
-use allocanary_draw::Pasted;
 use allocanary_measure::summary::Findings;
+use allocanary_screens::draw::Pasted;
 use allocanary_text::outside::Look;
 
 /// The lines of the last screen: 24, minus the command's two lines about its files, the prompt, and one spare line.

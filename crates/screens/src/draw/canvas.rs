@@ -6,8 +6,8 @@ use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::palette;
-use crate::scale::Scale;
+use crate::draw::palette;
+use crate::draw::scale::Scale;
 
 /// The sheet's size. A unit is one pixel if the page is about 1280 pixels wide.
 const SIZE: (f64, f64) = (560.0, 340.0);

@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::palette;
+use crate::draw::palette;
 
 /// The style of all pages.
 const STYLE: &str = include_str!("page.css");

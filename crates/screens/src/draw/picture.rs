@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::markup::prose;
+use crate::draw::markup::prose;
 
 /// One picture.
 pub struct Picture {

@@ -1,6 +1,6 @@
 //! `--short`: answers in at most ten lines. In: answers. Out: text.
 
-use crate::{Answer, wrapped};
+use crate::draw::{Answer, wrapped};
 use allocanary_text::outside::Look;
 
 /// The maximum of lines.
@@ -41,7 +41,7 @@ fn within(text: &str, room: usize, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pasted;
+    use crate::draw::Pasted;
 
     fn answer(text: &str, lines: usize) -> Answer {
         let lines: Vec<String> = (0..lines).map(|at| format!("ENV A={at}")).collect();

@@ -9,7 +9,7 @@ use allocanary_text::units::show_duration;
 
 use super::{bytes, count, head};
 use crate::heap::{bold, columns};
-use allocanary_draw::wrapped;
+use allocanary_screens::draw::wrapped;
 
 /// The maximum of lines in each table.
 const LINES: usize = 12;

@@ -8,8 +8,8 @@ use maud::{Markup, html};
 
 use super::{answer, bytes, count, sampled, sure, tree_map};
 use crate::heap::percent;
-use allocanary_draw::Page;
-use allocanary_draw::markup::prose;
+use allocanary_screens::draw::Page;
+use allocanary_screens::draw::markup::prose;
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");

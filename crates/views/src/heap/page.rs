@@ -10,11 +10,11 @@ use super::map::{self, color};
 use super::{bytes, histogram, percent, text};
 use crate::trace::drawn;
 use allocanary_doctor::remedies::{Remedy, conclusion};
-use allocanary_draw::Page;
-use allocanary_draw::class_of;
-use allocanary_draw::markup::prose;
-use allocanary_draw::{Picture, palette};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
+use allocanary_screens::draw::Page;
+use allocanary_screens::draw::class_of;
+use allocanary_screens::draw::markup::prose;
+use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::{Unit, show_time};
 
 /// The style rules of this page, added to those of all pages.

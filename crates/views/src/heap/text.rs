@@ -16,7 +16,7 @@ const ARENAS: usize = 8;
 
 /// The whole text.
 pub fn text(reading: &Reading, remedies: &[Remedy], look: &Look) -> String {
-    let answer = allocanary_draw::wrapped(&answer::answer(reading), look.width.into());
+    let answer = allocanary_screens::draw::wrapped(&answer::answer(reading), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
         out.push_str(&format!("{}\n", arenas(heap, look)));

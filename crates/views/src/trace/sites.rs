@@ -12,8 +12,8 @@ use super::flames::Flames;
 use super::{bytes, drawn, percent, span, table};
 use crate::who::growth::{a_minute, grown};
 use crate::who::{begin, callers, remarks, without_callers, wrappers};
-use allocanary_draw::markup::prose;
-use allocanary_draw::{Picture, palette};
+use allocanary_screens::draw::markup::prose;
+use allocanary_screens::draw::{Picture, palette};
 
 /// The number of sites in the table.
 const TOP: usize = 10;

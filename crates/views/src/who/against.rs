@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::SMALL;
 use crate::heap::{bold, columns, item};
-use allocanary_draw::{Answer, document, object};
+use allocanary_screens::draw::{Answer, document, object};
 
 /// The number of sites that a sentence names.
 const NAMED: usize = 3;
@@ -139,7 +139,7 @@ impl<'a> Comparison<'a> {
             ]);
         }
         let title = format!("What sites hold, live and pinned, by {} ({unit})", self.old.by);
-        let answer = allocanary_draw::wrapped(&self.sentence(), look.width.into());
+        let answer = allocanary_screens::draw::wrapped(&self.sentence(), look.width.into());
         let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), bold(&title, look), columns(&table, look));
         if !self.notes.is_empty() {
             out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));

@@ -9,10 +9,10 @@ use super::line::json;
 use crate::args::DoorFlags;
 use crate::commands::readings::{DEADLINE, or_unread, without_map};
 use allocanary_doctor::remedies::Remedy;
-use allocanary_draw::short;
 use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
+use allocanary_screens::draw::short;
 use allocanary_text::outside::harmless_lines;
 use allocanary_views::{door, heap as reports};
 
