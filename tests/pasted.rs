@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary::tuning;
-use allocanary_report::lines::Lines;
+use allocanary_screens::report::lines::Lines;
 use allocanary_spec::Spec;
 
 // As it was pasted.

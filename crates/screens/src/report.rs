@@ -1,12 +1,7 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! Reports of studies: findings in, text out. One file each: the terminal's table, Markdown, CSV, the page, the pictures, and the lines to
 //! paste.
 
 // This crate returns texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod anatomies;
 pub mod answer;

@@ -3,11 +3,11 @@
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
-use allocanary_report::lines::Lines;
-use allocanary_report::table::{self, Figure};
-use allocanary_report::wrapper::Wrapper;
-use allocanary_report::{anatomies, paste, words};
 use allocanary_screens::draw::wrapped;
+use allocanary_screens::report::lines::Lines;
+use allocanary_screens::report::table::{self, Figure};
+use allocanary_screens::report::wrapper::Wrapper;
+use allocanary_screens::report::{anatomies, paste, words};
 use allocanary_spec::Candidate;
 use allocanary_text::outside::Look;
 

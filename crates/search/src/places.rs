@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::descriptor::Ours;
 use allocanary_allocators::paste;
-use allocanary_report::lines::Lines;
+use allocanary_screens::report::lines::Lines;
 use allocanary_spec::Spec;
 
 /// The text for one place.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, ValueHint};
 
 use allocanary_error::Result;
-use allocanary_report::production::Place;
+use allocanary_screens::report::production::Place;
 use allocanary_session::{StudyFile, Target};
 
 use super::values;

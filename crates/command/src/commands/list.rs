@@ -14,7 +14,7 @@ use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_program::{huge_pages, runtimes};
-use allocanary_report as reports;
+use allocanary_screens::report as reports;
 use allocanary_session::{CASES, SHIPPED, StudyFile};
 use allocanary_spec::perhaps;
 

@@ -16,8 +16,8 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Decided, Findings, Fold};
-use allocanary_report as reports;
-use allocanary_report::production::{Place, recommended};
+use allocanary_screens::report as reports;
+use allocanary_screens::report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
 use allocanary_session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,

@@ -3,10 +3,10 @@
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
-use allocanary_report::answer::answers;
-use allocanary_report::json;
-use allocanary_report::table::{self, Columns, View};
 use allocanary_screens::draw::short;
+use allocanary_screens::report::answer::answers;
+use allocanary_screens::report::json;
+use allocanary_screens::report::table::{self, Columns, View};
 use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
 use allocanary_text::outside::Look;

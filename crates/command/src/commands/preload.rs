@@ -9,7 +9,7 @@ use allocanary_allocators::allocators::{our, our_names};
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
-use allocanary_report::paste::FOLDER;
+use allocanary_screens::report::paste::FOLDER;
 use allocanary_session::place;
 
 /// The preload that only takes samples.

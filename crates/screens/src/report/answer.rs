@@ -4,12 +4,12 @@
 mod json;
 
 use super::{paste, words};
-use crate::lines::Lines;
+use crate::draw::{Answer, Pasted};
+use crate::report::lines::Lines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
     Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
-use allocanary_screens::draw::{Answer, Pasted};
 
 pub use json::compared;
 

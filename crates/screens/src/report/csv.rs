@@ -8,7 +8,7 @@
 
 use ::csv::Writer;
 
-use crate::format::ReportFormat;
+use crate::report::format::ReportFormat;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Findings};
 use allocanary_spec::Candidate;

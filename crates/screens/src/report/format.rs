@@ -1,4 +1,4 @@
-//! The contract of a report: findings in, text out. The entries are in [`ALL`](crate::ALL).
+//! The contract of a report: findings in, text out. The entries are in [`ALL`](crate::report::ALL).
 
 use allocanary_measure::summary::Findings;
 use allocanary_text::outside::Look;

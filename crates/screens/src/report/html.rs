@@ -12,10 +12,10 @@ mod troubles;
 use maud::{Markup, html};
 
 use super::{figures, words};
-use crate::format::ReportFormat;
+use crate::draw::Page;
+use crate::draw::markup::prose;
+use crate::report::format::ReportFormat;
 use allocanary_measure::summary::{Findings, Panel, Section};
-use allocanary_screens::draw::Page;
-use allocanary_screens::draw::markup::prose;
 use allocanary_text::outside::Look;
 use names::Names;
 

@@ -1,15 +1,15 @@
 //! `json`: the answers, then every figure, for a script. In: findings. Out: JSON with plain numbers in base units. New keys may be
-//! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::answer) describes an answer's keys.
+//! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::report::answer) describes an answer's keys.
 
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
 use allocanary_text::outside::Look;
 use serde_json::{Map, Value, json};
 
-use crate::answer::answers;
-use crate::format::ReportFormat;
-use crate::words;
-use allocanary_screens::draw::{document, object};
+use crate::draw::{document, object};
+use crate::report::answer::answers;
+use crate::report::format::ReportFormat;
+use crate::report::words;
 
 /// The report.
 pub const REPORT: ReportFormat =

@@ -1,7 +1,7 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
 use super::{anatomies, answer, figures, words};
-use crate::format::ReportFormat;
+use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, Section};
 use allocanary_text::outside::Look;

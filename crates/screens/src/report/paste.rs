@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::lines::Lines;
-use crate::wrapper::Wrapper;
+use crate::report::lines::Lines;
+use crate::report::wrapper::Wrapper;
 use allocanary_allocators::paste;
 use allocanary_spec::{Candidate, Spec};
 

@@ -12,7 +12,7 @@ mod scatter;
 
 pub use front::front;
 
-use allocanary_screens::draw::Picture;
+use crate::draw::Picture;
 use maud::Markup;
 
 use allocanary_measure::summary::{Estimate, Line, Panel, Recommendation, Section};

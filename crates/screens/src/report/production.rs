@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::lines::Lines;
-use crate::wrapper::Wrapper;
+use crate::report::lines::Lines;
+use crate::report::wrapper::Wrapper;
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
 use allocanary_measure::summary::{Choice, Findings, Recommendation};

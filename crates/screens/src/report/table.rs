@@ -11,7 +11,7 @@ use comfy_table::{Attribute, Cell, Color};
 use textwrap::core::display_width;
 
 use super::{figures, words};
-use crate::format::ReportFormat;
+use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
 use allocanary_text::outside::Look;
@@ -328,5 +328,5 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
 pub fn wrapped(text: &str, look: &Look) -> String {
-    allocanary_screens::draw::wrapped(text, look.width.into())
+    crate::draw::wrapped(text, look.width.into())
 }

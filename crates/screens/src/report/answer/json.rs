@@ -12,8 +12,8 @@
 //!
 //! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
+use crate::draw::object;
 use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
-use allocanary_screens::draw::object;
 use serde_json::{Map, Value, json};
 
 /// The facts of a panel.

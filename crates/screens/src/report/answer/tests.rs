@@ -11,7 +11,7 @@ use allocanary_sys::rng::Rng;
 use allocanary_text::outside::Look;
 
 use super::*;
-use crate::table::{self, View};
+use crate::report::table::{self, View};
 
 const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "system:arena_max=1"];
 
@@ -99,7 +99,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
     for round in 0..300 {
         let findings = drawn(&mut rng, round % 2 == 0);
         let wanted = wanted(&findings);
-        let texts = crate::ALL.iter().map(|report| (report.name, (report.render)(&findings, &look)));
+        let texts = crate::report::ALL.iter().map(|report| (report.name, (report.render)(&findings, &look)));
         for (report, text) in texts.filter(|(report, _)| *report != "csv") {
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ").replace("<wbr>", "");
             let answer =
@@ -116,7 +116,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
             assert_eq!(text.contains(&preload), wanted != "own", "{report}: {wanted}\n{text}");
             assert!(others.filter(|other| *other != preload).all(|other| !text.contains(&other)), "{report}\n{text}");
         }
-        let brief = allocanary_screens::draw::short(&answers(&findings), &look);
+        let brief = crate::draw::short(&answers(&findings), &look);
         assert!(brief.contains(&wanted) && brief.lines().count() <= 10, "wanted {wanted}\n{brief}");
         kept += usize::from(wanted == "own");
     }

@@ -6,9 +6,9 @@ use allocanary_measure::summary::{Compared, Gate, Judged, Judgement, Verdict};
 use allocanary_text::units::show_share;
 use serde_json::{Value, json};
 
-use crate::answer::compared;
-use crate::words;
-use allocanary_screens::draw::{Answer, object};
+use crate::draw::{Answer, object};
+use crate::report::answer::compared;
+use crate::report::words;
 
 /// One answer for each gate that fails or is undecided, one for each gate that passes, and one for each loss. Without gates one
 /// answer says what got worse. `undecided_passes` is the user's choice for gates that the samples do not decide.

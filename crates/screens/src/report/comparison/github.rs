@@ -1,6 +1,6 @@
 //! A comparison as annotations of a GitHub job. In: answers. Out: workflow commands, one line each.
 
-use allocanary_screens::draw::Answer;
+use crate::draw::Answer;
 
 /// `::error title=allocanary::gate failed: ...`: an error for a failure, a warning for an undecided gate, a notice for the rest.
 pub fn annotations(answers: &[Answer]) -> String {

@@ -3,8 +3,8 @@
 use allocanary_measure::summary::{Compared, Judgement};
 use serde_json::{Value, json};
 
-use crate::answer::compared;
-use allocanary_screens::draw::{Answer, document, object};
+use crate::draw::{Answer, document, object};
+use crate::report::answer::compared;
 
 /// The answers, whether the gates pass (null without gates), and every comparison.
 pub fn json(judgement: &Judgement, answers: &[Answer], passes: bool) -> String {

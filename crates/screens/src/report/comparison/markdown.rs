@@ -2,9 +2,9 @@
 
 use allocanary_measure::summary::Judgement;
 
-use crate::markdown::escaped;
-use crate::words;
-use allocanary_screens::draw::Answer;
+use crate::draw::Answer;
+use crate::report::markdown::escaped;
+use crate::report::words;
 
 /// The heading says whether the gates pass. Then the answers, and a table of all comparisons.
 pub fn markdown(judgement: &Judgement, answers: &[Answer], passes: bool) -> String {

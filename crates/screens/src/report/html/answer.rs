@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
-use crate::{answer, words};
+use crate::draw::markup::{candidate, prose};
+use crate::report::{answer, words};
 use allocanary_measure::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
-use allocanary_screens::draw::markup::{candidate, prose};
 
 /// The section.
 pub fn section(findings: &Findings) -> Markup {

@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
+use crate::draw::markup::{candidate, prose};
+use crate::draw::palette;
 use allocanary_measure::summary::{Findings, Line};
-use allocanary_screens::draw::markup::{candidate, prose};
-use allocanary_screens::draw::palette;
 
 /// The candidates with unproven settings.
 #[derive(Default)]

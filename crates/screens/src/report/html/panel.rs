@@ -4,12 +4,12 @@ use maud::{Markup, html};
 
 use super::names::Names;
 use super::tables;
-use crate::pictures;
-use crate::words;
+use crate::draw::Picture;
+use crate::draw::markup::prose;
+use crate::report::pictures;
+use crate::report::words;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::{Axis, Panel, Section};
-use allocanary_screens::draw::Picture;
-use allocanary_screens::draw::markup::prose;
 
 /// The panel's title.
 pub fn title(panel: &Panel) -> String {
@@ -58,7 +58,7 @@ fn legend(panel: &Panel, names: &Names) -> Markup {
         ol class=(class) aria-label="Candidates" {
             @for (at, line) in panel.lines.iter().enumerate() {
                 li {
-                    (allocanary_screens::draw::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
+                    (crate::draw::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
                     small { (line.version.to_string()) }
                 }
             }

@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{self, Block, Figure};
+use crate::draw::markup::{candidate, prose};
+use crate::report::figures::{self, Block, Figure};
 use allocanary_measure::summary::{Section, Verdict};
-use allocanary_screens::draw::markup::{candidate, prose};
 
 /// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.
 pub fn head(place: usize, section: &Section, several: bool) -> Markup {

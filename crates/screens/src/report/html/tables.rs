@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::names::Names;
-use crate::words;
+use crate::draw::markup::{candidate, prose};
+use crate::report::words;
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
-use allocanary_screens::draw::markup::{candidate, prose};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &Names) -> Markup {

@@ -260,11 +260,11 @@ fn the_head_names_date_host_and_command() {
         "<title>nightly: What does it cost? - allocanary</title>",
         "<dt>Date</dt><dd>2000-02-28 23:59 to 2000-02-29 00:00 UTC</dd>",
         "<dt>Command</dt><dd><code>allocanary study --candidates '&lt;b&gt;'</code></dd>",
-        &format!("Linux {}", allocanary_screens::draw::markup::escaped(&kernel)),
+        &format!("Linux {}", crate::draw::markup::escaped(&kernel)),
     ] {
         assert!(head.contains(text), "{text}\n{head}");
     }
-    let hosts = head.matches(&format!("<dd>{}: ", allocanary_screens::draw::markup::escaped(&name))).count();
+    let hosts = head.matches(&format!("<dd>{}: ", crate::draw::markup::escaped(&name))).count();
     assert_eq!(hosts, 1, "one host of two builds stands once: {head}");
     findings.started_ms = Some((951_782_100_000, 951_782_399_000));
     findings.commands = (0..5).map(|at| format!("allocanary study {at}")).collect();

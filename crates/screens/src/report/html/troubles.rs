@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::words;
+use crate::report::words;
 use allocanary_measure::summary::Findings;
 
 /// Failures come first, because the figures below do not include them. Remarks about valid rows do not count as

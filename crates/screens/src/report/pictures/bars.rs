@@ -6,10 +6,10 @@
 use maud::{Markup, html};
 
 use super::{Named, figure};
-use crate::words;
+use crate::draw::Picture;
+use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
-use allocanary_screens::draw::Picture;
 use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.

@@ -1,11 +1,11 @@
 //! Latency: a row of quantiles for each candidate. In: a panel. Out: a picture.
 
 use super::figure;
-use crate::words;
+use crate::draw::canvas::{Canvas, Side};
+use crate::draw::scale::Scale;
+use crate::draw::{Picture, palette};
+use crate::report::words;
 use allocanary_measure::summary::{Estimate, Panel};
-use allocanary_screens::draw::canvas::{Canvas, Side};
-use allocanary_screens::draw::scale::Scale;
-use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The quantiles at one column.

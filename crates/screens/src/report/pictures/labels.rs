@@ -1,7 +1,7 @@
 //! Where names are written next to their points, so that no name hides a point or another name. In: points and texts. Out: the lines
 //! of each text and their place.
 
-use allocanary_screens::draw::canvas::FIELD;
+use crate::draw::canvas::FIELD;
 
 /// The width of a letter and the height of a line, in units of the sheet, at the larger size that small screens have.
 const LETTER: (f64, f64) = (8.2, 16.0);

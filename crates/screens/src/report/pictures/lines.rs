@@ -1,12 +1,12 @@
 //! Line charts: a figure from column to column, or from phase to phase. In: a panel. Out: pictures.
 
 use super::figure;
-use crate::words;
+use crate::draw::canvas::{Canvas, Side, spread};
+use crate::draw::scale::{Scale, column_shares};
+use crate::draw::{Picture, palette};
+use crate::report::words;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};
-use allocanary_screens::draw::canvas::{Canvas, Side, spread};
-use allocanary_screens::draw::scale::{Scale, column_shares};
-use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The phases at which RSS is read, with the metric of each.

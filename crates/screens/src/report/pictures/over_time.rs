@@ -1,11 +1,11 @@
 //! A program's resident memory over time, one line for each candidate. In: a panel. Out: a picture.
 
-use allocanary_screens::draw::canvas::{Canvas, Side, spread};
-use allocanary_screens::draw::scale::Scale;
+use crate::draw::canvas::{Canvas, Side, spread};
+use crate::draw::scale::Scale;
 
-use crate::words;
+use crate::draw::{Picture, palette};
+use crate::report::words;
 use allocanary_measure::summary::{Axis, Panel};
-use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The memory over time at one column; `None` if no row has it.

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::Named;
-use crate::{anatomies, words};
+use crate::draw::{Picture, class_of};
+use crate::report::{anatomies, words};
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
-use allocanary_screens::draw::{Picture, class_of};
 
 /// The bars of one column. The caption says how the recommended candidate's memory differs from the first one's.
 pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -> Option<Picture> {

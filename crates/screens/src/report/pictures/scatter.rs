@@ -4,12 +4,12 @@
 use super::figure;
 use super::front::front;
 use super::labels::{self, LINE};
-use crate::words;
+use crate::draw::canvas::{Canvas, FIELD, Side};
+use crate::draw::scale::Scale;
+use crate::draw::{Picture, palette};
+use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
-use allocanary_screens::draw::canvas::{Canvas, FIELD, Side};
-use allocanary_screens::draw::scale::Scale;
-use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.

@@ -1,7 +1,7 @@
 //! Where each candidate's memory is. In: a panel. Out: a bar of letters for each candidate, with figures.
 
 use super::{bold, wrapped};
-use crate::{anatomies, words};
+use crate::report::{anatomies, words};
 use allocanary_measure::summary::Panel;
 use allocanary_text::outside::Look;
 

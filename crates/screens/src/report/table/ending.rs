@@ -1,10 +1,10 @@
 //! The end of a terminal's report. In: findings. Out: the main result, the lines to paste, and their provenance.
 
 use super::{bold, height, wrapped};
-use crate::answer;
-use crate::words;
+use crate::draw::Pasted;
+use crate::report::answer;
+use crate::report::words;
 use allocanary_measure::summary::Findings;
-use allocanary_screens::draw::Pasted;
 use allocanary_text::outside::Look;
 
 /// The lines of the last screen: 24, minus the command's two lines about its files, the prompt, and one spare line.

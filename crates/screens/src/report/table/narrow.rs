@@ -7,7 +7,7 @@ use textwrap::core::display_width;
 use super::grid::Grid;
 use super::names::shortened;
 use super::{Columns, bold, heading, painted, wrapped};
-use crate::{anatomies, figures, words};
+use crate::report::{anatomies, figures, words};
 use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
 use allocanary_text::outside::Look;

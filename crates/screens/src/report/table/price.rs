@@ -3,7 +3,7 @@
 use comfy_table::Cell;
 
 use super::{Grid, bold, broken, painted, wrapped};
-use crate::words;
+use crate::report::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Line, PRICE, Panel};
 use allocanary_text::outside::Look;
