@@ -9,3 +9,4 @@
 
 pub mod draw;
 pub mod report;
+pub mod views;

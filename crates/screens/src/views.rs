@@ -1,12 +1,7 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! What people see of a process, its contents, a trace with its call sites, and a fleet. In: readings. Out: texts and pages. Another
 //! crate has the reports of studies; neither crate uses the other.
 
 // This crate returns texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod contents;
 pub mod door;

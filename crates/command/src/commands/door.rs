@@ -17,9 +17,9 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading};
 use allocanary_screens::draw::short;
+use allocanary_screens::views::{door, heap as reports};
 use allocanary_sys::private;
 use allocanary_text::outside::harmless_lines;
-use allocanary_views::{door, heap as reports};
 use line::json;
 
 /// Does what the flags request; `None` if they name neither a process nor a program. A name that no process has may be a misspelled verb

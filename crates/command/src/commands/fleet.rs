@@ -9,8 +9,8 @@ use crate::args::FleetFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Report};
 use allocanary_node::client::{Trust, fetch_all};
+use allocanary_screens::views::fleet;
 use allocanary_sys::{input, private};
-use allocanary_views::fleet;
 
 /// Prints the report. The exit code is 1 if a node did not answer: its replicas are then missing from all figures.
 pub fn run(flags: &FleetFlags) -> Result<ExitCode> {

@@ -17,10 +17,10 @@ use allocanary_give_back::remedy::Call;
 use allocanary_give_back::{Done, Limits, Refusal, carry_out, has_function};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
+use allocanary_screens::views::remedies::list;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless;
 use allocanary_text::units::{Unit, parse_duration};
-use allocanary_views::remedies::list;
 use confirmed::{REFUSED, confirmed};
 
 /// The time for a reading. If a heap cannot be read in this time, it has no forecast.

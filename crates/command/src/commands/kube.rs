@@ -9,9 +9,9 @@ use super::terminal;
 use crate::args::{KubeFlags, What};
 use allocanary_error::{Error, Result};
 use allocanary_fleet::{Fleet, Row};
+use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
 use allocanary_text::paste::Words;
-use allocanary_views::fleet;
 use cluster::{Agent, Cluster, Pod};
 use serde_json::{Value, json};
 

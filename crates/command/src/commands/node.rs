@@ -15,8 +15,8 @@ use allocanary_node::client::Trust;
 use allocanary_node::look::{Counted, Counting, Look, NoProfile, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
+use allocanary_screens::views::fleet;
 use allocanary_text::units::parse_duration;
-use allocanary_views::fleet;
 
 /// The memory limit of the child that reads processes. A program of 2 GiB needs less.
 const MEMORY: u64 = 128 << 20;

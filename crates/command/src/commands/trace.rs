@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::terminal;
 use crate::args::TraceFlags;
 use allocanary_error::{Error, Result};
+use allocanary_screens::views::trace::page as page_of;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless_lines;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
-use allocanary_views::trace::page as page_of;
 
 /// Reads the trace and prints what the flags request.
 pub fn run(flags: &TraceFlags) -> Result<ExitCode> {

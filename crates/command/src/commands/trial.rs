@@ -10,6 +10,7 @@ use super::{fleet, terminal};
 use crate::args::TryFlags;
 use allocanary_error::{Error, Result};
 use allocanary_fleet::Report;
+use allocanary_screens::views::trial as reports;
 use allocanary_sys::private;
 use allocanary_text::paste::Words;
 use allocanary_text::units::{parse_duration, show_duration};
@@ -18,7 +19,6 @@ use allocanary_trial::replicas::{Found, Replica, find};
 use allocanary_trial::steps::{Known, steps};
 use allocanary_trial::trial::judge;
 use allocanary_trial::{Target, Variable};
-use allocanary_views::trial as reports;
 
 /// The time between two readings: agents count each minute.
 const EVERY: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Site, Text};
 use allocanary_text::outside::Look;
 use allocanary_text::units::{Bytes, show_duration};
 
-use crate::heap::{bold, columns, item, percent};
+use crate::views::heap::{bold, columns, item, percent};
 pub use answer::answer;
 pub use difference::difference;
 pub use page::page;
@@ -29,7 +29,7 @@ const TEXTS: usize = 15;
 
 /// The whole text.
 pub fn text(contents: &Contents, look: &Look) -> String {
-    let answer = allocanary_screens::draw::wrapped(&answer(contents), look.width.into());
+    let answer = crate::draw::wrapped(&answer(contents), look.width.into());
     let mut out = format!("{}\n\n", bold(&answer, look));
     if contents.blocks > 0 {
         out.push_str(&kinds(contents, look));
@@ -117,7 +117,7 @@ fn holders(contents: &Contents, look: &Look) -> String {
         "{}\n{}\n{}\n\n",
         bold("Who holds it", look),
         columns(&table, look),
-        allocanary_screens::draw::wrapped(note, look.width.into())
+        crate::draw::wrapped(note, look.width.into())
     )
 }
 
@@ -132,7 +132,7 @@ fn retained(contents: &Contents, look: &Look) -> String {
         vec![name, bytes(one.bytes), format!("{:.1} %", percent(one.bytes, contents.bytes)), count(one.blocks)]
     }));
     let note = "Without that block nothing but stacks and registers leads to the others. Those below are parts of it.";
-    format!("{}\n{}\n\n", columns(&table, look), allocanary_screens::draw::wrapped(note, look.width.into()))
+    format!("{}\n{}\n\n", columns(&table, look), crate::draw::wrapped(note, look.width.into()))
 }
 
 /// The largest parts of the memory that a holder holds.
@@ -196,7 +196,7 @@ fn leaks(leaked: &Leaked, look: &Look) -> String {
         "{}\n{}\n{}\n\n",
         bold("What is leaked", look),
         columns(&table, look),
-        allocanary_screens::draw::wrapped(&note, look.width.into())
+        crate::draw::wrapped(&note, look.width.into())
     )
 }
 

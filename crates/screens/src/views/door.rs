@@ -8,8 +8,8 @@ use allocanary_heap::{Reading, answer};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::show_duration;
 
-use crate::heap::{bold, subject};
-use crate::remedies::list;
+use crate::views::heap::{bold, subject};
+use crate::views::remedies::list;
 
 /// The maximum number of remedies on the screen.
 const MOST: usize = 3;
@@ -24,7 +24,7 @@ pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Loo
 }
 
 fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, most: usize) -> String {
-    let wrapped = |text: &str| allocanary_screens::draw::wrapped(&harmless(text), look.width.into());
+    let wrapped = |text: &str| crate::draw::wrapped(&harmless(text), look.width.into());
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
     out.push_str(&format!("{}\n\n", bold(&wrapped(&answer::answer(reading)), look)));
@@ -53,11 +53,8 @@ pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &Look) 
         like => format!(", one of {like} that run this program"),
     };
     let title = format!("What to do: {}{others}", subject(reading));
-    let mut out = format!("\n{}\n", bold(&allocanary_screens::draw::wrapped(&title, look.width.into()), look));
+    let mut out = format!("\n{}\n", bold(&crate::draw::wrapped(&title, look.width.into()), look));
     out.push_str(&list(remedies, MOST, look));
-    out.push_str(&format!(
-        "{}\n",
-        allocanary_screens::draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())
-    ));
+    out.push_str(&format!("{}\n", crate::draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())));
     out
 }

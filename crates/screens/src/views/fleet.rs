@@ -7,9 +7,9 @@ use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
 
-use crate::contents::tree_map;
-use allocanary_screens::draw::Page;
-use allocanary_screens::draw::wrapped;
+use crate::draw::Page;
+use crate::draw::wrapped;
+use crate::views::contents::tree_map;
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("contents/page.css");

@@ -41,7 +41,7 @@ pub(crate) fn bold(text: &str, look: &Look) -> String {
 /// An item of a list.
 pub(crate) fn item(text: &str, look: &Look) -> String {
     // A saved reading may have been written by anybody.
-    let lines = allocanary_screens::draw::wrapped(&harmless(text), usize::from(look.width).saturating_sub(4));
+    let lines = crate::draw::wrapped(&harmless(text), usize::from(look.width).saturating_sub(4));
     format!("  - {}\n", lines.replace('\n', "\n    "))
 }
 

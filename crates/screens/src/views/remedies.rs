@@ -3,7 +3,7 @@
 use allocanary_doctor::remedies::Remedy;
 use allocanary_text::outside::{Look, harmless};
 
-use crate::heap::bold;
+use crate::views::heap::bold;
 
 /// The first `most` of them, numbered. Each has its lines to paste and its reason.
 pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
@@ -11,7 +11,7 @@ pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
     for (at, remedy) in remedies.iter().take(most).enumerate() {
         let indented = |text: &str| {
             let room = usize::from(look.width).saturating_sub(3);
-            allocanary_screens::draw::wrapped(&harmless(text), room).replace('\n', "\n   ")
+            crate::draw::wrapped(&harmless(text), room).replace('\n', "\n   ")
         };
         let title = indented(&remedy.title()).replace("\n   ", "\n");
         let title = bold(&title, look).replace('\n', "\n   ");

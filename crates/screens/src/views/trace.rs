@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use allocanary_screens::draw::Page;
-use allocanary_screens::draw::Picture;
-use allocanary_screens::draw::canvas::{Canvas, Side, spread};
-use allocanary_screens::draw::markup::prose;
-use allocanary_screens::draw::palette;
-use allocanary_screens::draw::scale::Scale;
+use crate::draw::Page;
+use crate::draw::Picture;
+use crate::draw::canvas::{Canvas, Side, spread};
+use crate::draw::markup::prose;
+use crate::draw::palette;
+use crate::draw::scale::Scale;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 

@@ -9,7 +9,7 @@ use allocanary_trial::estimate::Word;
 use allocanary_trial::steps::Step;
 use allocanary_trial::trial::{Compared, Member, Part, Trial};
 
-use allocanary_screens::draw::wrapped;
+use crate::draw::wrapped;
 
 /// The steps as a script with comments.
 pub fn steps(steps: &[Step], look: &Look) -> String {

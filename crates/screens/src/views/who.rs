@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use self::growth::{a_minute, grown};
-use crate::heap::{bold, columns, item, percent};
-use allocanary_screens::draw::{Answer, document, object};
+use crate::draw::{Answer, document, object};
+use crate::views::heap::{bold, columns, item, percent};
 
 /// From this width on, a terminal shows all columns.
 const WIDE: u16 = 110;
@@ -43,13 +43,13 @@ impl Shown {
 /// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
 /// another allocator.
 pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> String {
-    let answer = allocanary_screens::draw::wrapped(&sentence(found, under), look.width.into());
+    let answer = crate::draw::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
     let mut out =
         format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", shown, look));
     if let Some(grown) = grown(found) {
-        out.push_str(&format!("\n{}\n", harmless_lines(&allocanary_screens::draw::wrapped(&grown, look.width.into()))));
+        out.push_str(&format!("\n{}\n", harmless_lines(&crate::draw::wrapped(&grown, look.width.into()))));
     }
     if let Some(Under { candidate, found }) = under {
         let title = format!("Pages of the heap under {candidate}, by a replay until there");
@@ -58,10 +58,10 @@ pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> 
     }
     let sorted = shown.order(found).sorted(found);
     if let Some(said) = without_callers(&sorted[..sorted.len().min(shown.top.unwrap_or(TOP))]) {
-        out.push_str(&format!("\n{}\n", allocanary_screens::draw::wrapped(said, look.width.into())));
+        out.push_str(&format!("\n{}\n", crate::draw::wrapped(said, look.width.into())));
     }
     if let Some(said) = wrappers(found) {
-        out.push_str(&format!("\n{}\n", harmless_lines(&allocanary_screens::draw::wrapped(&said, look.width.into()))));
+        out.push_str(&format!("\n{}\n", harmless_lines(&crate::draw::wrapped(&said, look.width.into()))));
     }
     if !found.notes.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
@@ -267,7 +267,7 @@ pub(crate) fn without_callers(shown: &[&Site]) -> Option<&'static str> {
 
 /// A heading as wide as the terminal.
 fn title_of(text: &str, look: &Look) -> String {
-    bold(&allocanary_screens::draw::wrapped(text, look.width.into()), look)
+    bold(&crate::draw::wrapped(text, look.width.into()), look)
 }
 
 /// How many sites have a line. If only one site would be left out, it gets a line as well.

@@ -13,8 +13,8 @@ use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
 use allocanary_screens::draw::short;
+use allocanary_screens::views::{door, heap as reports};
 use allocanary_text::outside::harmless_lines;
-use allocanary_views::{door, heap as reports};
 
 /// Prints the table.
 pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {

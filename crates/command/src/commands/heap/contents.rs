@@ -9,11 +9,11 @@ use allocanary_contents::{Contents, SCHEMA};
 use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
+use allocanary_screens::views::contents as reports;
 use allocanary_sys::proc::Status;
 use allocanary_sys::{input, private};
 use allocanary_text::outside::harmless;
 use allocanary_text::units::{parse_bytes, show_duration};
-use allocanary_views::contents as reports;
 
 use super::limits::{memory, time};
 use super::sites;

@@ -11,7 +11,7 @@ use crate::commands::terminal;
 use allocanary_error::Result;
 use allocanary_heap::reader::{Crowd, workers};
 use allocanary_heap::{Reading, Trouble, processes, tree};
-use allocanary_views::heap as reports;
+use allocanary_screens::views::heap as reports;
 
 /// Reads a process and its children.
 pub fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {

@@ -3,8 +3,8 @@
 
 use crate::commands::who::program::program;
 use allocanary_error::Result;
+use allocanary_screens::views::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
-use allocanary_views::trace::{Flames, Sites};
 use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};
 
 /// The number of lines in the picture over time, and of trees of callers.

@@ -12,10 +12,10 @@ use crate::args::{OutputFlags, WhoFlags};
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::Gate;
 use allocanary_screens::draw::short;
+use allocanary_screens::views::who::against::{Comparison, before};
 use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
-use allocanary_views::who::against::{Comparison, before};
 use allocanary_who::against::Before;
 use allocanary_who::{By, Found, Names, Wanted, sites};
 

@@ -16,12 +16,12 @@ use crate::args::{OutputFlags, WhoFlags};
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::LEAST_SAMPLES;
 use allocanary_screens::draw::short;
+use allocanary_screens::views::who::what_if::Report;
 use allocanary_text::outside::harmless_lines;
 use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
-use allocanary_views::who::what_if::Report;
 use allocanary_who::what_if::{self, Heap, Sets, Ways};
 use allocanary_who::{By, Names, Wanted, WhatIf, sites, under};
 

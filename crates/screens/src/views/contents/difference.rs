@@ -8,8 +8,8 @@ use allocanary_text::outside::Look;
 use allocanary_text::units::show_duration;
 
 use super::{bytes, count, head};
-use crate::heap::{bold, columns};
-use allocanary_screens::draw::wrapped;
+use crate::draw::wrapped;
+use crate::views::heap::{bold, columns};
 
 /// The maximum of lines in each table.
 const LINES: usize = 12;

@@ -7,9 +7,9 @@ use allocanary_text::units::show_time;
 use maud::{Markup, html};
 
 use super::{answer, bytes, count, sampled, sure, tree_map};
-use crate::heap::percent;
-use allocanary_screens::draw::Page;
-use allocanary_screens::draw::markup::prose;
+use crate::draw::Page;
+use crate::draw::markup::prose;
+use crate::views::heap::percent;
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");

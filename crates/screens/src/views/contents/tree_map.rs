@@ -8,7 +8,7 @@ use allocanary_text::outside::harmless;
 use maud::{Markup, html};
 
 use super::{bytes, count};
-use allocanary_screens::draw::Picture;
+use crate::draw::Picture;
 
 /// The size of the drawing, and the height of the strip with a holder's name.
 const WIDTH: f64 = 960.0;

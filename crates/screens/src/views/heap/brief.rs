@@ -1,8 +1,8 @@
 //! A reading in few lines. In: a reading, and its remedies. Out: an answer.
 
+use crate::draw::{Answer, Pasted};
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
-use allocanary_screens::draw::{Answer, Pasted};
 
 /// What the memory is, how sure that is, and the first thing to do.
 pub fn brief(reading: &Reading, remedies: &[Remedy]) -> Answer {

@@ -2,8 +2,8 @@
 
 use super::columns::columns;
 use super::{bold, bytes};
+use crate::draw::wrapped;
 use allocanary_heap::{Change, Difference, signed};
-use allocanary_screens::draw::wrapped;
 use allocanary_text::outside::Look;
 
 /// The number of arenas with a separate line.

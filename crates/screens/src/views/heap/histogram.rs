@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::map::tenth;
 use super::{bytes, percent};
+use crate::draw::{Picture, class_of};
 use allocanary_heap::{Heap, PAGE, Part};
-use allocanary_screens::draw::{Picture, class_of};
 
 const SIZE: (f64, f64) = (560.0, 250.0);
 /// The field of the bars: left, top, right, bottom.

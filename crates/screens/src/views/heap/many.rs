@@ -2,8 +2,8 @@
 
 use super::columns::columns;
 use super::{bold, bytes, percent};
+use crate::draw::wrapped;
 use allocanary_heap::{Part, Reading, Row, together};
-use allocanary_screens::draw::wrapped;
 use allocanary_text::outside::{Look, harmless};
 
 /// The head of the lines of many processes.

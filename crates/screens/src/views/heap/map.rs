@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{bytes, percent};
+use crate::draw::{Picture, class_of};
 use allocanary_heap::{Heap, Stretch};
-use allocanary_screens::draw::{Picture, class_of};
 
 /// The number of cells in a row, and the size of a cell with its distance to the next.
 const COLUMNS: usize = 40;

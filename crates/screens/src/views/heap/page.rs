@@ -8,13 +8,13 @@ use maud::{Markup, html};
 use super::deeper::deeper;
 use super::map::{self, color};
 use super::{bytes, histogram, percent, text};
-use crate::trace::drawn;
+use crate::draw::Page;
+use crate::draw::class_of;
+use crate::draw::markup::prose;
+use crate::draw::{Picture, palette};
+use crate::views::trace::drawn;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
-use allocanary_screens::draw::Page;
-use allocanary_screens::draw::class_of;
-use allocanary_screens::draw::markup::prose;
-use allocanary_screens::draw::{Picture, palette};
 use allocanary_text::units::{Unit, show_time};
 
 /// The style rules of this page, added to those of all pages.

@@ -139,11 +139,12 @@ fn a_line_over_time_stands_under_its_head() {
 #[test]
 fn the_door_is_one_screen_with_the_first_remedy() {
     let reading = reading("after");
-    let text = crate::door::screen(&reading, &remedies(&reading, None), std::time::Duration::from_millis(20), &LOOK);
+    let text =
+        crate::views::door::screen(&reading, &remedies(&reading, None), std::time::Duration::from_millis(20), &LOOK);
     assert!(text.lines().count() < 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("\n1. Now, 520 MiB: ") && text.contains("only read, in 20.0 ms"), "{text}");
     let mut nothing = reading;
     nothing.heaps[0].remedies.clear();
-    let text = crate::door::screen(&nothing, &remedies(&nothing, None), std::time::Duration::ZERO, &LOOK);
+    let text = crate::views::door::screen(&nothing, &remedies(&nothing, None), std::time::Duration::ZERO, &LOOK);
     assert!(text.contains("Nothing of the allocator's gives memory back here"), "{text}");
 }

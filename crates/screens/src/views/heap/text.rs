@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::columns::columns;
 use super::deeper::deeper;
 use super::{bold, bytes, item, percent};
-use crate::remedies::list;
+use crate::views::remedies::list;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
 use allocanary_text::outside::{Look, harmless};
@@ -16,7 +16,7 @@ const ARENAS: usize = 8;
 
 /// The whole text.
 pub fn text(reading: &Reading, remedies: &[Remedy], look: &Look) -> String {
-    let answer = allocanary_screens::draw::wrapped(&answer::answer(reading), look.width.into());
+    let answer = crate::draw::wrapped(&answer::answer(reading), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
         out.push_str(&format!("{}\n", arenas(heap, look)));

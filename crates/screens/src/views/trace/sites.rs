@@ -10,10 +10,10 @@ use maud::{Markup, html};
 
 use super::flames::Flames;
 use super::{bytes, drawn, percent, span, table};
-use crate::who::growth::{a_minute, grown};
-use crate::who::{begin, callers, remarks, without_callers, wrappers};
-use allocanary_screens::draw::markup::prose;
-use allocanary_screens::draw::{Picture, palette};
+use crate::draw::markup::prose;
+use crate::draw::{Picture, palette};
+use crate::views::who::growth::{a_minute, grown};
+use crate::views::who::{begin, callers, remarks, without_callers, wrappers};
 
 /// The number of sites in the table.
 const TOP: usize = 10;
@@ -140,8 +140,8 @@ fn rows(found: &Found, order: Order) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::page;
-    use crate::who::tests::found;
+    use crate::views::trace::page;
+    use crate::views::who::tests::found;
     use allocanary_trace::builder::TraceBuilder;
     use allocanary_trace::coder::{Event, How};
     use allocanary_trace::info::{Info, info};

@@ -10,8 +10,8 @@ use allocanary_who::against::{Before, Change, Holds, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
 use super::SMALL;
-use crate::heap::{bold, columns, item};
-use allocanary_screens::draw::{Answer, document, object};
+use crate::draw::{Answer, document, object};
+use crate::views::heap::{bold, columns, item};
 
 /// The number of sites that a sentence names.
 const NAMED: usize = 3;
@@ -139,7 +139,7 @@ impl<'a> Comparison<'a> {
             ]);
         }
         let title = format!("What sites hold, live and pinned, by {} ({unit})", self.old.by);
-        let answer = allocanary_screens::draw::wrapped(&self.sentence(), look.width.into());
+        let answer = crate::draw::wrapped(&self.sentence(), look.width.into());
         let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), bold(&title, look), columns(&table, look));
         if !self.notes.is_empty() {
             out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));

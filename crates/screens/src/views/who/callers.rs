@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{answer, wrappers};
-use crate::heap::{bold, item};
-use allocanary_screens::draw::{document, object};
+use crate::draw::{document, object};
+use crate::views::heap::{bold, item};
 
 /// The width of the three columns of figures.
 const FIGURES: usize = 10;
@@ -23,11 +23,11 @@ pub fn text(found: &Found, tree: &Caller, order: Order, look: &Look) -> String {
         found.moment.words,
         order.words()
     );
-    let mut out = format!("{}\n", bold(&harmless_lines(&allocanary_screens::draw::wrapped(&title, width)), look));
+    let mut out = format!("{}\n", bold(&harmless_lines(&crate::draw::wrapped(&title, width)), look));
     out.push_str(&line(["pinned", "live", "allocated"].map(String::from), "function", width));
     branch(tree, 0, width, &mut out);
     if let Some(said) = wrappers(found) {
-        out.push_str(&format!("\n{}\n", harmless_lines(&allocanary_screens::draw::wrapped(&said, width))));
+        out.push_str(&format!("\n{}\n", harmless_lines(&crate::draw::wrapped(&said, width))));
     }
     if !found.notes.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
@@ -117,7 +117,7 @@ fn held(of: Figures) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::who::tests::found;
+    use crate::views::who::tests::found;
 
     const MIB: u64 = 1 << 20;
 

@@ -99,7 +99,7 @@ fn rate(slope: &Slope) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::who::tests::found;
+    use crate::views::who::tests::found;
 
     const MIB: f64 = 1048576.0 / 60.0;
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::heap::{bold, columns, item};
-use allocanary_screens::draw::{Answer, document, object};
+use crate::draw::{Answer, document, object};
+use crate::views::heap::{bold, columns, item};
 
 /// The number of sites in a table.
 const TOP: usize = 15;
@@ -67,7 +67,7 @@ pub fn answer(found: &Sampled) -> Answer {
 
 /// The whole text for a terminal.
 pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
-    let answer = allocanary_screens::draw::wrapped(&sentence(found), look.width.into());
+    let answer = crate::draw::wrapped(&sentence(found), look.width.into());
     let mut table = vec![["site", "live", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
     let row = |site: &SampledSite| {
         let Estimate { bytes: live, low, high } = site.live();
@@ -88,7 +88,7 @@ pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let mut out = format!(
         "{}\n\n{}\n{}",
         bold(&harmless_lines(&answer), look),
-        bold(&allocanary_screens::draw::wrapped(&title, look.width.into()), look),
+        bold(&crate::draw::wrapped(&title, look.width.into()), look),
         columns(&table, look)
     );
     out.push_str(&limits(&found.notes, look));
@@ -265,7 +265,7 @@ pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Opt
         table.push(row);
     }
     let title = format!("Sites by {}, those that grew most first", name_of_by(found));
-    let said = harmless_lines(&allocanary_screens::draw::wrapped(&answer.text, look.width.into())).into_owned();
+    let said = harmless_lines(&crate::draw::wrapped(&answer.text, look.width.into())).into_owned();
     format!("{}\n\n{}\n{}{}", bold(&said, look), bold(&title, look), columns(&table, look), limits(&found.notes, look))
 }
 

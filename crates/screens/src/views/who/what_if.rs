@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use self::advice::Advice;
 use self::saved::{Effect, Saved, figure, medians, span};
 use super::SMALL;
-use crate::heap::{bold, columns, item};
-use allocanary_screens::draw::{Answer, document, object};
+use crate::draw::{Answer, document, object};
+use crate::views::heap::{bold, columns, item};
 
 /// One of the two changes, compared with the heap as it is.
 struct Change {
@@ -139,7 +139,7 @@ impl<'a> Report<'a> {
     /// The answer, the three heaps, what the addresses alone show, and what to do.
     pub fn text(&self, look: &Look) -> String {
         let WhatIf { moment, site, share, .. } = self.what_if;
-        let answer = allocanary_screens::draw::wrapped(&self.sentence(), look.width.into());
+        let answer = crate::draw::wrapped(&self.sentence(), look.width.into());
         let mut out = format!("{}\n", bold(&answer, look));
         if let Some((candidate, changes)) = &self.changes {
             let when = show_duration(Duration::from_nanos(self.what_if.nanos));
@@ -148,7 +148,7 @@ impl<'a> Report<'a> {
                 "The heap under {candidate}, {} ({when}): medians of {} replays ({unit})",
                 moment.words, changes.repeats
             );
-            let title = allocanary_screens::draw::wrapped(&title, look.width.into());
+            let title = crate::draw::wrapped(&title, look.width.into());
             out.push_str(&format!("\n{}\n{}", bold(&title, look), columns(&table, look)));
             let without = format!(
                 "By the addresses alone: `{}` pins {}, and its survivors elsewhere would free {} (pages that are its alone) to {} (with the empty \
@@ -158,14 +158,14 @@ impl<'a> Report<'a> {
                 Bytes(share.alone),
                 Bytes(share.with_holes)
             );
-            out.push_str(&format!("\n{}\n", allocanary_screens::draw::wrapped(&without, look.width.into())));
+            out.push_str(&format!("\n{}\n", crate::draw::wrapped(&without, look.width.into())));
         }
         if let Some(advice) = self.advice {
             let text = advice.text(self.what_if);
             out.push_str(&format!(
                 "\n{}\n{}\n",
                 bold("What to do", look),
-                allocanary_screens::draw::wrapped(&text, look.width.into())
+                crate::draw::wrapped(&text, look.width.into())
             ));
         }
         if !self.what_if.notes.is_empty() {
