@@ -17,13 +17,13 @@ mod markdown;
 mod of_rows;
 pub mod paste;
 mod pictures;
+pub mod places;
 pub mod production;
 pub mod table;
 pub mod words;
 pub mod wrapper;
 
 pub use format::ReportFormat;
-pub use pictures::front;
 
 /// Every report. A terminal shows the first.
 pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT, &json::REPORT];

@@ -249,5 +249,3 @@ fn join(all: &mut Group, group: Group) {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod whole;

@@ -6,17 +6,16 @@
 //! 2. A [`race`] drops the candidates that others dominate, by a few rows of each. The rows come from a [`Measure`],
 //!    which is [`cells`] of a workload, of a program or of a trace.
 //! 3. The finalists and what the user has now are measured again. The [`proof`] compares only these fresh rows.
-//! 4. The [`answer`] says in words what to do, and [`places`](mod@places) has the lines to paste.
+//!
+//! What to do is said in words by the command.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod answer;
 pub mod cells;
 pub mod goal;
-pub mod places;
 pub mod proof;
 pub mod race;
 pub mod search;

@@ -143,7 +143,7 @@ pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
             (median(group, &goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0))
         })
         .collect();
-    allocanary_screens::report::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
+    allocanary_measure::summary::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
 }
 
 #[cfg(test)]

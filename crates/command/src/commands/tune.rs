@@ -2,6 +2,7 @@
 //! fresh rows, and prints the lines to paste. In: what to measure, an objective, limits, a budget. Out: rows, a
 //! recommendation, `tuned.toml`, a page.
 
+mod answer;
 mod kind;
 mod program;
 mod shown;
@@ -24,7 +25,6 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::Change;
-use allocanary_search::answer::{self, Job};
 use allocanary_search::cells::{self, Cells};
 use allocanary_search::goal::Guard;
 use allocanary_search::search::{FINALISTS, RACED};
@@ -37,6 +37,7 @@ use allocanary_text::outside::Look;
 use allocanary_text::paste::Words;
 use allocanary_text::units::show_duration;
 
+use answer::Job;
 use shown::Shown;
 use subject::Subject;
 

@@ -3,14 +3,11 @@
 
 mod bars;
 mod dots;
-mod front;
 mod labels;
 mod lines;
 mod over_time;
 mod parts;
 mod scatter;
-
-pub use front::front;
 
 use crate::draw::Picture;
 use maud::Markup;

@@ -1,9 +1,9 @@
 //! The lines to paste. In: a candidate. Out: for each place a title and the text.
 
+use crate::report::lines::Lines;
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::descriptor::Ours;
 use allocanary_allocators::paste;
-use allocanary_screens::report::lines::Lines;
 use allocanary_spec::Spec;
 
 /// The text for one place.

@@ -5,16 +5,15 @@ use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
+use allocanary_screens::report::places::{Place, places};
 use allocanary_screens::report::table::{self, Figure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
+use allocanary_search::Searched;
+use allocanary_search::proof::{Finalist, Standing};
+use allocanary_search::space::limits;
 use allocanary_spec::Candidate;
 use allocanary_text::outside::Look;
-
-use crate::places::{Place, places};
-use crate::proof::{Finalist, Standing};
-use crate::search::Searched;
-use crate::space::limits;
 
 /// Facts for the words, in addition to the rows.
 pub struct Job<'a> {
@@ -331,13 +330,23 @@ fn indented(text: &str) -> String {
 }
 
 #[cfg(test)]
+mod whole_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::goal::{Goal, Source};
-    use crate::proof::{front, prove, tests::group};
     use allocanary_cell::sample::Answer;
     use allocanary_cell::workload::Phase;
     use allocanary_measure::metrics::Metrics;
+    use allocanary_search::goal::{Goal, Source};
+    use allocanary_search::proof::{front, prove};
+
+    /// A group with these values of memory and throughput, and a p99 of 1.
+    fn group(rss: &[f64], throughput: &[f64]) -> Group {
+        let p99 = vec![1.0; rss.len()];
+        let values = [("rss", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
+        Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
+    }
 
     fn around(middle: f64) -> Vec<f64> {
         (0..10).map(|step| middle * (1.0 + f64::from(step) * 0.001)).collect()

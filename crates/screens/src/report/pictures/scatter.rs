@@ -2,14 +2,13 @@
 //! picture.
 
 use super::figure;
-use super::front::front;
 use super::labels::{self, LINE};
 use crate::draw::canvas::{Canvas, FIELD, Side};
 use crate::draw::scale::Scale;
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
-use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section};
+use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section, front};
 use allocanary_text::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.

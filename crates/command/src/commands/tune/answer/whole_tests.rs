@@ -3,23 +3,38 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
-use super::tests::Silent;
-use super::*;
-use crate::answer;
-use crate::goal::{Goal, Source};
-use crate::search::{Plan, search};
-use crate::space::{Rest, Space};
+use super::super::answer;
 use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
 use allocanary_cell::load::Load;
-use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
+use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency, Sample};
 use allocanary_cell::workload::Phase;
+use allocanary_error::Result;
+use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
+use allocanary_measure::summary::About;
 use allocanary_program::runtimes;
-use allocanary_session::{Line, Scripted};
+use allocanary_search::cells::{Cells, Job, Watch};
+use allocanary_search::goal::{Goal, Source};
+use allocanary_search::search::{Plan, Searched, search};
+use allocanary_search::space::{Rest, Space};
+use allocanary_session::{Line, Scripted, Store, StudyFile, Target};
+use allocanary_spec::Candidate;
 use allocanary_text::outside::Look;
+
+/// A watch that shows nothing.
+struct Silent;
+
+impl Watch for Silent {
+    fn stage(&mut self, _stage: &str, _candidates: usize, _new: &[Cell]) {}
+    fn row(&mut self, _sample: &Sample) {}
+    fn ends(&mut self) {}
+}
 
 const SECOND: Duration = Duration::from_secs(1);
 
