@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_builds::cache::Cache;
 use allocanary_doctor::installed::{Installed, built, installed};
+use allocanary_study::builds::cache::Cache;
 use allocanary_testing::skipped::skipped;
 use serde_json::Value;
 use tempfile::tempdir;

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use allocanary_builds::cache::Cache;
-use allocanary_builds::make::Source;
-use allocanary_builds::releases::{find, releases};
+use allocanary_study::builds::cache::Cache;
+use allocanary_study::builds::make::Source;
+use allocanary_study::builds::releases::{find, releases};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

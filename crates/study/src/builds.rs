@@ -1,5 +1,3 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
-//!
 //! Preloads of other allocators and other versions. In: a name such as `mimalloc@2.2`. Out: a shared library in a folder of the user's
 //! cache, which exports the malloc family, and the version that the library reported in its trial.
 //!
@@ -9,9 +7,6 @@
 //! - [`cache`] keeps libraries with their checksums, finds them again, and removes them.
 
 // Numbers and texts are returned; only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod allocators;
 pub mod cache;

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use allocanary_builds::cache::{Built, Cache};
-use allocanary_builds::make::Source;
-use allocanary_builds::releases::Release;
-use allocanary_builds::releases::find;
-use allocanary_builds::releases::releases;
 use allocanary_error::Error;
 use allocanary_error::Result;
+use allocanary_study::builds::cache::{Built, Cache};
+use allocanary_study::builds::make::Source;
+use allocanary_study::builds::releases::Release;
+use allocanary_study::builds::releases::find;
+use allocanary_study::builds::releases::releases;
 use allocanary_text::paste::Words;
 use allocanary_text::units::Unit;
 
@@ -73,7 +73,7 @@ pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> boo
     Ok(())
 }
 
-fn problem(error: allocanary_builds::error::Error) -> Error {
+fn problem(error: allocanary_study::builds::error::Error) -> Error {
     Error::Input(format!("build: {error}"))
 }
 

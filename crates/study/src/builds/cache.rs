@@ -12,9 +12,9 @@ use allocanary_sys::private;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result, file};
-use crate::make::{Source, make};
-use crate::releases::Release;
+use crate::builds::error::{Error, Result, file};
+use crate::builds::make::{Source, make};
+use crate::builds::releases::Release;
 
 /// The record of a library that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +189,7 @@ fn checksum(path: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::releases::find;
+    use crate::builds::releases::find;
 
     fn kept(cache: &Cache, name: &str) -> Built {
         let release = find(name).unwrap();

@@ -10,9 +10,9 @@ use std::process::Command;
 use allocanary_sys::private;
 use serde::Deserialize;
 
-use crate::error::{Error, Result, file};
-use crate::releases::Release;
-use crate::{step, trial, workspace};
+use crate::builds::error::{Error, Result, file};
+use crate::builds::releases::Release;
+use crate::builds::{step, trial, workspace};
 
 /// Where crates come from.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,8 @@
 //! What can be built. In: a name. Out: the crate that has the sources.
 
-use crate::allocators::ALL;
-use crate::error::{Error, Result};
-pub use crate::release::Release;
+use crate::builds::allocators::ALL;
+use crate::builds::error::{Error, Result};
+pub use crate::builds::release::Release;
 
 /// All releases, the newest of each allocator first.
 pub fn releases() -> impl Iterator<Item = &'static Release> {

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use allocanary_sys::private;
 
-use crate::error::{Error, Result, file};
-use crate::releases::Release;
+use crate::builds::error::{Error, Result, file};
+use crate::builds::releases::Release;
 
 /// Runs a step, and returns its standard output. The log gets all of its output.
 pub(crate) fn run(
@@ -42,7 +42,7 @@ pub(crate) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::releases::find;
+    use crate::builds::releases::find;
 
     #[test]
     fn a_step_that_fails_tells_its_last_lines_and_keeps_all() {

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use allocanary_sys::private;
 
-use crate::allocators::ALL;
-use crate::error::{Error, Result, file};
-use crate::releases::Release;
-use crate::step;
+use crate::builds::allocators::ALL;
+use crate::builds::error::{Error, Result, file};
+use crate::builds::releases::Release;
+use crate::builds::step;
 
 const PROGRAM: &str = include_str!("trial.c");
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use allocanary_sys::private;
 
-use crate::error::{Result, file};
-use crate::releases::Release;
+use crate::builds::error::{Result, file};
+use crate::builds::releases::Release;
 
 /// Writes the workspace. With `vendored`, cargo takes crates from that folder and nowhere else.
 pub fn write(folder: &Path, release: &Release, vendored: Option<&Path>) -> Result<()> {
@@ -50,7 +50,7 @@ fn config(release: &Release, vendored: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::releases::find;
+    use crate::builds::releases::find;
 
     #[test]
     fn a_manifest_asks_for_one_version_and_its_features() {

@@ -10,8 +10,6 @@ use allocanary_allocators::allocators::{our, ours, suggested};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_builds::cache::Cache;
-use allocanary_builds::releases::{Release, find, releases};
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
@@ -24,6 +22,8 @@ use allocanary_program::Other;
 use allocanary_program::huge_pages;
 use allocanary_program::runtimes;
 use allocanary_session::place;
+use allocanary_study::builds::cache::Cache;
+use allocanary_study::builds::releases::{Release, find, releases};
 
 /// The job of all candidates. Its duration is set after the first run.
 fn job() -> WorkloadDescription {

@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators::mimalloc::NAME;
 
 use super::part::Part;
-use crate::release::Release;
+use crate::builds::release::Release;
 
 pub(super) const PART: Part = Part { name: NAME, releases: RELEASES, version };
 

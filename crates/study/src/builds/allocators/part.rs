@@ -1,6 +1,6 @@
 //! An allocator as an entry of the table. In: nothing. Out: the type, and what several entries share.
 
-use crate::release::Release;
+use crate::builds::release::Release;
 
 /// An allocator that can be built.
 pub(crate) struct Part {

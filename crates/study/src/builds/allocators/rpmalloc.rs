@@ -3,7 +3,7 @@
 use allocanary_allocators::allocators::rpmalloc::NAME;
 
 use super::part::{Part, as_told};
-use crate::release::Release;
+use crate::builds::release::Release;
 
 pub(super) const PART: Part = Part { name: NAME, releases: &[RELEASE], version: as_told };
 
