@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use allocanary_cell::provenance::Build;
-use allocanary_program::huge_pages;
+use allocanary_study::program::huge_pages;
 use allocanary_sys::sys::affinity;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;

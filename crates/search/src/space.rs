@@ -17,11 +17,11 @@ use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_cell::description::Description;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_program::runtimes;
 use allocanary_spec::Candidate;
 use allocanary_spec::PROCESS_THP;
 use allocanary_spec::Spec;
 use allocanary_spec::perhaps;
+use allocanary_study::program::runtimes;
 use allocanary_sys::sys;
 
 /// The setting that only preloads have. Its effect is independent of what the other settings limit. A search that combined it with all

@@ -13,7 +13,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
-use allocanary_program::cause::{cause, killed_for_memory};
+use allocanary_study::program::cause::{cause, killed_for_memory};
 use allocanary_sys::sys;
 use allocanary_trace::prepare;
 

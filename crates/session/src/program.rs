@@ -8,7 +8,7 @@ use super::executor::{Executor, Outcome, Ran, row};
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
-use allocanary_program::Launcher;
+use allocanary_study::program::Launcher;
 
 /// Runs the user's program, with the allocator of each cell preloaded.
 pub struct Program<'a> {

@@ -1,12 +1,7 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! Runs the user's program as a cell: starts it with an allocator preloaded, watches it from outside, and ends it with all
 //! that it has started. In: a cell with a program. Out: what a cell's answer has, or a failure.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod around;
 mod build;

@@ -108,7 +108,7 @@ impl Http {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_program::figures::Wanted;
+    use allocanary_study::program::figures::Wanted;
 
     const WRK: &str = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n  Latency Distribution\n     50%  214.00us\n     99%    1.37ms\n\
                        Requests/sec:  63862.18\nTransfer/sec:      7.98MB\n";

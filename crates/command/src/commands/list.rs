@@ -13,10 +13,10 @@ use allocanary_cell::description::Description;
 use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
-use allocanary_program::{huge_pages, runtimes};
 use allocanary_screens::report as reports;
 use allocanary_session::{CASES, SHIPPED, StudyFile};
 use allocanary_spec::perhaps;
+use allocanary_study::program::{huge_pages, runtimes};
 
 /// A part of the list.
 struct Part {

@@ -19,14 +19,14 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
-use allocanary_program::huge_pages;
-use allocanary_program::runtimes;
 use allocanary_session::Studies;
 use allocanary_session::StudyFile;
 use allocanary_session::Target;
 use allocanary_session::plan;
 use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
+use allocanary_study::program::huge_pages;
+use allocanary_study::program::runtimes;
 use allocanary_text::paste::Words;
 use started::Started;
 

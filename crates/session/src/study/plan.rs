@@ -8,8 +8,8 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, number};
 use allocanary_cell::job::Job;
 use allocanary_error::{Error, Result};
-use allocanary_program::huge_pages;
 use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
+use allocanary_study::program::huge_pages;
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::rng::Rng;
 

@@ -97,8 +97,8 @@ fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::given::given;
-    use crate::huge_pages;
+    use crate::program::given::given;
+    use crate::program::huge_pages;
     use allocanary_cell::job::Job;
     use allocanary_cell::program::Program;
 

@@ -1,7 +1,7 @@
 //! A program that was recorded. In: its end. Out: what its traces get.
 
 use allocanary_cell::workload::Phase;
-use allocanary_program::Residents;
+use allocanary_study::program::Residents;
 use allocanary_trace::stacks::Resident;
 
 /// A program that was recorded.

@@ -16,11 +16,11 @@ use allocanary_doctor::Effect;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_program::{SETTLE, huge_pages, runtimes};
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_session::{StudyFile, plan};
 use allocanary_spec::PROCESS_THP;
+use allocanary_study::program::{SETTLE, huge_pages, runtimes};
 use allocanary_text::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.
