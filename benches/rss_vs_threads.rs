@@ -12,7 +12,7 @@ use std::time::Duration;
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::workload::Phase;
-use allocanary_session::{Linked, Roster, Session};
+use allocanary_study::session::{Linked, Roster, Session};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 

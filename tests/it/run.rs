@@ -6,7 +6,7 @@ use std::process::Command;
 
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

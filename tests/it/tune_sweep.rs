@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use allocanary_cell::sample::Sample;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::stats::median;
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 use tempfile::tempdir;
 
 use super::support::{Ran, allocanary, samples, words};

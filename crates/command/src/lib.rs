@@ -20,7 +20,7 @@ pub fn main(features: &'static str) -> ExitCode {
         return code;
     }
     let done = verbs::carry_out();
-    allocanary_session::place::refused().into_iter().for_each(commands::tell);
+    allocanary_study::session::place::refused().into_iter().for_each(commands::tell);
     match done {
         Ok(code) => code,
         Err(error) => {

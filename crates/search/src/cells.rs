@@ -18,8 +18,10 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
-use allocanary_session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_spec::Candidate;
+use allocanary_study::session::{
+    Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan,
+};
 
 /// The job of a search.
 pub struct Job<'a> {

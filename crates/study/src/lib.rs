@@ -9,3 +9,4 @@
 
 pub mod builds;
 pub mod program;
+pub mod session;

@@ -1,5 +1,3 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! The parent's side of a study. Data flow in one direction, and each step passes them on in a file or a pipe:
 //!
 //! 1. A [`Study`] (TOML, flags) and the available cells make a [`plan`](plan()): a list of cells in shuffled rounds.
@@ -11,9 +9,6 @@
 //! `allocanary-report`.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod builder;
 pub mod child;

@@ -1,7 +1,7 @@
 //! Checks that the parts of the resident memory add up, for every candidate of the default study.
 
 use allocanary_measure::summary::Anatomy;
-use allocanary_session::find_shipped;
+use allocanary_study::session::find_shipped;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

@@ -6,7 +6,7 @@ use clap::{Arg, Args, ValueHint};
 
 use allocanary_error::Result;
 use allocanary_screens::report::production::Place;
-use allocanary_session::{StudyFile, Target};
+use allocanary_study::session::{StudyFile, Target};
 
 use super::values;
 

@@ -8,7 +8,7 @@ use super::http::{self, Http};
 use super::measure::{RepeatFlags, RowsFlags, RunFlags};
 use super::output::TableFlags;
 use allocanary_cell::program::Program;
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 
 /// How a program is started, loaded and stopped: flags of `run`, of `tune` and of `record`.
 #[derive(Args, Clone, Default)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 
 use super::measure::{MeasureFlags, RowsFlags, RunFlags};
 use super::output::TableFlags;

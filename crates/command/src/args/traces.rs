@@ -8,7 +8,7 @@ use super::measure::{RowsFlags, RunFlags, TimeFlags, in_words};
 use super::output::TableFlags;
 use super::program::ServiceFlags;
 use allocanary_cell::program::Program;
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 
 /// Flags of `record`.
 #[derive(Args, Clone)]

@@ -8,7 +8,7 @@ use allocanary_cell::workloads;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{PLACES, Place};
-use allocanary_session::{CASES, SHIPPED};
+use allocanary_study::session::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 

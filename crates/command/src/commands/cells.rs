@@ -9,7 +9,7 @@ use super::terminal;
 use allocanary_allocators::allocators::ours;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_error::{Error, Result};
-use allocanary_session::{Builder, Roster, Studies, check_folder, place};
+use allocanary_study::session::{Builder, Roster, Studies, check_folder, place};
 
 /// The features of this command's build. Its cells are built with the same ones.
 static FEATURES: OnceLock<&str> = OnceLock::new();

@@ -12,7 +12,7 @@ use crate::args::HereFlags;
 use allocanary_allocators::environment::readable_variables;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
-use allocanary_session::{Linked, Studies, StudyFile, Target, describe, plan};
+use allocanary_study::session::{Linked, Studies, StudyFile, Target, describe, plan};
 use allocanary_sys::host::Host;
 
 /// Measures this build's allocator.

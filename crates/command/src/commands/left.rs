@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::terminal;
 use allocanary_error::Error;
-use allocanary_session::{Left, Target};
+use allocanary_study::session::{Left, Target};
 use allocanary_text::paste::Words;
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.

@@ -14,9 +14,9 @@ use allocanary_cell::meters;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_screens::report as reports;
-use allocanary_session::{CASES, SHIPPED, StudyFile};
 use allocanary_spec::perhaps;
 use allocanary_study::program::{huge_pages, runtimes};
+use allocanary_study::session::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list.
 struct Part {

@@ -19,7 +19,7 @@ use allocanary_measure::summary::{About, Decided, Findings, Fold};
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
-use allocanary_session::{
+use allocanary_study::session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
 };
 use allocanary_sys::private;
@@ -93,7 +93,7 @@ impl Measurement<'_> {
     /// Runs the cells that have no row yet. Calls `seen` with each row that was written.
     fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
         let cells = self.roster.descriptions();
-        let measurement = allocanary_session::Measurement {
+        let measurement = allocanary_study::session::Measurement {
             group: self.group,
             cells: &cells,
             executor: self.executor,

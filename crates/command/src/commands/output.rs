@@ -7,8 +7,8 @@ use allocanary_screens::draw::short;
 use allocanary_screens::report::answer::answers;
 use allocanary_screens::report::json;
 use allocanary_screens::report::table::{self, Columns, View};
-use allocanary_session::StudyFile;
 use allocanary_spec::perhaps;
+use allocanary_study::session::StudyFile;
 use allocanary_text::outside::Look;
 
 use crate::args::{OutputFlags, TableFlags};

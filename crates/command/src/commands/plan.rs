@@ -9,7 +9,7 @@ use crate::args::StudyFlags;
 use allocanary_cell::Cell;
 use allocanary_error::Result;
 use allocanary_screens::draw::wrapped;
-use allocanary_session::{Study, StudyFile, expected_time, planned};
+use allocanary_study::session::{Study, StudyFile, expected_time, planned};
 use allocanary_text::outside::in_one_line;
 use allocanary_text::units::show_duration;
 

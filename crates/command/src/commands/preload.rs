@@ -10,7 +10,7 @@ use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
 use allocanary_screens::report::paste::FOLDER;
-use allocanary_session::place;
+use allocanary_study::session::place;
 
 /// The preload that only takes samples.
 const PROFILE: &str = "profile";

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use super::{preload, terminal};
 use allocanary_error::{Error, Result};
 use allocanary_screens::report::production::{Change, Place};
-use allocanary_session::Target;
+use allocanary_study::session::Target;
 use allocanary_sys::private;
 use allocanary_text::units::Unit;
 

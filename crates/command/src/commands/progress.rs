@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
-use allocanary_session::{expected_seconds, expected_time};
+use allocanary_study::session::{expected_seconds, expected_time};
 use allocanary_text::outside::harmless;
 use allocanary_text::units::show_duration;
 

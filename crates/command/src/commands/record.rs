@@ -21,7 +21,7 @@ use super::terminal;
 use crate::args::RecordFlags;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_session::{StudyFile, place};
+use allocanary_study::session::{StudyFile, place};
 use allocanary_text::paste::Words;
 use allocanary_text::units::{parse_bytes, parse_duration};
 use allocanary_trace::pack::pack;

@@ -14,7 +14,7 @@ use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_allocators::allocators::ours;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_session::{Linked, Roster, Studies, StudyFile, Target};
+use allocanary_study::session::{Linked, Roster, Studies, StudyFile, Target};
 use allocanary_text::units::{Unit, parse_duration, show_duration};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;

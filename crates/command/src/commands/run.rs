@@ -19,14 +19,14 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_error::Error;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
-use allocanary_session::Studies;
-use allocanary_session::StudyFile;
-use allocanary_session::Target;
-use allocanary_session::plan;
-use allocanary_session::program_candidates;
 use allocanary_spec::PROCESS_THP;
 use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
+use allocanary_study::session::Studies;
+use allocanary_study::session::StudyFile;
+use allocanary_study::session::Target;
+use allocanary_study::session::plan;
+use allocanary_study::session::program_candidates;
 use allocanary_text::paste::Words;
 use started::Started;
 
@@ -100,7 +100,7 @@ pub fn run_study(
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
-    let executor = &allocanary_session::Program::new(&started.launcher);
+    let executor = &allocanary_study::session::Program::new(&started.launcher);
     Measurement { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
 }
 

@@ -6,8 +6,8 @@ use super::terminal;
 use crate::args::StudyFlags;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_session::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 use allocanary_spec::perhaps;
+use allocanary_study::session::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// The studies that the flags select, and a name for all of them. They come from a resumed folder, a file, the shipped
 /// studies, or the default study. With `--full` they get their large sizes. Then each flag replaces the value in every

@@ -8,7 +8,7 @@ use super::output::Output;
 use super::studies::study;
 use crate::args::StudyRunFlags;
 use allocanary_error::{Error, Result};
-use allocanary_session::{Linked, Target};
+use allocanary_study::session::{Linked, Target};
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {

@@ -30,8 +30,10 @@ use allocanary_search::goal::Guard;
 use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
-use allocanary_session::{Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan};
 use allocanary_spec::Candidate;
+use allocanary_study::session::{
+    Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan,
+};
 use allocanary_sys::private;
 use allocanary_text::outside::Look;
 use allocanary_text::paste::Words;
@@ -90,7 +92,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         kept::compare(&target, &group)?;
     }
     let executor: Box<dyn Executor> = match &subject.started {
-        Some(started) => Box::new(allocanary_session::Program::new(&started.launcher)),
+        Some(started) => Box::new(allocanary_study::session::Program::new(&started.launcher)),
         None => Box::new(Linked::new(&subject.roster)),
     };
     let mut shown = Shown::new(&descriptions);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Target;
+use crate::session::Target;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Build;

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Studies;
-use crate::Target;
+use crate::session::Studies;
+use crate::session::Target;
 use allocanary_error::{Error, Result};
 use allocanary_sys::private;
 

@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome, Ran, row};
-use crate::Roster;
-use crate::child::{Child, Ended, run_child};
-use crate::roster::bare_environment;
+use crate::program::cause::{cause, killed_for_memory};
+use crate::session::Roster;
+use crate::session::child::{Child, Ended, run_child};
+use crate::session::roster::bare_environment;
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
-use allocanary_study::program::cause::{cause, killed_for_memory};
 use allocanary_sys::sys;
 use allocanary_trace::prepare;
 

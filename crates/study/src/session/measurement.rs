@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use super::{Earlier, Ending, Executor, Session, kept};
-use crate::{MOST_CELLS, Studies, Study, plan, too_many};
-use crate::{Store, Target};
+use crate::session::{MOST_CELLS, Studies, Study, plan, too_many};
+use crate::session::{Store, Target};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;

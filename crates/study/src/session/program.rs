@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome, Ran, row};
+use crate::program::Launcher;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
-use allocanary_study::program::Launcher;
 
 /// Runs the user's program, with the allocator of each cell preloaded.
 pub struct Program<'a> {

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use super::child::{Child, run_child};
 use super::place;
+use crate::program::cause::cause;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
 use allocanary_error::{Error, Result};
-use allocanary_study::program::cause::cause;
 
 /// The available cells.
 #[derive(Debug, Default)]

@@ -1,14 +1,14 @@
 //! A study as it is measured: the one loop over its cells. In: cells in order, what runs them. Out: one row for each, even
 //! if its process fails, passed on as soon as it exists.
 //!
-//! Studies of our own workloads ([`Linked`](crate::Linked)), runs of the user's program ([`Program`](crate::Program)) and
-//! tests ([`Scripted`](crate::Scripted)) differ in
+//! Studies of our own workloads ([`Linked`](crate::session::Linked)), runs of the user's program ([`Program`](crate::session::Program)) and
+//! tests ([`Scripted`](crate::session::Scripted)) differ in
 //! what runs a cell, and in nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::{Executor, Outcome};
+use crate::session::{Executor, Outcome};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::Sample;
 use allocanary_error::Result;

@@ -21,8 +21,8 @@ use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_measure::summary::Agreement;
-use allocanary_session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_spec::{Candidate, PRELOAD};
+use allocanary_study::session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_sys::private;
 use allocanary_text::units::{Unit, parse_duration};
 use allocanary_trace::format::Header;
@@ -110,7 +110,7 @@ impl Verification {
         let Some(real) = rows(
             self.real,
             &self.started.roster(),
-            &allocanary_session::Program::new(&self.started.launcher),
+            &allocanary_study::session::Program::new(&self.started.launcher),
             folder.join("real"),
         )?
         else {

@@ -14,8 +14,8 @@ use allocanary_cell::job::Job;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_error::{Error, Result};
-use allocanary_session::StudyFile;
 use allocanary_study::program::{Interrupted, Recorder};
+use allocanary_study::session::StudyFile;
 use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than to be run in a terminal.

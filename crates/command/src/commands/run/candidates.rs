@@ -17,13 +17,13 @@ use allocanary_doctor::own_variable;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_session::place;
 use allocanary_study::builds::cache::Cache;
 use allocanary_study::builds::releases::{Release, find, releases};
 use allocanary_study::program::BUDGET;
 use allocanary_study::program::Other;
 use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
+use allocanary_study::session::place;
 
 /// The job of all candidates. Its duration is set after the first run.
 fn job() -> WorkloadDescription {

@@ -21,8 +21,8 @@ use allocanary_cell::program::{Figure, Program};
 use allocanary_cell::sample::{Answer, FailureKind};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
-use allocanary_session::{Roster, StudyFile};
 use allocanary_study::program::{Launcher, runtimes};
+use allocanary_study::session::{Roster, StudyFile};
 use allocanary_sys::private;
 
 /// How long the first run of a program may take before a line is printed.

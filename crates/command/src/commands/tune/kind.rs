@@ -10,7 +10,7 @@ use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
 use allocanary_cell::program::Program;
 use allocanary_error::{Error, Result};
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 use allocanary_trace::format::MAGIC;
 
 /// The subject that the flags select; `None` if the user interrupted its first run.

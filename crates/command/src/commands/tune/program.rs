@@ -18,9 +18,9 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
-use allocanary_session::{StudyFile, plan};
 use allocanary_spec::PROCESS_THP;
 use allocanary_study::program::{SETTLE, huge_pages, runtimes};
+use allocanary_study::session::{StudyFile, plan};
 use allocanary_text::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.

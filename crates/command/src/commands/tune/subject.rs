@@ -7,8 +7,8 @@ use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_search::Goal;
 use allocanary_search::space::Rest;
-use allocanary_session::{Roster, Study, StudyFile};
 use allocanary_spec::{Candidate, Spec};
+use allocanary_study::session::{Roster, Study, StudyFile};
 use allocanary_sys::sys;
 
 /// The subject of a tuning.

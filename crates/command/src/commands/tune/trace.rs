@@ -12,7 +12,7 @@ use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
-use allocanary_session::StudyFile;
+use allocanary_study::session::StudyFile;
 use allocanary_trace::reader::Trace;
 
 const HOLDS: &str = "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \

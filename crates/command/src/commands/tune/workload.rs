@@ -10,7 +10,7 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
-use allocanary_session::{Roster, Studies, Study, StudyFile};
+use allocanary_study::session::{Roster, Studies, Study, StudyFile};
 use allocanary_text::units::parse_duration;
 
 /// The workload of the flags.

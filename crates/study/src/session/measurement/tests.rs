@@ -10,8 +10,8 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::StudyFile;
-use crate::{Line, Scripted};
+use crate::session::StudyFile;
+use crate::session::{Line, Scripted};
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_measure::rows;
 

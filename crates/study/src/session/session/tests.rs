@@ -1,7 +1,7 @@
 //! The loop over cells, by scripts: no process is started.
 
 use super::*;
-use crate::{Line, Scripted};
+use crate::session::{Line, Scripted};
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_error::Error;

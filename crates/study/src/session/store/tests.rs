@@ -5,7 +5,7 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Executor, Line, Outcome, Scripted};
+use crate::session::{Executor, Line, Outcome, Scripted};
 use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use std::sync::atomic::AtomicBool;

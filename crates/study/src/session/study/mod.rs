@@ -48,7 +48,7 @@ impl StudyFile {
             }
         };
         if let Some(program) = &self.program {
-            allocanary_study::program::check(program).map_err(input)?;
+            crate::program::check(program).map_err(input)?;
             let given = [(self.workloads.is_some(), "workloads"), (self.threads.is_some(), "threads")];
             if let Some((_, key)) = given.into_iter().find(|(given, _)| *given) {
                 return Err(input(format!(

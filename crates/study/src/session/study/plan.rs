@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::checked::{Scale, Study};
+use crate::program::huge_pages;
 use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, number};
 use allocanary_cell::job::Job;
 use allocanary_error::{Error, Result};
 use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
-use allocanary_study::program::huge_pages;
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::rng::Rng;
 
@@ -202,7 +202,7 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StudyFile;
+    use crate::session::StudyFile;
     use allocanary_allocators::allocator::PerCore;
     use allocanary_allocators::environment::Environment;
     use allocanary_allocators::setting::{Kind, Setting};

@@ -22,9 +22,9 @@ use allocanary_search::cells::{Cells, Job, Watch};
 use allocanary_search::goal::{Goal, Source};
 use allocanary_search::search::{Plan, Searched, search};
 use allocanary_search::space::{Rest, Space};
-use allocanary_session::{Line, Scripted, Store, StudyFile, Target};
 use allocanary_spec::Candidate;
 use allocanary_study::program::runtimes;
+use allocanary_study::session::{Line, Scripted, Store, StudyFile, Target};
 use allocanary_text::outside::Look;
 
 /// A watch that shows nothing.
