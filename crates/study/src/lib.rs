@@ -9,4 +9,5 @@
 
 pub mod builds;
 pub mod program;
+pub mod search;
 pub mod session;

@@ -1,5 +1,3 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! Finds the settings that cost a workload the least, and proves them. Data flow in one direction:
 //!
 //! 1. The [`space`] gives a list of candidates, from the tables of the available cells.
@@ -10,9 +8,6 @@
 //! What to do is said in words by the command.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod cells;
 pub mod goal;

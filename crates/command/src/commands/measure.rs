@@ -18,7 +18,7 @@ use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Decided, Findings, Fold};
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{Place, recommended};
-use allocanary_search::cells::is_stage;
+use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
 };

@@ -25,12 +25,12 @@ use allocanary_error::{Error, Result};
 use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::Change;
-use allocanary_search::cells::{self, Cells};
-use allocanary_search::goal::Guard;
-use allocanary_search::search::{FINALISTS, RACED};
-use allocanary_search::space::Space;
-use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_spec::Candidate;
+use allocanary_study::search::cells::{self, Cells};
+use allocanary_study::search::goal::Guard;
+use allocanary_study::search::search::{FINALISTS, RACED};
+use allocanary_study::search::space::Space;
+use allocanary_study::search::{Goal, Plan, Searched, search};
 use allocanary_study::session::{
     Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan,
 };

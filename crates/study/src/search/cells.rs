@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::search::{FINAL, Measure, Rows, Searched};
+use crate::search::search::{FINAL, Measure, Rows, Searched};
+use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
@@ -19,9 +20,6 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_spec::Candidate;
-use allocanary_study::session::{
-    Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan,
-};
 
 /// The job of a search.
 pub struct Job<'a> {

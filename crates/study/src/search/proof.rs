@@ -5,7 +5,7 @@ use allocanary_measure::metrics::{Better, Metric, Name};
 use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
 use allocanary_spec::Candidate;
 
-use crate::goal::{Goal, Guard};
+use crate::search::goal::{Goal, Guard};
 
 /// The share of searches that may recommend something although all candidates are equal.
 const ERRORS: f64 = 0.05;
@@ -149,7 +149,7 @@ pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::goal::Source;
+    use crate::search::goal::Source;
     use allocanary_measure::metrics::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.

@@ -3,7 +3,7 @@
 //! A guard within its limit costs nothing. So a race compares the objective, unless a limit is exceeded. The figures of a race are
 //! few, and the selection itself biases them. They are never reported.
 
-use crate::goal::Goal;
+use crate::search::goal::Goal;
 
 /// A candidate's figures so far: medians of the objective and of each guard, in the order of [`Goal::metrics`]. `None`
 /// if all of its rows failed.
@@ -63,7 +63,7 @@ pub fn promising(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::goal::Source;
+    use crate::search::goal::Source;
     use allocanary_measure::metrics::Metrics;
 
     #[test]

@@ -14,9 +14,9 @@ use allocanary_measure::summary::stats::median;
 use allocanary_measure::summary::{Group, LEAST_SAMPLES};
 use allocanary_spec::Candidate;
 
-use crate::goal::Goal;
-use crate::proof::{self, Finalist};
-use crate::race::{self, Figures};
+use crate::search::goal::Goal;
+use crate::search::proof::{self, Finalist};
+use crate::search::race::{self, Figures};
 
 /// The stage with the rows that are reported.
 pub const FINAL: &str = "final";

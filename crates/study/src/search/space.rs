@@ -6,6 +6,7 @@ mod of_runtimes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::program::runtimes;
 use allocanary_allocators::allocators::our_names;
 use allocanary_allocators::allocators::ours;
 use allocanary_allocators::dimension::Dimension;
@@ -21,7 +22,6 @@ use allocanary_spec::Candidate;
 use allocanary_spec::PROCESS_THP;
 use allocanary_spec::Spec;
 use allocanary_spec::perhaps;
-use allocanary_study::program::runtimes;
 use allocanary_sys::sys;
 
 /// The setting that only preloads have. Its effect is independent of what the other settings limit. A search that combined it with all

@@ -9,10 +9,10 @@ use allocanary_screens::report::places::{Place, places};
 use allocanary_screens::report::table::{self, Figure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
-use allocanary_search::Searched;
-use allocanary_search::proof::{Finalist, Standing};
-use allocanary_search::space::limits;
 use allocanary_spec::Candidate;
+use allocanary_study::search::Searched;
+use allocanary_study::search::proof::{Finalist, Standing};
+use allocanary_study::search::space::limits;
 use allocanary_text::outside::Look;
 
 /// Facts for the words, in addition to the rows.
@@ -338,8 +338,8 @@ mod tests {
     use allocanary_cell::sample::Answer;
     use allocanary_cell::workload::Phase;
     use allocanary_measure::metrics::Metrics;
-    use allocanary_search::goal::{Goal, Source};
-    use allocanary_search::proof::{front, prove};
+    use allocanary_study::search::goal::{Goal, Source};
+    use allocanary_study::search::proof::{front, prove};
 
     /// A group with these values of memory and throughput, and a p99 of 1.
     fn group(rss: &[f64], throughput: &[f64]) -> Group {

@@ -16,10 +16,10 @@ use allocanary_doctor::Effect;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_search::space::Rest;
-use allocanary_search::{Goal, Source};
 use allocanary_spec::PROCESS_THP;
 use allocanary_study::program::{SETTLE, huge_pages, runtimes};
+use allocanary_study::search::space::Rest;
+use allocanary_study::search::{Goal, Source};
 use allocanary_study::session::{StudyFile, plan};
 use allocanary_text::units::parse_duration;
 

@@ -4,7 +4,7 @@ use super::super::progress::{Progress, Stretch};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
-use allocanary_search::cells::Watch;
+use allocanary_study::search::cells::Watch;
 
 /// Shows one stage after the other.
 pub struct Shown<'a> {

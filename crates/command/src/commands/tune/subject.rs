@@ -5,9 +5,9 @@ use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
-use allocanary_search::Goal;
-use allocanary_search::space::Rest;
 use allocanary_spec::{Candidate, Spec};
+use allocanary_study::search::Goal;
+use allocanary_study::search::space::Rest;
 use allocanary_study::session::{Roster, Study, StudyFile};
 use allocanary_sys::sys;
 

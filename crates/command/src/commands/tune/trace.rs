@@ -10,8 +10,8 @@ use allocanary_allocators::allocators::system;
 use allocanary_cell::program::Program;
 use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
-use allocanary_search::space::Rest;
-use allocanary_search::{Goal, Source};
+use allocanary_study::search::space::Rest;
+use allocanary_study::search::{Goal, Source};
 use allocanary_study::session::StudyFile;
 use allocanary_trace::reader::Trace;
 

@@ -8,8 +8,8 @@ use crate::commands::cells;
 use allocanary_cell::description::Description;
 use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
-use allocanary_search::space::Rest;
-use allocanary_search::{Goal, Source};
+use allocanary_study::search::space::Rest;
+use allocanary_study::search::{Goal, Source};
 use allocanary_study::session::{Roster, Studies, Study, StudyFile};
 use allocanary_text::units::parse_duration;
 

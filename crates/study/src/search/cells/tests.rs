@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use tempfile::tempdir;
 
 use super::*;
+use crate::session::{Line, Scripted};
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
-use allocanary_study::session::{Line, Scripted};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["system", "jemalloc"];

@@ -1,6 +1,6 @@
 use super::*;
-use crate::goal::Source;
-use crate::proof::tests::group;
+use crate::search::goal::Source;
+use crate::search::proof::tests::group;
 use allocanary_measure::metrics::Metrics;
 
 /// Has a memory figure for each candidate. Candidates without one fail.

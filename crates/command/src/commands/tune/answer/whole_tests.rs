@@ -18,12 +18,12 @@ use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::About;
-use allocanary_search::cells::{Cells, Job, Watch};
-use allocanary_search::goal::{Goal, Source};
-use allocanary_search::search::{Plan, Searched, search};
-use allocanary_search::space::{Rest, Space};
 use allocanary_spec::Candidate;
 use allocanary_study::program::runtimes;
+use allocanary_study::search::cells::{Cells, Job, Watch};
+use allocanary_study::search::goal::{Goal, Source};
+use allocanary_study::search::search::{Plan, Searched, search};
+use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::session::{Line, Scripted, Store, StudyFile, Target};
 use allocanary_text::outside::Look;
 
