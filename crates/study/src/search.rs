@@ -13,10 +13,10 @@ pub mod cells;
 pub mod goal;
 pub mod proof;
 pub mod race;
-pub mod search;
 #[cfg(test)]
 mod simulation;
 pub mod space;
+pub mod whole;
 
 pub use goal::{Goal, Source};
-pub use search::{Measure, Plan, Searched, search};
+pub use whole::{Measure, Plan, Searched, search};

@@ -21,8 +21,8 @@ mod measurement;
 pub mod place;
 mod program;
 mod roster;
+mod running;
 mod scripted;
-mod session;
 mod store;
 mod study;
 
@@ -33,8 +33,8 @@ pub use linked::Linked;
 pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch, planned, prefix};
 pub use program::Program;
 pub use roster::{Refusal, Roster, check_folder, describe};
+pub use running::{Ending, Session};
 pub use scripted::{Line, Scripted};
-pub use session::{Ending, Session};
 pub use store::{Left, Store, Target};
 pub use study::{
     CASES, Full, MOST_CELLS, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds, expected_time,

@@ -28,8 +28,8 @@ use allocanary_screens::report::production::Change;
 use allocanary_spec::Candidate;
 use allocanary_study::search::cells::{self, Cells};
 use allocanary_study::search::goal::Guard;
-use allocanary_study::search::search::{FINALISTS, RACED};
 use allocanary_study::search::space::Space;
+use allocanary_study::search::whole::{FINALISTS, RACED};
 use allocanary_study::search::{Goal, Plan, Searched, search};
 use allocanary_study::session::{
     Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::search::search::{FINAL, Measure, Rows, Searched};
+use crate::search::whole::{FINAL, Measure, Rows, Searched};
 use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;

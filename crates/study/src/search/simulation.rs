@@ -11,7 +11,7 @@ use allocanary_sys::rng::Rng;
 
 use crate::search::goal::{Goal, Source};
 use crate::search::proof::Finalist;
-use crate::search::search::{Measure, Plan, Rows, search};
+use crate::search::whole::{Measure, Plan, Rows, search};
 
 /// A source of rows whose memory and times vary like those of real cells: by 8 %, with a heavy tail.
 struct Noise {

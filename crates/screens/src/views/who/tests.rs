@@ -179,7 +179,7 @@ fn a_long_heading_has_two_lines() {
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
     let said = json(&found(), None, top(2));
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/who/golden.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/views/who/golden.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &said).unwrap();
     }

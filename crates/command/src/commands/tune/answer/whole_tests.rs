@@ -22,8 +22,8 @@ use allocanary_spec::Candidate;
 use allocanary_study::program::runtimes;
 use allocanary_study::search::cells::{Cells, Job, Watch};
 use allocanary_study::search::goal::{Goal, Source};
-use allocanary_study::search::search::{Plan, Searched, search};
 use allocanary_study::search::space::{Rest, Space};
+use allocanary_study::search::whole::{Plan, Searched, search};
 use allocanary_study::session::{Line, Scripted, Store, StudyFile, Target};
 use allocanary_text::outside::Look;
 

@@ -114,7 +114,7 @@ fn without_a_replay_there_is_what_follows_from_the_trace_and_the_reason() {
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
     let said = Report::of(&example()).json();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/who/what_if/golden.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/views/who/what_if/golden.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &said).unwrap();
     }
