@@ -8,11 +8,11 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use allocanary_got::{
+use allocanary_recorder::attached::{Asked, attach, detach};
+use allocanary_recorder::got::{
     ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
 };
-use allocanary_recorder::attached::{Asked, attach, detach};
 
 use crate::functions;
 

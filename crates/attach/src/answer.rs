@@ -1,7 +1,7 @@
 //! Puts the answer of a recorder in a process into words. In: its reply. Out: why it did nothing, and what to do
 //! instead.
 
-use allocanary_got::{Reply, STATE_ATTACHED};
+use allocanary_recorder::got::{Reply, STATE_ATTACHED};
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 

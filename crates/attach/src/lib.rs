@@ -17,6 +17,6 @@ mod check;
 mod recorder;
 
 pub use allocanary_give_back::Refusal;
-pub use allocanary_got::Reply;
+pub use allocanary_recorder::got::Reply;
 pub use check::{check, modules};
 pub use recorder::{Asked, Recorder};

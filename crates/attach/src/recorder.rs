@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use allocanary_give_back::remedy::Argument;
 use allocanary_give_back::{Caller, Refusal, call_inside};
-use allocanary_got::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
+use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
 
 use crate::{answer, check};
 

@@ -23,6 +23,7 @@ mod calls;
 mod clocks;
 mod config;
 mod forks;
+pub mod got;
 mod memory;
 mod process;
 pub mod real;

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use crate::module;
+use crate::got::module;
 
 /// The definition of a function in the first module that has one, in the order in which the loader searches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::module::{self, Kind, Module, Word};
+use crate::got::module::{self, Kind, Module, Word};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
@@ -21,7 +21,7 @@ const PAGE: usize = 4096;
 pub struct Function {
     /// Its name.
     pub name: &'static CStr,
-    /// Its addresses: see [`Definition`](crate::Definition).
+    /// Its addresses: see [`Definition`](crate::got::Definition).
     pub real: [usize; 2],
     /// The function that is called instead.
     pub ours: usize,

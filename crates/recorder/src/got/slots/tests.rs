@@ -1,5 +1,5 @@
 use super::*;
-use crate::definition;
+use crate::got::definition;
 
 extern "C" fn another_parent() -> libc::pid_t {
     -7
