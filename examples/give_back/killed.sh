@@ -4,7 +4,7 @@
 # Usage: examples/give_back/killed.sh [CALLERS of each wait] [CALLS of each wait]. Needs cc.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-cargo build --release --locked --quiet -p allocanary-give-back --examples || exit 2
+cargo build --release --locked --quiet -p allocanary-inside --examples || exit 2
 examples=$PWD/target/release/examples
 callers=${1:-120}
 calls=${2:-560}
@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 children=()
 end() { for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"; }
 trap end EXIT
-cc -O1 -pthread -o "$folder/checks" crates/give_back/tests/programs/checks.c || exit 2
+cc -O1 -pthread -o "$folder/checks" crates/inside/tests/programs/checks.c || exit 2
 
 number() { grep -o "$1=[0-9]*" <<<"$found $noticed" | cut -d= -f2; }
 

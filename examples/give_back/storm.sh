@@ -5,7 +5,7 @@
 # example `storm` of crates/give_back; without it it is built.
 set -u -m # with job control, so that a client notices SIGINT
 cd "$(dirname "$0")/../.." || exit 2
-[ -n "${STORM:-}" ] || cargo build --release --locked --quiet -p allocanary-give-back --example storm || exit 2
+[ -n "${STORM:-}" ] || cargo build --release --locked --quiet -p allocanary-inside --example storm || exit 2
 command=${STORM:-$PWD/target/release/examples/storm}
 calls=${1:-100}
 only=${2:-}
@@ -32,7 +32,7 @@ echo '| program | calls | made | no thread to borrow | refused otherwise | media
 echo '|---|--:|--:|--:|--:|--:|--:|---|--:|'
 
 client_errors() { echo -; }
-cc -O1 -pthread -o "$folder/holds" crates/give_back/tests/programs/holds.c || exit 2
+cc -O1 -pthread -o "$folder/holds" crates/inside/tests/programs/holds.c || exit 2
 mkfifo "$folder/line"
 for call in read poll epoll_wait nanosleep; do
     wanted "C, three threads allocate, one in $call" || continue

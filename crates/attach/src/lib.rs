@@ -16,7 +16,7 @@ mod answer;
 mod check;
 mod recorder;
 
-pub use allocanary_give_back::Refusal;
+pub use allocanary_inside::give_back::Refusal;
 pub use allocanary_recorder::got::Reply;
 pub use check::{check, modules};
 pub use recorder::{Asked, Recorder};

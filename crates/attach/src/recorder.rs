@@ -4,8 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use allocanary_give_back::remedy::Argument;
-use allocanary_give_back::{Caller, Refusal, call_inside};
+use allocanary_inside::give_back::remedy::Argument;
+use allocanary_inside::give_back::{Caller, Refusal, call_inside};
 use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
 
 use crate::{answer, check};

@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use allocanary_give_back::{Limits, carry_out, remedy, steps};
+use allocanary_inside::give_back::{Limits, carry_out, remedy, steps};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

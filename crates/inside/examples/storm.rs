@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use allocanary_give_back::{Limits, Refusal, carry_out, remedy};
+use allocanary_inside::give_back::{Limits, Refusal, carry_out, remedy};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -1,5 +1,3 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! A running process gives free memory back, without a restart. One of its threads, which waits in a system call, makes the allocator's own
 //! call (`malloc_trim(0)` for glibc) and then waits again. The other threads continue to run. Data flow in one direction:
 //!
@@ -16,8 +14,6 @@
 //! Only x86-64 is supported.
 
 // This crate returns values. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod account;
 #[cfg(target_arch = "x86_64")]

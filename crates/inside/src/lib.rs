@@ -6,3 +6,4 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod give_back;

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use allocanary_give_back::plan::plan;
-use allocanary_give_back::{Limits, carry_out};
 use allocanary_heap::{How, take};
+use allocanary_inside::give_back::plan::plan;
+use allocanary_inside::give_back::{Limits, carry_out};
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

@@ -11,11 +11,11 @@ use allocanary_contents::Wanted;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
-use allocanary_give_back::symbols::{self, Functions};
-#[cfg(target_arch = "x86_64")]
-use allocanary_give_back::walks;
 use allocanary_heap::How;
 use allocanary_heap::reader::{serve, serves};
+use allocanary_inside::give_back::symbols::{self, Functions};
+#[cfg(target_arch = "x86_64")]
+use allocanary_inside::give_back::walks;
 use allocanary_node::look;
 
 /// Serves requests if this program was started as such a child. Otherwise, this program can start such a child from now

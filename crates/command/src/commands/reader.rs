@@ -13,11 +13,11 @@ use super::who::asked;
 use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{Remedy, remedies};
-use allocanary_give_back::symbols::{self, Functions};
-#[cfg(target_arch = "x86_64")]
-use allocanary_give_back::walks;
 use allocanary_heap::Reading;
 use allocanary_heap::reader::{About, Cost, MEMORY, Reader};
+use allocanary_inside::give_back::symbols::{self, Functions};
+#[cfg(target_arch = "x86_64")]
+use allocanary_inside::give_back::walks;
 use allocanary_node::look;
 
 /// A request that is not a reading.

@@ -8,8 +8,8 @@ use allocanary_text::outside::in_one_line;
 use allocanary_text::units::{Unit, show_duration, show_time};
 use serde::Serialize;
 
-use crate::plan::{Planned, forecast, not_known, without_call};
-use crate::{Done, Refusal};
+use crate::give_back::plan::{Planned, forecast, not_known, without_call};
+use crate::give_back::{Done, Refusal};
 
 /// The version of the JSON. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;

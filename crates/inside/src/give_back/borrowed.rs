@@ -20,16 +20,16 @@ use allocanary_sys::proc::Status;
 use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
-use crate::chain::{self, Before, Chain, NOTHING};
-use crate::frame::{self, Extended};
-use crate::reader::Reader;
-use crate::remedy::{Argument, Does};
-use crate::steps::step;
-use crate::stopping::{self, Outcome, Tracee};
-use crate::threads::Waiting;
-use crate::walks::Walks;
-use crate::way_back::WayBack;
-use crate::{Refusal, filter, locks, needs, room, waits};
+use crate::give_back::chain::{self, Before, Chain, NOTHING};
+use crate::give_back::frame::{self, Extended};
+use crate::give_back::reader::Reader;
+use crate::give_back::remedy::{Argument, Does};
+use crate::give_back::steps::step;
+use crate::give_back::stopping::{self, Outcome, Tracee};
+use crate::give_back::threads::Waiting;
+use crate::give_back::walks::Walks;
+use crate::give_back::way_back::WayBack;
+use crate::give_back::{Refusal, filter, locks, needs, room, waits};
 
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
 
-use crate::borrowed::{Borrowed, Prepared, Taken};
-use crate::places::Place;
-use crate::reader::Reader;
-use crate::remedy::{Argument, Call, Does};
-use crate::symbols::{Function, Functions, Wanted};
-use crate::threads::{Threads, Waiting};
-use crate::walks::Walks;
-use crate::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
+use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
+use crate::give_back::places::Place;
+use crate::give_back::reader::Reader;
+use crate::give_back::remedy::{Argument, Call, Does};
+use crate::give_back::symbols::{Function, Functions, Wanted};
+use crate::give_back::threads::{Threads, Waiting};
+use crate::give_back::walks::Walks;
+use crate::give_back::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);

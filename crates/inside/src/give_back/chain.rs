@@ -8,9 +8,9 @@
 
 use libc::user_regs_struct as Registers;
 
-use crate::frame::{self, Extended};
-use crate::remedy::Argument;
-use crate::way_back::WayBack;
+use crate::give_back::frame::{self, Extended};
+use crate::give_back::remedy::Argument;
+use crate::give_back::way_back::WayBack;
 
 /// The bytes that a thread may use below its stack pointer, according to the ABI.
 const RED_ZONE: u64 = 128;
@@ -143,7 +143,7 @@ pub fn blocked(notice: i32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::way_back::Store;
+    use crate::give_back::way_back::Store;
 
     const SP: u64 = 0x7fff_0000_1238;
 

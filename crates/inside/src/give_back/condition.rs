@@ -3,7 +3,7 @@
 use allocanary_heap::{PARTS, Part, Reading};
 use allocanary_text::units::parse_bytes;
 
-use crate::plan::{forecast, plan};
+use crate::give_back::plan::{forecast, plan};
 
 /// A part of the memory, and the bound that it must exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

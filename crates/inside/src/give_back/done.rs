@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::symbols;
+use crate::give_back::symbols;
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::remedy::{Argument, Call};
-use crate::{Done, Limits, Refusal, Remedy};
+use crate::give_back::remedy::{Argument, Call};
+use crate::give_back::{Done, Limits, Refusal, Remedy};
 
 /// Refuses.
 pub fn carry_out(pid: u32, _remedy: &Remedy, _calls: &[Call], _limits: Limits) -> Result<Done, Refusal> {

@@ -1,6 +1,6 @@
 //! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many it holds.
 //!
-//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not. For those, [`places`](crate::places)
+//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not. For those, [`places`](crate::give_back::places)
 //! finds threads inside of malloc.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use allocanary_heap::{Mapping, Memory, State};
 use allocanary_sys::proc::pids::tids;
 
-use crate::places;
-use crate::reader::Reader;
+use crate::give_back::places;
+use crate::give_back::reader::Reader;
 
 /// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
 /// first.

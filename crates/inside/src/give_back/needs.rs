@@ -1,8 +1,8 @@
 //! The system calls that a borrowed thread makes, to be checked against a filter of system calls. In: what an allocator does. Out: calls, with
 //! those arguments that are known in advance.
 
-use crate::filter::Call;
-use crate::remedy::Does;
+use crate::give_back::filter::Call;
+use crate::give_back::remedy::Does;
 
 const fn any(number: i64) -> Call {
     Call { number, arguments: [None; 6] }

@@ -5,7 +5,7 @@
 use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
 
-use crate::functions::Function;
+use crate::give_back::functions::Function;
 
 /// What a piece of code belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

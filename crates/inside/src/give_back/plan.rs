@@ -2,7 +2,7 @@
 
 use allocanary_heap::{Reading, Sort, Sure};
 
-use crate::remedy::{self, Remedy};
+use crate::give_back::remedy::{self, Remedy};
 
 /// The calls for one heap, and what it would give back.
 #[derive(Clone, Copy, Debug)]

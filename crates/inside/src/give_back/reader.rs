@@ -9,7 +9,7 @@ use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
 use allocanary_process::{Name, text};
 use allocanary_sys::proc::files::{File, path};
 
-use crate::Refusal;
+use crate::give_back::Refusal;
 
 /// The process.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use allocanary_heap::ptrace::bit;
 use allocanary_sys::proc::Status;
 
-use crate::Refusal;
+use crate::give_back::Refusal;
 
 /// Signals that the kernel drops if no handler takes them. Those that programs use least come first.
 const NOTICES: [i32; 2] = [libc::SIGURG, libc::SIGWINCH];

@@ -3,8 +3,8 @@
 
 use allocanary_allocators::allocators::jemalloc;
 
-use crate::Remedy;
-use crate::remedy::{Argument, Call, mallctl};
+use crate::give_back::Remedy;
+use crate::give_back::remedy::{Argument, Call, mallctl};
 
 /// A setting with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

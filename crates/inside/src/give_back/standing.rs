@@ -1,6 +1,6 @@
 //! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why it cannot.
 //!
-//! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::walks)).
+//! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::give_back::walks)).
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
@@ -8,10 +8,10 @@ use allocanary_stacks::outside::{End, Stack};
 use allocanary_stacks::walk::Registers;
 use serde::{Deserialize, Serialize};
 
-use crate::functions::Functions;
-use crate::handlers;
-use crate::places::{Place, Places};
-use crate::walker::Walker;
+use crate::give_back::functions::Functions;
+use crate::give_back::handlers;
+use crate::give_back::places::{Place, Places};
+use crate::give_back::walker::Walker;
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;

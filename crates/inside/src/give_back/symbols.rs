@@ -9,8 +9,8 @@ use allocanary_process::elf::{self, Elf, Kind, Table};
 use allocanary_process::{Files, Name, text};
 use serde::{Deserialize, Serialize};
 
-use crate::Refusal;
-pub use crate::functions::{Function, Functions};
+use crate::give_back::Refusal;
+pub use crate::give_back::functions::{Function, Functions};
 
 /// Which functions are searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Wanted {
 
 #[cfg(target_arch = "x86_64")]
 fn is_for_borrowing(name: &str) -> bool {
-    crate::places::is_wanted(name) || crate::way_back::is_wanted(name)
+    crate::give_back::places::is_wanted(name) || crate::give_back::way_back::is_wanted(name)
 }
 
 #[cfg(not(target_arch = "x86_64"))]

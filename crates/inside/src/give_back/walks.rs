@@ -14,14 +14,14 @@ use allocanary_heap::Mapping;
 use allocanary_stacks::walk::Registers;
 use serde::{Deserialize, Serialize};
 
-use crate::Refusal;
-use crate::functions::Functions;
-use crate::places::Place;
-pub use crate::standing::Ground;
-use crate::standing::Unfit;
-use crate::waits::Told;
-use crate::walker::Walker;
-use crate::way_back::WayBack;
+use crate::give_back::Refusal;
+use crate::give_back::functions::Functions;
+use crate::give_back::places::Place;
+pub use crate::give_back::standing::Ground;
+use crate::give_back::standing::Unfit;
+use crate::give_back::waits::Told;
+use crate::give_back::walker::Walker;
+use crate::give_back::way_back::WayBack;
 
 /// Address of the code, stack pointer and frame pointer. The kernel does not tell the frame pointer of a thread that runs; 0 then.
 type At = [u64; 3];

@@ -4,8 +4,8 @@
 use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
 
-use crate::functions::Functions;
-use crate::walker::Seen;
+use crate::give_back::functions::Functions;
+use crate::give_back::walker::Seen;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
 const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
@@ -164,12 +164,12 @@ fn error_number(memory: &dyn Memory, function: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::Wanted;
+    use crate::give_back::symbols::Wanted;
 
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
-        let walker = crate::walker::Walker::open(pid).unwrap();
+        let walker = crate::give_back::walker::Walker::open(pid).unwrap();
         let live = &walker.seen;
         let functions = Functions::find(pid, &Wanted { names: Vec::new(), to_borrow: true }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();

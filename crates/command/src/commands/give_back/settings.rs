@@ -8,13 +8,13 @@ use crate::args::GiveBackFlags;
 use crate::commands::terminal;
 use allocanary_error::Error;
 use allocanary_error::Result;
-use allocanary_give_back::Done;
-use allocanary_give_back::Limits;
-use allocanary_give_back::carry_out;
-use allocanary_give_back::settings::REMEDY;
-use allocanary_give_back::settings::Setting;
-use allocanary_give_back::settings::count_arenas;
-use allocanary_give_back::settings::variable;
+use allocanary_inside::give_back::Done;
+use allocanary_inside::give_back::Limits;
+use allocanary_inside::give_back::carry_out;
+use allocanary_inside::give_back::settings::REMEDY;
+use allocanary_inside::give_back::settings::Setting;
+use allocanary_inside::give_back::settings::count_arenas;
+use allocanary_inside::give_back::settings::variable;
 
 /// Sets the settings.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
