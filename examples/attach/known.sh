@@ -5,7 +5,7 @@
 #     examples/attach/known.sh target/release 84
 #
 # It needs gcc, g++, redis-server, redis-cli, redis-benchmark, nginx, python3, java and node. If a program is missing, it is left out, and
-# a line says so. The loop itself is `cargo build --release -p allocanary-attach --example storm`.
+# a line says so. The loop itself is `cargo build --release -p allocanary-attach --example attaches`.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "${1:-target/release}" && pwd)
@@ -25,7 +25,7 @@ storm() {
   (while [ -d "$work/traces" ]; do find "$work/traces" -name '*.trace' -mmin +0.2 -delete 2>/dev/null; sleep 2; done) &
   local cleaner=$!
   local line
-  line=$("$bin/examples/storm" "$2" "$bin/preload-record" "$work/traces" "$times" "$ms" 2>"$work/$1.said")
+  line=$("$bin/examples/attaches" "$2" "$bin/preload-record" "$work/traces" "$times" "$ms" 2>"$work/$1.said")
   kill $cleaner 2>/dev/null; wait $cleaner 2>/dev/null
   rm -rf "$work/traces"
   echo "$1: $line"

@@ -1,4 +1,4 @@
-//! Puts the recorder into a process and takes it out again, many times: `storm PID LIBRARY FOLDER TIMES MILLISECONDS`.
+//! Puts the recorder into a process and takes it out again, many times: `attaches PID LIBRARY FOLDER TIMES MILLISECONDS`.
 //! Out: one line with the counts. Each time, the words of all tables are read from outside before and after. They must
 //! be the same.
 
