@@ -5,7 +5,7 @@
 #     examples/attach/known.sh target/release 84
 #
 # It needs gcc, g++, redis-server, redis-cli, redis-benchmark, nginx, python3, java and node. If a program is missing, it is left out, and
-# a line says so. The loop itself is `cargo build --release -p allocanary-attach --example attaches`.
+# a line says so. The loop itself is `cargo build --release -p allocanary-inside --example attaches`.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "${1:-target/release}" && pwd)
@@ -38,7 +38,7 @@ verdict() { echo "    answers: $2"; }
 if wanted c && ! missing gcc; then
   echo 'int opened_function(void) { return 7; }' > "$work/opened.c"
   gcc -shared -fPIC -o "$work/libopened.so" "$work/opened.c"
-  gcc -O1 -g -pthread -o "$work/busy" "$here/../../crates/attach/tests/programs/busy.c" -ldl
+  gcc -O1 -g -pthread -o "$work/busy" "$here/../../crates/inside/tests/programs/busy.c" -ldl
   mkfifo "$work/busy.in"
   "$work/busy" opens "$work/libopened.so" forks < "$work/busy.in" > "$work/busy.out" & pid=$!; pids+=($pid)
   exec 7> "$work/busy.in"; sleep 0.3

@@ -9,7 +9,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "${1:-target/release}" && pwd)
-source=$here/../../crates/attach/tests/programs/busy.c
+source=$here/../../crates/inside/tests/programs/busy.c
 work=$(mktemp -d)
 # A pipe that is open and stays empty: the programs read from it.
 mkfifo "$work/input"

@@ -13,8 +13,7 @@ use toml::{Table, Value};
 const ROOT: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/cells", "src/preloads"];
 
 /// The crates that these roots call. Their dependencies follow from the manifests.
-const LINKED: [&str; 6] =
-    ["crates/allocanary", "crates/cell", "crates/preload", "crates/revision", "crates/recorder", "crates/got"];
+const LINKED: [&str; 5] = ["crates/allocanary", "crates/cell", "crates/preload", "crates/revision", "crates/recorder"];
 
 /// The files of a packaged crate, which has no other crates around it.
 const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use allocanary_attach::{Asked, Recorder, Refusal};
+use allocanary_inside::attach::{Asked, Recorder, Refusal};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,5 +1,3 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! Puts the recorder into a running process and takes it out again, without a restart. Data flow in one direction:
 //!
 //! 1. `check` refuses a process if the recorder would not be safe in it, or if the library cannot be opened.
@@ -8,15 +6,14 @@
 //! 3. `answer` puts the reply of the library into words.
 
 // This crate returns values. Only the command writes to a terminal.
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod answer;
 mod check;
 mod recorder;
 
-pub use allocanary_inside::give_back::Refusal;
+pub use crate::give_back::Refusal;
 pub use allocanary_recorder::got::Reply;
 pub use check::{check, modules};
 pub use recorder::{Asked, Recorder};

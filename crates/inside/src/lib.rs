@@ -6,4 +6,5 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod attach;
 pub mod give_back;

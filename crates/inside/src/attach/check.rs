@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::give_back::Refusal;
 use allocanary_heap::{Mapping, parse_maps};
-use allocanary_inside::give_back::Refusal;
 use allocanary_sys::proc::files::{File, own_path, path};
 use allocanary_sys::proc::maps;
 

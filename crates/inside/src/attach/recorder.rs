@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use allocanary_inside::give_back::remedy::Argument;
-use allocanary_inside::give_back::{Caller, Refusal, call_inside};
+use crate::give_back::remedy::Argument;
+use crate::give_back::{Caller, Refusal, call_inside};
 use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
 
-use crate::{answer, check};
+use crate::attach::{answer, check};
 
 /// If a call waits longer for the loader's lock, it is taken back.
 const PATIENCE: Duration = Duration::from_secs(5);
