@@ -26,7 +26,7 @@ use crate::commands::{
     build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
     record, replay, report, run, study, terminal, trace, trial, tune, who,
 };
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use help::{first_examples, help_flag, overview};
 use verb::{Group, Verb};
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::perhaps;
 use allocanary_text::units::Unit;
 

@@ -1,9 +1,5 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! Every error of the command. In: the failed operation. Out: one line that names the file, cell, setting or line, what
 //! was expected, what was found, and what to do next.
-
-#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 

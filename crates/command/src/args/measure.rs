@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueHint};
 
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 use allocanary_screens::report::production::Place;
 use allocanary_study::session::{StudyFile, Target};
 

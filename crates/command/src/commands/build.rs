@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use allocanary_error::Error;
-use allocanary_error::Result;
+use allocanary_rows::error::Error;
+use allocanary_rows::error::Result;
 use allocanary_study::builds::cache::{Built, Cache};
 use allocanary_study::builds::make::Source;
 use allocanary_study::builds::releases::Release;

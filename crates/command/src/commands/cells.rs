@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::terminal;
 use allocanary_allocators::allocators::ours;
 use allocanary_cell::provenance::PACKAGE;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::{Builder, Roster, Studies, check_folder, place};
 
 /// The features of this command's build. Its cells are built with the same ones.

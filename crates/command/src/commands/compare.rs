@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::{Answer, short};
 use allocanary_screens::report::comparison;
 use allocanary_sys::private;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompletionsFlags;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 use clap::Command;
 use clap::builder::PossibleValue;
 use clap_complete::Shell;

@@ -16,10 +16,10 @@ use allocanary_doctor::links;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::Seen;
-use allocanary_error::Error;
-use allocanary_error::Result;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
+use allocanary_rows::error::Error;
+use allocanary_rows::error::Result;
 use allocanary_screens::draw::{Answer, Pasted, document, short};
 use allocanary_text::outside::Look;
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
-use allocanary_error::{Error, Result};
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_inside::give_back::account::{Account, Called};
@@ -17,6 +16,7 @@ use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
 use allocanary_inside::give_back::remedy::Call;
 use allocanary_inside::give_back::{Done, Limits, Refusal, carry_out, has_function};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::remedies::list;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless;

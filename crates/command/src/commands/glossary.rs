@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::GlossaryFlags;
 use crate::args::examples::GLOSSARY;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 
 /// Prints the words.
 pub fn run(_: &GlossaryFlags) -> Result<ExitCode> {

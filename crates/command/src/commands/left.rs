@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::terminal;
-use allocanary_error::Error;
+use allocanary_rows::error::Error;
 use allocanary_study::session::{Left, Target};
 use allocanary_text::paste::Words;
 

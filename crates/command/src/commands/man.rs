@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::ManFlags;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::perhaps;
 use allocanary_sys::private;
 use clap::Command;

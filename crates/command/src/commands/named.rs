@@ -1,8 +1,8 @@
 //! Finds the process that a user names. In: a process ID or a name. Out: its ID, or an error with what was found
 //! instead.
 
-use allocanary_error::{Error, Result};
 use allocanary_heap::{Subject, named, processes};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::nearest;
 use allocanary_text::outside::harmless;
 

@@ -1,8 +1,8 @@
 //! How a verb prints findings: as tables, as an answer of ten lines, or as JSON. In: flags, findings. Out: text.
 
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::report::answer::answers;
 use allocanary_screens::report::json;

@@ -7,8 +7,8 @@ use super::terminal;
 use crate::args::PreloadFlags;
 use allocanary_allocators::allocators::{our, our_names};
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
-use allocanary_error::{Error, Result};
 use allocanary_preload::settings;
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::paste::FOLDER;
 use allocanary_study::session::place;
 

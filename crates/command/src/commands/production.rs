@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::production::{Change, Place};
 use allocanary_study::session::Target;
 use allocanary_sys::private;

@@ -20,7 +20,7 @@ use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
 use allocanary_doctor::program::Program as Looked;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::{StudyFile, place};
 use allocanary_text::paste::Words;
 use allocanary_text::units::{parse_bytes, parse_duration};

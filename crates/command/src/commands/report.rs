@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use super::{measure, output, terminal, trace};
 use crate::args::ReportFlags;
-use allocanary_error::{Error, Result};
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report as reports;
 use allocanary_screens::report::table::{self, Columns, View};
 use allocanary_spec::perhaps;

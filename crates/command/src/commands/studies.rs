@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::terminal;
 use crate::args::StudyFlags;
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::perhaps;
 use allocanary_study::session::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 

@@ -7,7 +7,7 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::studies::study;
 use crate::args::StudyRunFlags;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::{Linked, Target};
 
 /// Runs the study, or each study of a group.

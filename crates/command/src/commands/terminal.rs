@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_sys::sys;
 use allocanary_text::outside::{Look, harmless_but_colours, harmless_lines};
 use allocanary_text::paste::Words;

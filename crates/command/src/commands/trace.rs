@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::terminal;
 use crate::args::TraceFlags;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::trace::page as page_of;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless_lines;

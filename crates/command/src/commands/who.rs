@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{OutputFlags, WhoFlags};
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who as reports;
 use allocanary_sys::private;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 
 /// What a verb is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

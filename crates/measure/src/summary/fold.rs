@@ -15,7 +15,7 @@ use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 use allocanary_spec::Candidate;
 
 /// What all repeats of a cell have in common.

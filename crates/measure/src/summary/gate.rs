@@ -2,7 +2,7 @@
 
 use super::{Comparison, metric_percent};
 use crate::metrics::{Better, Metric, Metrics};
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::units::show_share;
 
 /// A limit for a metric: it is broken if the metric surely got worse by more than `most`.

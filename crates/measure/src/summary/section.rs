@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Comparison, Panel};
 use crate::metrics::Metric;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::in_one_line;
 
 /// One study's findings.

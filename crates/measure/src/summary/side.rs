@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Fold, Group, Key, differing, notes};
 use crate::metrics::Metrics;
 use allocanary_cell::version::Version;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::Candidate;
 
 /// Rows of the old or of the new state.

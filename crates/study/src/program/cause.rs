@@ -4,7 +4,7 @@
 use std::io::Error;
 use std::path::Path;
 
-use allocanary_error::with_limit;
+use allocanary_rows::error::with_limit;
 use allocanary_text::units::Unit;
 
 /// The system's error, and what it means for `program`.

@@ -15,10 +15,10 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::Candidate;
 
 /// The job of a search.

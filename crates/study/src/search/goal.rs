@@ -1,9 +1,9 @@
 //! What the user wants to reduce, and what may get worse in exchange. In: texts such as `memory` and `p99=20%`, and
 //! what is measured. Out: metrics.
 
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::metric_percent;
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::perhaps;
 
 /// The names of objectives.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_error::Result;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::Group;
+use allocanary_rows::error::Result;
 use allocanary_spec::Candidate;
 use allocanary_sys::rng::Rng;
 

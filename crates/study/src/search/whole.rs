@@ -8,10 +8,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::stats::median;
 use allocanary_measure::summary::{Group, LEAST_SAMPLES};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::Candidate;
 
 use crate::search::goal::Goal;

@@ -8,8 +8,8 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::Sample;
-use allocanary_error::{Error, Result};
 use allocanary_measure::rows;
+use allocanary_rows::error::{Error, Result};
 
 /// The cells that already have rows.
 #[derive(Debug, Default)]

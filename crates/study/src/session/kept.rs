@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::session::Studies;
 use crate::session::Target;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_sys::private;
 
 /// Writes the study, if the target is a folder.

@@ -10,7 +10,7 @@ use crate::session::{Store, Target};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// A study and cells of it, in order.
 pub type Planned = (Study, Vec<Cell>);

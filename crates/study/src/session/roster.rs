@@ -15,7 +15,7 @@ use crate::program::cause::cause;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// The available cells.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::session::{Executor, Outcome};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::Sample;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 
 /// One study's cells, to be run one after the other.
 pub struct Session<'a> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::super::terminal;
 use allocanary_doctor::program::Program;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::paste::Words;
 
 /// Prints the lines.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, IsTerminal, stdin};
 
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// The exit code if the process was left unchanged.
 pub(super) const REFUSED: u8 = 1;

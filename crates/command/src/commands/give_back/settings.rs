@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use super::confirmed::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
-use allocanary_error::Error;
-use allocanary_error::Result;
 use allocanary_inside::give_back::Done;
 use allocanary_inside::give_back::Limits;
 use allocanary_inside::give_back::carry_out;
@@ -15,6 +13,8 @@ use allocanary_inside::give_back::settings::REMEDY;
 use allocanary_inside::give_back::settings::Setting;
 use allocanary_inside::give_back::settings::count_arenas;
 use allocanary_inside::give_back::settings::variable;
+use allocanary_rows::error::Error;
+use allocanary_rows::error::Result;
 
 /// Sets the settings.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {

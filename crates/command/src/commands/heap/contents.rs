@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use allocanary_contents::{Contents, SCHEMA};
-use allocanary_error::{Error, Result};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
+use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::contents as reports;
 use allocanary_sys::proc::Status;
 use allocanary_sys::{input, private};

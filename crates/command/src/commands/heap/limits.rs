@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::args::HeapFlags;
-use allocanary_error::{Error, Result};
 use allocanary_heap::Shares;
 use allocanary_heap::reader::{LEAST, MEMORY};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_text::units::{parse_bytes, parse_duration};
 

@@ -8,9 +8,9 @@ use super::told::{is_undivided, json, trouble};
 use crate::args::HeapFlags;
 use crate::commands::readings::{or_unread, without_map};
 use crate::commands::terminal;
-use allocanary_error::Result;
 use allocanary_heap::reader::{Crowd, workers};
 use allocanary_heap::{Reading, Trouble, processes, tree};
+use allocanary_rows::error::Result;
 use allocanary_screens::views::heap as reports;
 
 /// Reads a process and its children.

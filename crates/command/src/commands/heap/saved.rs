@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, SCHEMA};
+use allocanary_rows::error::{Error, Result};
 use allocanary_sys::{input, private};
 use serde::Deserialize;
 

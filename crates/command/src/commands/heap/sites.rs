@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use allocanary_contents::{Contents, Site};
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Folding, Moment, Names, Wanted, sites};
 

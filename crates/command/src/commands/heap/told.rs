@@ -1,7 +1,7 @@
 //! What is told of one reading. In: a reading, or why there is none. Out: a line, an error, whether a heap is missing.
 
-use allocanary_error::{Error, Result};
 use allocanary_heap::{Reading, Sure, Trouble};
+use allocanary_rows::error::{Error, Result};
 
 use crate::commands::readings::without_map;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// The folders that the loaders of glibc and musl always search.
 const FOLDERS: [&str; 5] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"];

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::recorded::Recorded;
 use crate::commands::terminal;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::{end_all, residents};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::sys::{self, HeldSignal};

@@ -1,7 +1,7 @@
 //! `--sample` and `--stack-sample`. In: their texts. Out: of how many blocks one is recorded, and of how many allocations one has its
 //! stack.
 
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// The number of `--stack-sample`: the stack of one allocation in this many is recorded, 0 for none. With a window the
 /// default is none: windows are for services in production, and stacks cost more than everything else.

@@ -13,7 +13,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::job::Job;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::{Interrupted, Recorder};
 use allocanary_study::session::StudyFile;
 use allocanary_trace::record::RecordOptions;

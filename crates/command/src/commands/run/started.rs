@@ -20,7 +20,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::{Figure, Program};
 use allocanary_cell::sample::{Answer, FailureKind};
 use allocanary_doctor::program::Program as Looked;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::{Launcher, runtimes};
 use allocanary_study::session::{Roster, StudyFile};
 use allocanary_sys::private;

@@ -2,7 +2,7 @@
 //! for a trace without stacks.
 
 use crate::commands::who::program::program;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 use allocanary_screens::views::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Folding, Groups, Names, Order, callers, collapsed, sites, timeline};

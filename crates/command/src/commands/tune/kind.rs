@@ -9,7 +9,7 @@ use super::{program, trace, workload};
 use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
 use allocanary_cell::program::Program;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::StudyFile;
 use allocanary_trace::format::MAGIC;
 

@@ -1,7 +1,7 @@
 //! The groups of a trace's stacks, as the flags want them. In: flags, stacks, names. Out: groups.
 
 use crate::args::WhoFlags;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;
 use allocanary_who::{By, Folding, Groups, Names, Taken, sites};

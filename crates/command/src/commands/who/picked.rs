@@ -1,7 +1,7 @@
 //! Finds the site that a user names. In: sites, a text, the flag with the text. Out: the site's name, or an error with
 //! similar names.
 
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::nearest;
 use allocanary_text::outside::harmless;
 use allocanary_who::Found;

@@ -8,10 +8,10 @@ mod trust;
 use std::path::{Path, PathBuf};
 
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
-use allocanary_error::Result;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
+use allocanary_rows::error::Result;
 use allocanary_text::outside::Look;
 
 use super::{comparison, find};

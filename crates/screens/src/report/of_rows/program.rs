@@ -7,8 +7,8 @@ use allocanary_cell::job::Job;
 use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
-use allocanary_error::Error;
 use allocanary_measure::summary::Judged;
+use allocanary_rows::error::Error;
 use tempfile::tempdir;
 
 use super::*;

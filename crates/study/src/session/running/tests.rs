@@ -4,7 +4,7 @@ use super::*;
 use crate::session::{Line, Scripted};
 use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_error::Error;
+use allocanary_rows::error::Error;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,9 +2,9 @@
 //! published figures, and the metrics to show.
 
 use super::file::StudyFile;
-use allocanary_error::{Error, Result};
 use allocanary_measure::metrics::{Better, Metrics};
 use allocanary_measure::summary::{About, Published, limit};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::perhaps;
 use allocanary_text::outside::in_one_line;
 

@@ -3,7 +3,7 @@
 
 use super::checked::{REPEATS, Study, THREADS};
 use super::file::StudyFile;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 
 /// The maximum number of cells of a study, and of a group of studies. They take hours to run, and 200 MiB to plan.
 pub const MOST_CELLS: u128 = 250_000;

@@ -2,7 +2,7 @@
 //! size that fits, all with the same name, and a message for each size that does not fit.
 
 use super::file::{Full, StudyFile};
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_text::units::{Bytes, parse_bytes};
 
 /// A study at its large sizes.

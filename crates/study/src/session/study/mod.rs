@@ -27,7 +27,7 @@ use std::time::Duration;
 use checked::{REPEATS, THREADS};
 
 use allocanary_allocators::allocators;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::{Candidate, Spec};
 use allocanary_text::units::parse_duration;
 

@@ -8,7 +8,7 @@ use crate::program::huge_pages;
 use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, number};
 use allocanary_cell::job::Job;
-use allocanary_error::{Error, Result};
+use allocanary_rows::error::{Error, Result};
 use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::rng::Rng;

@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use super::checked::{Scale, Study};
 use super::studies::Studies;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 
 impl Studies {
     /// Why the rows of `self` cannot be added to those of `begun`; `None` if they can. A study may grow: more

@@ -2,7 +2,7 @@
 
 use super::file::StudyFile;
 use super::studies::Studies;
-use allocanary_error::Result;
+use allocanary_rows::error::Result;
 
 /// A study that comes with the command.
 pub struct Shipped {
