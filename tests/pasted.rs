@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use allocanary::tuning;
+use allocanary_rows::spec::Spec;
 use allocanary_screens::report::lines::Lines;
-use allocanary_spec::Spec;
 
 // As it was pasted.
 #[rustfmt::skip]

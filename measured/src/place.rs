@@ -124,7 +124,7 @@ pub fn output(command: &mut Command) -> Result<String, Problem> {
 
 /// A cell of one candidate, without a study.
 pub fn cell(candidate: &str, workload: &str, threads: u32) -> Result<Cell, Problem> {
-    let spec = allocanary_spec::Spec::parse(candidate)
+    let spec = allocanary_rows::spec::Spec::parse(candidate)
         .map_err(|error| Problem::Failed(format!("the candidate {candidate}: {error}")))?;
     let (allocator, settings) = (spec.name.clone(), spec.settings.clone());
     Ok(Cell { settings, ..Cell::new(spec, &allocator, Job::workload(workload, threads)) })

@@ -7,7 +7,7 @@ use allocanary_cell::job::Job;
 use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
-use allocanary_spec::Spec;
+use allocanary_rows::spec::Spec;
 use allocanary_study::session::find_shipped;
 
 use allocanary_testing::skipped::skipped;

@@ -10,7 +10,7 @@ use crate::workload::Workload;
 use allocanary_allocators::allocator::PerCore;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::Setting;
-use allocanary_spec::{Spec, perhaps};
+use allocanary_rows::spec::{Spec, perhaps};
 
 /// A cell's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

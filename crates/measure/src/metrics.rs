@@ -8,7 +8,7 @@ use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::perhaps;
+use allocanary_rows::spec::perhaps;
 use allocanary_text::units::Unit;
 
 /// One number of a sample.

@@ -8,3 +8,4 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod error;
+pub mod spec;

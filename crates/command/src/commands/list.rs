@@ -13,8 +13,8 @@ use allocanary_cell::description::Description;
 use allocanary_cell::meters;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::spec::perhaps;
 use allocanary_screens::report as reports;
-use allocanary_spec::perhaps;
 use allocanary_study::program::{huge_pages, runtimes};
 use allocanary_study::session::{CASES, SHIPPED, StudyFile};
 

@@ -3,11 +3,11 @@
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::spec::perhaps;
 use allocanary_screens::draw::short;
 use allocanary_screens::report::answer::answers;
 use allocanary_screens::report::json;
 use allocanary_screens::report::table::{self, Columns, View};
-use allocanary_spec::perhaps;
 use allocanary_study::session::StudyFile;
 use allocanary_text::outside::Look;
 

@@ -10,9 +10,9 @@ use crate::args::ReportFlags;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::spec::perhaps;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::table::{self, Columns, View};
-use allocanary_spec::perhaps;
 use allocanary_sys::private;
 use allocanary_trace::reader;
 

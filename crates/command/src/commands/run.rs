@@ -19,7 +19,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_spec::PROCESS_THP;
+use allocanary_rows::spec::PROCESS_THP;
 use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
 use allocanary_study::session::Studies;

@@ -9,7 +9,7 @@ use super::stats::median;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 use allocanary_text::units::Unit;
 
 /// The width of a candidate's name in the table.

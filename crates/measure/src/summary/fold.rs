@@ -16,7 +16,7 @@ use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
 use allocanary_rows::error::Result;
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -46,7 +46,7 @@ use crate::metrics::{Metric, Metrics, Name, metric_of_all};
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::version::Version;
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 use panel::{panel, panel_key};
 
 /// All data of a report.

@@ -11,7 +11,7 @@ use super::{Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, PRICE, Panel, Point, co
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_cell::program::OverTime;
 use allocanary_cell::version::Version;
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 /// What all groups of a panel have in common, apart from columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

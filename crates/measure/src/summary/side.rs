@@ -7,7 +7,7 @@ use super::{Fold, Group, Key, differing, notes};
 use crate::metrics::Metrics;
 use allocanary_cell::version::Version;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 /// Rows of the old or of the new state.
 pub struct Side {

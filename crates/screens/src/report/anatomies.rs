@@ -194,7 +194,7 @@ mod tests {
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
         assert_eq!(bar(&outside, 20), "B???????????????????");
         let line = |name: &str| Line {
-            candidate: allocanary_spec::Candidate::read(name, &Default::default()),
+            candidate: allocanary_rows::spec::Candidate::read(name, &Default::default()),
             version: Default::default(),
             of_several_versions: false,
             points: Vec::new(),

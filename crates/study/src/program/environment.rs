@@ -11,7 +11,7 @@ use super::variables;
 use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
-use allocanary_spec::{PRELOAD, PROCESS_THP};
+use allocanary_rows::spec::{PRELOAD, PROCESS_THP};
 
 /// The variable of the contract that has the settings.
 const SETTINGS: &str = "ALLOCANARY_PRELOAD";

@@ -8,7 +8,7 @@ use std::fs;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_spec::PROCESS_THP;
+use allocanary_rows::spec::PROCESS_THP;
 use allocanary_sys::proc::smaps;
 use allocanary_sys::sys::{Given, HugePages, may_have_unadvised};
 

@@ -10,7 +10,7 @@ use super::{Ran, fail, huge_pages, proof, runtimes};
 use allocanary_cell::Cell;
 use allocanary_cell::program::{CORES_SEEN, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_spec::PROCESS_THP;
+use allocanary_rows::spec::PROCESS_THP;
 use allocanary_sys::sys;
 
 impl Launcher {

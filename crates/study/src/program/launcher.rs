@@ -17,7 +17,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::Output;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
-use allocanary_spec::{Candidate, PRELOAD};
+use allocanary_rows::spec::{Candidate, PRELOAD};
 use allocanary_sys::{private, sys};
 
 /// The length of a standard output that is kept for each cell.

@@ -19,7 +19,7 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 /// The job of a search.
 pub struct Job<'a> {

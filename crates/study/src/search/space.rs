@@ -18,10 +18,10 @@ use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_cell::description::Description;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_spec::Candidate;
-use allocanary_spec::PROCESS_THP;
-use allocanary_spec::Spec;
-use allocanary_spec::perhaps;
+use allocanary_rows::spec::Candidate;
+use allocanary_rows::spec::PROCESS_THP;
+use allocanary_rows::spec::Spec;
+use allocanary_rows::spec::perhaps;
 use allocanary_sys::sys;
 
 /// The setting that only preloads have. Its effect is independent of what the other settings limit. A search that combined it with all

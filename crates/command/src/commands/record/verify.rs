@@ -21,7 +21,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_measure::summary::Agreement;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::{Candidate, PRELOAD};
+use allocanary_rows::spec::{Candidate, PRELOAD};
 use allocanary_study::session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_sys::private;
 use allocanary_text::units::{Unit, parse_duration};

@@ -3,13 +3,13 @@
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
+use allocanary_rows::spec::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
 use allocanary_screens::report::places::{Place, places};
 use allocanary_screens::report::table::{self, Figure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
-use allocanary_spec::Candidate;
 use allocanary_study::search::Searched;
 use allocanary_study::search::proof::{Finalist, Standing};
 use allocanary_study::search::space::limits;

@@ -16,7 +16,7 @@ use allocanary_doctor::Effect;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::PROCESS_THP;
+use allocanary_rows::spec::PROCESS_THP;
 use allocanary_study::program::{SETTLE, huge_pages, runtimes};
 use allocanary_study::search::space::Rest;
 use allocanary_study::search::{Goal, Source};

@@ -5,7 +5,7 @@ use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
 use allocanary_cell::description::Description;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::{Candidate, Spec};
+use allocanary_rows::spec::{Candidate, Spec};
 use allocanary_study::search::Goal;
 use allocanary_study::search::space::Rest;
 use allocanary_study::session::{Roster, Study, StudyFile};

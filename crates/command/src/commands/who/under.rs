@@ -14,7 +14,7 @@ use allocanary_cell::Cell;
 use allocanary_doctor::program::Program;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::Spec;
+use allocanary_rows::spec::Spec;
 use allocanary_study::session::{Executor, Linked, Outcome, Roster, StudyFile, plan};
 use allocanary_sys::sys;
 use allocanary_trace::format::Marks;

@@ -4,7 +4,7 @@ use super::*;
 use allocanary_cell::version::Version;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }

@@ -4,7 +4,7 @@ use super::*;
 use allocanary_cell::version::Version;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Point, Tail};
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 
 fn named(candidate: &str) -> Candidate {
     Candidate::read(candidate, &BTreeMap::new())

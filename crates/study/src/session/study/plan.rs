@@ -9,7 +9,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, number};
 use allocanary_cell::job::Job;
 use allocanary_rows::error::{Error, Result};
-use allocanary_spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
+use allocanary_rows::spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::rng::Rng;
 

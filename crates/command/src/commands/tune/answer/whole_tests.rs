@@ -18,7 +18,7 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::About;
 use allocanary_rows::error::Result;
-use allocanary_spec::Candidate;
+use allocanary_rows::spec::Candidate;
 use allocanary_study::program::runtimes;
 use allocanary_study::search::cells::{Cells, Job, Watch};
 use allocanary_study::search::goal::{Goal, Source};
