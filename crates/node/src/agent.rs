@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use allocanary_fleet::{Host, Own, Report, SCHEMA};
+use allocanary_rows::fleet::{Host, Own, Report, SCHEMA};
 use allocanary_sys::proc::Stat;
 use allocanary_sys::proc::stat::time;
 

@@ -1,6 +1,6 @@
 //! The agent, with a clock, processes and readings of a test.
 
-use allocanary_fleet::{Part, Row};
+use allocanary_rows::fleet::{Part, Row};
 
 use super::*;
 use crate::fake::{DENIED, Fake, MIB, Process, Reads, STUCK, process, seen};

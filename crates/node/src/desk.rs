@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocanary_fleet::{Report, Sent};
+use allocanary_rows::fleet::{Report, Sent};
 use bytes::Bytes;
 
 use crate::metrics;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use allocanary_fleet::{Part, Parts};
 use allocanary_heap::counters::{Counters, Place};
+use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
 use crate::look::{Counted, Counting, Heap, Identity, Look, NoProfile, Seen, Wanted};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use allocanary_fleet::{Bound, Follows, Part, Parts, Row};
 use allocanary_heap::counters::Counters;
+use allocanary_rows::fleet::{Bound, Follows, Part, Parts, Row};
 
 use crate::group::Place;
 use crate::look::{Heap, Identity};
@@ -73,7 +73,7 @@ impl Known {
                 parts
             }
         };
-        allocanary_fleet::now(parts, self.status.resident)
+        allocanary_rows::fleet::now(parts, self.status.resident)
     }
 
     /// How much its reading is needed.

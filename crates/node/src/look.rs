@@ -9,10 +9,10 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
-use allocanary_fleet::{Bound, Follows, Parts};
 use allocanary_heap::counters::{self, Counters, Place, Remote};
 use allocanary_heap::{How, Live, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
+use allocanary_rows::fleet::{Bound, Follows, Parts};
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys::affinity_of;
 use serde::{Deserialize, Serialize};
@@ -253,7 +253,7 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_fleet::Part;
+    use allocanary_rows::fleet::Part;
 
     #[test]
     fn this_process_is_seen() {

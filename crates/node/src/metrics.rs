@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use allocanary_fleet::{Report, Row};
+use allocanary_rows::fleet::{Report, Row};
 use allocanary_text::outside::harmless;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -162,7 +162,7 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
     tell(gauge("allocanary_allocator", help, bytes(), counted))?;
     let bounds = each(&|row| {
         let labels = |exact| if exact { "exact" } else { "at_most" };
-        let one = |bound: &allocanary_fleet::Bound| {
+        let one = |bound: &allocanary_rows::fleet::Bound| {
             (with(row, &[("remedy", &bound.remedy), ("bound", labels(bound.exact))]), bound.bytes as f64)
         };
         row.bounds.iter().take(REMEDIES).map(one).collect()
@@ -235,7 +235,7 @@ fn of_agent(report: &Report) -> Vec<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_fleet::{Bound, Follows, Own, PARTS, Parts};
+    use allocanary_rows::fleet::{Bound, Follows, Own, PARTS, Parts};
     use std::collections::BTreeMap;
     use std::io::Write;
     use std::process::{Command, Stdio};

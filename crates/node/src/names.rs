@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_fleet::of_replica;
+use allocanary_rows::fleet::of_replica;
 use serde::Deserialize;
 
 /// A pod.

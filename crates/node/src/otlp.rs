@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_fleet::{Report, Sent};
+use allocanary_rows::fleet::{Report, Sent};
 use bytes::Bytes;
 use hyper::Uri;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use allocanary_fleet::{Own, Part, Parts, Row};
+use allocanary_rows::fleet::{Own, Part, Parts, Row};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsPartialSuccess;
 
 use super::*;

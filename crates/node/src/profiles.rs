@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use allocanary_fleet::{Report, Row};
+use allocanary_rows::fleet::{Report, Row};
 use bytes::Bytes;
 use hyper::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use allocanary_fleet::{Host, Report};
+use allocanary_rows::fleet::{Host, Report};
 use allocanary_sys::proc::Status;
 
 use crate::agent::Agent;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 
-use allocanary_fleet::{Bound, Own, PARTS, Parts, Report, Row, Sent};
 use allocanary_node::metrics;
+use allocanary_rows::fleet::{Bound, Own, PARTS, Parts, Report, Row, Sent};
 use allocanary_testing::skipped::skipped;
 
 const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/deploy/node/monitoring/runbooks.md");

@@ -8,4 +8,5 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod error;
+pub mod fleet;
 pub mod spec;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allocanary_fleet::{Host, Report, Row};
+use allocanary_rows::fleet::{Host, Report, Row};
 use serde::Serialize;
 
 use crate::estimate::mean;
@@ -228,7 +228,7 @@ impl Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_fleet::{Part, Parts, SCHEMA};
+    use allocanary_rows::fleet::{Part, Parts, SCHEMA};
 
     pub fn row(pod: &str, started: u64, mib: u64, cpu: u64, settings: &[&str]) -> Row {
         let mut parts = Parts::default();

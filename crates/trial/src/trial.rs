@@ -398,7 +398,7 @@ impl Replica {
 mod tests {
     use super::*;
     use crate::replicas::Reading;
-    use allocanary_fleet::Host;
+    use allocanary_rows::fleet::Host;
 
     const MINUTE: u64 = 60_000;
     const CHANGE: u64 = 1_000 * MINUTE;

@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::terminal;
 use crate::args::FleetFlags;
-use allocanary_fleet::{Fleet, Report};
 use allocanary_node::client::{Trust, fetch_all};
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::fleet::{Fleet, Report};
 use allocanary_screens::views::fleet;
 use allocanary_sys::{input, private};
 

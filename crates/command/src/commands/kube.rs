@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{KubeFlags, What};
-use allocanary_fleet::{Fleet, Row};
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::fleet::{Fleet, Row};
 use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
 use allocanary_text::paste::Words;

@@ -8,13 +8,13 @@ pub mod profile;
 
 use super::{reader, terminal};
 use crate::args::NodeFlags;
-use allocanary_fleet::{Fleet, Report};
 use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
 use allocanary_node::look::{Counted, Counting, Look, NoProfile, Seen, Wanted};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::fleet::{Fleet, Report};
 use allocanary_screens::views::fleet;
 use allocanary_text::units::parse_duration;
 

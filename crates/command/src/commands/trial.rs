@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
 use crate::args::TryFlags;
-use allocanary_fleet::Report;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::fleet::Report;
 use allocanary_screens::views::trial as reports;
 use allocanary_sys::private;
 use allocanary_text::paste::Words;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Parts;
+use crate::fleet::Parts;
 
 /// The version of the format of reports. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;

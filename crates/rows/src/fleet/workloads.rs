@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bound, Follows, Host, Parts, Report, Row};
+use crate::fleet::{Bound, Follows, Host, Parts, Report, Row};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl Fleet {
         let mut workloads: Vec<Workload> = all.into_iter().map(|(key, sum)| sum.workload(key)).collect();
         workloads.sort_by_key(|one| (std::cmp::Reverse(one.parts.overhead()), std::cmp::Reverse(one.parts.sum())));
         Fleet {
-            schema: crate::SCHEMA,
+            schema: crate::fleet::SCHEMA,
             nodes: latest.len() as u64,
             hosts: hosts.into_iter().collect(),
             workloads,
@@ -191,7 +191,7 @@ pub fn of_replica(kind: &str, name: &str, template: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Part;
+    use crate::fleet::Part;
 
     fn row(pod: &str, kept: u64) -> Row {
         let mut parts = Parts::default();
@@ -212,7 +212,7 @@ mod tests {
 
     fn report(node: &str, cores: u32, taken: u64, rows: Vec<Row>) -> Report {
         let host = Host { cores, ..Host::default() };
-        Report { schema: crate::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
+        Report { schema: crate::fleet::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
     }
 
     #[test]

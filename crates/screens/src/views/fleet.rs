@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_fleet::{Fleet, Host, Part, Workload};
+use allocanary_rows::fleet::{Fleet, Host, Part, Workload};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
@@ -172,7 +172,7 @@ fn largest(fleet: &Fleet) -> Vec<&Workload> {
 
 fn map(largest: &[&Workload]) -> Markup {
     let kinds = |all: &[&Workload]| {
-        let parts = allocanary_fleet::PARTS.into_iter();
+        let parts = allocanary_rows::fleet::PARTS.into_iter();
         let sum = |part: Part| sum(all.iter().map(|one| one.parts.of(part)));
         parts.map(|part| (part.name().to_string(), sum(part), 0)).filter(|kind| kind.1 > 0).collect::<Vec<_>>()
     };
@@ -206,7 +206,7 @@ fn map(largest: &[&Workload]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_fleet::{Bound, Parts, Report, Row, SCHEMA};
+    use allocanary_rows::fleet::{Bound, Parts, Report, Row, SCHEMA};
 
     fn row(pod: &str, workload: &str, live: u64, kept: u64) -> Row {
         let mut parts = Parts::default();
@@ -285,7 +285,7 @@ mod tests {
     fn figures_of_a_file_may_be_anything() {
         let mut fleet = fleet(&[8, 8]);
         for one in &mut fleet.workloads {
-            allocanary_fleet::PARTS.iter().for_each(|part| one.parts.add(*part, u64::MAX));
+            allocanary_rows::fleet::PARTS.iter().for_each(|part| one.parts.add(*part, u64::MAX));
             one.bound = Some(Bound { remedy: "x".into(), bytes: u64::MAX, exact: true });
         }
         let whole = Bytes(u64::MAX).to_string();

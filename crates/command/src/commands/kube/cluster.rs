@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use allocanary_fleet::Report;
+use allocanary_rows::fleet::Report;
 use serde::Deserialize;
 use serde_json::Value;
 
