@@ -15,12 +15,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
-use allocanary_cell::provenance::Build;
-use allocanary_cell::sample::Sample;
-use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::stats::median;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::job::Job;
+use allocanary_rows::provenance::Build;
+use allocanary_rows::sample::Sample;
 use allocanary_study::session::child::{Child, run_child};
 use allocanary_study::session::{Executor, Linked, Outcome, Roster};
 use allocanary_sys::proc::Status;
@@ -86,6 +86,7 @@ fn main() {
 /// Builds the hello-world programs with this bench's own profile and features. Gives their folder.
 fn build_hello(folder: &Path) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    allocanary_rows::provenance::built_from(allocanary_revision::built());
     let build = Build::this();
     let target = folder.parent().expect("the profile's folder lies in the target folder");
     let status = Command::new(cargo)

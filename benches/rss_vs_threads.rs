@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::job::Job;
 use allocanary_study::session::{Linked, Roster, Session};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
@@ -74,7 +74,7 @@ fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u6
     let job = Job::workload(WORKLOAD, threads);
     let cell = Cell { repeat, seed: u64::from(repeat), ..Cell::new(allocator, allocator, job) };
     let mut resident = None;
-    let row = |sample: &allocanary_cell::sample::Sample| {
+    let row = |sample: &allocanary_rows::sample::Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);
         resident = sample.answer.as_ref().and_then(|answer| answer.reading("rss_bytes", Phase::Idle));
         Ok(())

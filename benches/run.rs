@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use allocanary_cell::sample::Sample;
 use allocanary_measure::summary::stats::median;
+use allocanary_rows::sample::Sample;
 use allocanary_sys::sys;
 
 const ROUNDS: usize = 15;

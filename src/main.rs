@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use allocanary::tuning::{self, Pages};
+use allocanary_command::Given;
 
 allocanary::install!();
 
 fn main() -> ExitCode {
-    allocanary_cell::provenance::built_from(allocanary_revision::revision());
     // If a file reaches the limit of `ulimit -f`, the command reports an error that names the file.
     allocanary_sys::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]
@@ -20,5 +20,10 @@ fn main() -> ExitCode {
     // this. It does not return them at once: threads that parse a report's rows would spend half of their time on page
     // faults.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
-    allocanary_command::main(env!("ALLOCANARY_FEATURES"))
+    allocanary_command::main(Given {
+        features: env!("ALLOCANARY_FEATURES"),
+        built: allocanary_revision::built(),
+        workloads: allocanary_cell::workloads::names,
+        readings: allocanary_cell::meters::described,
+    })
 }

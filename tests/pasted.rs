@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary::tuning;
-use allocanary_rows::spec::Spec;
+use allocanary_rows::Spec;
 use allocanary_screens::report::lines::Lines;
 
 // As it was pasted.

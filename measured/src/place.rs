@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::job::Job;
-use allocanary_cell::sample::{Answer, Sample};
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
+use allocanary_rows::job::Job;
+use allocanary_rows::sample::{Answer, Sample};
 use tempfile::TempDir;
 
 use crate::problem::Problem;
@@ -124,7 +124,7 @@ pub fn output(command: &mut Command) -> Result<String, Problem> {
 
 /// A cell of one candidate, without a study.
 pub fn cell(candidate: &str, workload: &str, threads: u32) -> Result<Cell, Problem> {
-    let spec = allocanary_rows::spec::Spec::parse(candidate)
+    let spec = allocanary_rows::Spec::parse(candidate)
         .map_err(|error| Problem::Failed(format!("the candidate {candidate}: {error}")))?;
     let (allocator, settings) = (spec.name.clone(), spec.settings.clone());
     Ok(Cell { settings, ..Cell::new(spec, &allocator, Job::workload(workload, threads)) })

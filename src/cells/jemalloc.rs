@@ -7,5 +7,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
-    allocanary_cell::worker::main(&allocanary_allocators::Jemalloc, allocanary_revision::revision())
+    allocanary_cell::worker::main(&allocanary_allocators::Jemalloc, allocanary_revision::built)
 }

@@ -2,4 +2,4 @@
 
 #![cfg_attr(shared_object, no_main)]
 
-allocanary_preload::preload!(jemalloc, build = allocanary_cell::provenance::BUILD);
+allocanary_preload::preload!(jemalloc, build = allocanary_revision::BUILD);

@@ -10,4 +10,4 @@ fn main() -> std::process::ExitCode {
 }
 
 #[cfg(shared_object)]
-allocanary_preload::prove!(build = allocanary_cell::provenance::BUILD);
+allocanary_preload::prove!(build = allocanary_revision::BUILD);

@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
-use allocanary_cell::job::Job;
-use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
-use allocanary_rows::spec::Spec;
+use allocanary_rows::Phase;
+use allocanary_rows::Spec;
+use allocanary_rows::job::Job;
 use allocanary_study::session::find_shipped;
 
 use allocanary_testing::skipped::skipped;
@@ -21,7 +21,7 @@ use super::support::{allocanary, answer, cell_with, samples, words};
 fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
     let cell = cell_with(&spec.name, "server:settle=1ms", &spec.settings);
-    let answer = answer(&allocanary_cell::Cell { job: Job::workload("server:settle=1ms", threads), ..cell });
+    let answer = answer(&allocanary_rows::Cell { job: Job::workload("server:settle=1ms", threads), ..cell });
     assert_eq!(answer.reading("program_bytes", Phase::Start), None, "it is read only when idle");
     let found = Anatomy::of(&answer, Some(threads)).expect("a cell of this build has the readings");
     assert!(answer.reading("smaps_rss_bytes", Phase::Idle).is_some(), "the kernel's own sum");

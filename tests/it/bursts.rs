@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_cell::sample::FailureKind;
-use allocanary_cell::workload::Phase::{Filled, Idle, Purged, Start};
+use allocanary_rows::Phase::{Filled, Idle, Purged, Start};
+use allocanary_rows::sample::FailureKind;
 
 use super::support::{answer, cell, cell_with, reading, run_cell};
 

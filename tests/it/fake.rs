@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::provenance::Build;
-use allocanary_cell::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
+use allocanary_rows::provenance::Build;
+use allocanary_rows::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
 use allocanary_sys::host::Host;
 use tempfile::tempdir;
 
-use super::support::{allocanary, samples, script, study, words};
+use super::support::{allocanary, samples, script, study, this_build, words};
 
 /// How the fake can answer, the failure that the row must name, and a text that it must contain.
 const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
@@ -56,7 +56,7 @@ printf '"operations":1000,"active_ns":500000000,"verified":7},%s"provenance":%s}
 
 fn build() -> Build {
     let text = |text: &str| text.to_string();
-    Build { package: text("fake"), version: text("1.2"), id: text("0"), ..Build::this() }
+    Build { package: text("fake"), version: text("1.2"), id: text("0"), ..this_build() }
 }
 
 /// Writes `cell-NAME`, an executable that speaks the two verbs.
@@ -171,7 +171,7 @@ fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {
 #[test]
 fn a_stale_or_foreign_cell_is_refused_by_name_and_the_others_serve() {
     let folder = folder();
-    write(folder.path(), "stale", &Build { id: "0123456789abcdef".into(), ..Build::this() }, 1);
+    write(folder.path(), "stale", &Build { id: "0123456789abcdef".into(), ..this_build() }, 1);
     write(folder.path(), "future", &build(), 9);
     write(folder.path(), "nameless", &Build { version: String::new(), ..build() }, 1);
     script(&folder.path().join("cell-mute"), "#!/bin/sh\nexit 0\n");

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use allocanary_cell::job::Job;
-use allocanary_cell::program::{Figure, OverTime, Program};
-use allocanary_cell::sample::{Answer, Sample};
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::job::Job;
+use allocanary_rows::program::{Figure, OverTime, Program};
+use allocanary_rows::sample::{Answer, Sample};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

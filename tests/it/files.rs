@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::sample::FailureKind;
+use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::support::{answer, cell, run_cell};

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use allocanary_cell::sample::Sample;
+use allocanary_rows::sample::Sample;
 use tempfile::tempdir;
 
 use super::bounded::{Bounded, end_of};

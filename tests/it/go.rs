@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_cell::description::Description;
+use allocanary_rows::description::Description;
 use allocanary_sys::host::Host;
 use tempfile::tempdir;
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::job::Job;
-use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_measure::rows::written;
+use allocanary_rows::job::Job;
+use allocanary_rows::sample::{Failure, FailureKind, Sample};
 use allocanary_text::outside::steers;
 use tempfile::{TempDir, tempdir};
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use allocanary_cell::sample::FailureKind;
+use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

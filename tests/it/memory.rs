@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use allocanary_cell::sample::FailureKind;
+use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

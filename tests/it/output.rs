@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use allocanary_cell::sample::Sample;
+use allocanary_rows::sample::Sample;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

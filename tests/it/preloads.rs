@@ -11,8 +11,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use super::bounded::{Bounded, end_of};
-use super::support::{allocanary, built, described, ours};
-use allocanary_cell::provenance::Build;
+use super::support::{allocanary, built, described, ours, this_build};
 use allocanary_testing::skipped::skipped;
 
 /// A preload's file.
@@ -155,7 +154,7 @@ fn the_proof_says_who_and_what_and_with_which_settings() {
         for line in &loads {
             assert_eq!(line["allocator"], allocator);
             assert_eq!(line["version"], description.version);
-            assert_eq!(line["build"], Build::this().id);
+            assert_eq!(line["build"], this_build().id);
             assert_eq!(line["settings"][setting.0], setting.1, "{variable}={value}: {line}");
             assert!(line.get("problem").is_none(), "{line}");
             // All settings that a cell reads back, in the same spelling, except this setting and those that follow from

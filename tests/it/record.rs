@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};

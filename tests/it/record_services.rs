@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_cell::workload::Phase;
-use allocanary_cell::workloads::MOST_ANON;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::MOST_ANON;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_cell::sample::Sample;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::Sample;
 use allocanary_study::session::StudyFile;
 use tempfile::tempdir;
 

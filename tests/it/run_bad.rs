@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use allocanary_cell::sample::FailureKind;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::FailureKind;
 use allocanary_testing::skipped::skipped;
 use allocanary_testing::tiny::Tiny;
 use tempfile::tempdir;

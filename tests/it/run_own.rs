@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use allocanary_cell::provenance::Build;
 use allocanary_study::program::huge_pages;
 use allocanary_sys::sys::affinity;
 use allocanary_testing::skipped::skipped;
@@ -12,7 +11,7 @@ use tempfile::tempdir;
 
 use super::bounded::Bounded;
 use super::run::run;
-use super::support::{allocanary, samples};
+use super::support::{allocanary, samples, this_build};
 
 /// The example `own-jemalloc`. `cargo test` has built it; `cargo test --test it` has not, and it is built here.
 fn program() -> PathBuf {
@@ -21,7 +20,7 @@ fn program() -> PathBuf {
     if !program.exists() {
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--example", "own-jemalloc", "--no-default-features"])
-            .args(["--features", env!("ALLOCANARY_FEATURES"), "--profile", &Build::this().profile])
+            .args(["--features", env!("ALLOCANARY_FEATURES"), "--profile", &this_build().profile])
             .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"])
             .arg(profile.parent().unwrap())
             .finish()

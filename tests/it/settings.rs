@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_cell::sample::FailureKind;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::support::{TINY, cell, cell_with, described, ours, run_cell, samples, study};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use allocanary_cell::sample::Sample;
+use allocanary_rows::sample::Sample;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;

@@ -1,5 +1,6 @@
 //! Shared by the tests: the binaries that cargo built, a clean environment for them, and golden files.
 
+use allocanary_rows::provenance::{Build, built_from};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -8,12 +9,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::job::Job;
-use allocanary_cell::sample::{Answer, Sample};
-use allocanary_cell::workload::Phase;
 use allocanary_measure::rows;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::description::Description;
+use allocanary_rows::job::Job;
+use allocanary_rows::sample::{Answer, Sample};
 
 use super::bounded::Bounded;
 
@@ -184,4 +185,10 @@ pub fn assert_golden(name: &str, found: &str) {
         wanted.lines().nth(line),
         found.lines().nth(line),
     );
+}
+
+/// The build of this command, as its binary says it.
+pub fn this_build() -> Build {
+    built_from(allocanary_revision::built());
+    Build::this()
 }

@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 
-use allocanary_cell::job::Job;
-use allocanary_cell::sample::Sample;
-use allocanary_cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
+use allocanary_rows::Phase::{Filled, Idle, Peak, Purged, Released};
+use allocanary_rows::job::Job;
+use allocanary_rows::sample::Sample;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use tempfile::tempdir;
@@ -139,7 +139,7 @@ fn arenas_are_as_many_as_asked_for() {
     let answer = |narenas: &str| {
         let settings = BTreeMap::from([("narenas".to_string(), narenas.to_string())]);
         let cell = cell_with("jemalloc", SMALL_SERVER, &settings);
-        answer(&allocanary_cell::Cell { job: Job::workload(SMALL_SERVER, 16), ..cell })
+        answer(&allocanary_rows::Cell { job: Job::workload(SMALL_SERVER, 16), ..cell })
     };
     let (one, many) = (answer("1"), answer("64"));
     assert_eq!((one.found["narenas"].as_str(), many.found["narenas"].as_str()), ("1", "64"));

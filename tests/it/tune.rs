@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::provenance::Build;
+use allocanary_rows::provenance::Build;
 use allocanary_sys::host::Host;
 use tempfile::{TempDir, tempdir};
 
 use super::bounded::Bounded;
-use super::support::{Ran, TINY, allocanary, assert_golden, command, samples, script, words};
+use super::support::{Ran, TINY, allocanary, assert_golden, command, samples, script, this_build, words};
 
 /// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
 /// change `rss` (in MiB), `ns` (the time for a thousand operations) or end the process.
 pub fn fake(effect: &str) -> TempDir {
     let folder = tempdir().unwrap();
-    let build = Build { package: "fake".into(), version: "1".into(), id: "0".into(), ..Build::this() };
+    let build = Build { package: "fake".into(), version: "1".into(), id: "0".into(), ..this_build() };
     let (build, host) = (serde_json::to_string(&build).unwrap(), serde_json::to_string(&Host::this()).unwrap());
     let setting =
         |name: &str| format!(r#"{{"name":"{name}","kind":{{"type":"number","min":0,"max":99999999}},"about":""}}"#);

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use allocanary_cell::sample::Sample;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::stats::median;
+use allocanary_rows::sample::Sample;
 use allocanary_study::session::StudyFile;
 use tempfile::tempdir;
 

@@ -11,23 +11,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod cell;
-pub mod description;
-pub mod job;
-pub mod load;
 pub mod meter;
 pub mod meters;
-pub mod program;
-pub mod provenance;
 mod room;
-pub mod sample;
-/// A part of the build script, compiled here for its tests.
-#[cfg(test)]
-#[path = "../build/sources.rs"]
-mod sources;
-pub mod version;
 pub mod worker;
 pub mod workload;
 pub mod workloads;
-
-pub use cell::Cell;

@@ -4,8 +4,8 @@
 //! A meter must not allocate while it reads, because it would then measure itself. The entries are in
 //! [`meters`](crate::meters).
 
-use crate::workload::Phase;
 use allocanary_allocators::Allocator;
+use allocanary_rows::Phase;
 use allocanary_text::units::Unit;
 
 /// A source of numbers.

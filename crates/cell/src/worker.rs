@@ -8,17 +8,17 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::Cell;
-use crate::description::{Description, WorkloadDescription};
-use crate::job::Job;
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
-use crate::provenance::{self, Build, Provenance};
-use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
 use allocanary_allocators::expected;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
+use allocanary_rows::job::Job;
+use allocanary_rows::provenance::{self, Build, Built, Provenance};
+use allocanary_rows::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use allocanary_sys::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
@@ -28,8 +28,8 @@ use allocanary_sys::sys;
 /// constants that is touched before that costs 64 KiB of resident memory, because the kernel maps the pages around a
 /// fault.
 #[inline]
-pub fn main(allocator: &dyn Allocator, revision: &'static str) -> ExitCode {
-    main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this, revision })
+pub fn main(allocator: &dyn Allocator, built: fn() -> Built) -> ExitCode {
+    main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this, built })
 }
 
 /// The main function of another package's cell, with that package's workloads.
@@ -48,8 +48,8 @@ pub struct Worker<'a> {
     pub workloads: &'static [&'static Workload],
     /// Its build.
     pub build: fn() -> Build,
-    /// The git revision that it was built from.
-    pub revision: &'static str,
+    /// What it was built from.
+    pub built: fn() -> Built,
 }
 
 /// Answers the verb. `status` is the content of `/proc/self/status` at the start.
@@ -59,7 +59,7 @@ pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
     board.mark(Phase::Start, 0);
     meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
-    provenance::built_from(worker.revision);
+    provenance::built_from((worker.built)());
     let line = match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("describe") => serde_json::to_string(&describe(worker)),
         Some("run") => {
@@ -122,7 +122,7 @@ fn describe(worker: &Worker) -> Description {
         problems: said.unmet(&allocator.effective(&said.settings)),
         environment: allocator.environment(),
         per_core: allocator.per_core(),
-        workloads: worker.workloads.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+        workloads: worker.workloads.iter().map(|workload| workload.description()).collect(),
     }
 }
 
@@ -182,7 +182,7 @@ fn prepare<'a>(
     };
     let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
     let workload = workload.ok_or_else(|| format!("this cell has no workload `{}`", spec.name))?;
-    let parameters = WorkloadDescription::of(workload).parameters_of(spec)?;
+    let parameters = workload.description().parameters_of(spec)?;
     if *threads == 0 {
         return Err("threads: wanted 1 or more, found 0".into());
     }

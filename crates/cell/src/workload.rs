@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use allocanary_rows::Phase;
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_rows::description::{ParameterDescription, WorkloadDescription};
 
 /// What a cell does with memory.
 pub struct Workload {
@@ -32,6 +33,25 @@ pub struct Workload {
     pub rests: Option<&'static str>,
     /// Runs it.
     pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
+}
+
+impl Workload {
+    /// What the command is told of it.
+    pub fn description(&self) -> WorkloadDescription {
+        let parameter = |(setting, default): &(Setting, &str)| ParameterDescription {
+            setting: setting.clone(),
+            default: default.to_string(),
+        };
+        WorkloadDescription {
+            name: self.name.into(),
+            about: self.about.into(),
+            operation: self.operation.into(),
+            parameters: self.parameters.iter().map(parameter).collect(),
+            seconds: self.seconds,
+            grows_with: self.grows_with.iter().map(|name| name.to_string()).collect(),
+            rests: self.rests.map(str::to_string),
+        }
+    }
 }
 
 /// A row of a workload's table of parameters.
@@ -109,48 +129,6 @@ pub trait Timer: Sync {
 /// allocate between two readings.
 pub const MOST_MARKS: usize = 32;
 
-/// The marks at which meters are read, in order of time. A workload with many cycles marks [`Phase::Idle`] after each
-/// cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// The process has just started, before the workload.
-    Start,
-    /// The user's service answers.
-    Ready,
-    /// The live set is built.
-    Filled,
-    /// The workload has its maximum of live bytes.
-    Peak,
-    /// The work has paused, the live set is as large as before, and the threads have slept for a moment.
-    Idle,
-    /// Everything is freed; the threads still exist.
-    Released,
-    /// One thread has made the allocator return all memory that it can: see
-    /// [`tuning::purge`](allocanary_allocators::tuning::purge). It cannot reach other threads' caches and, in glibc,
-    /// the tops of their arenas.
-    Purged,
-}
-
-impl Phase {
-    /// Every phase, in order.
-    pub const ALL: [Phase; 7] =
-        [Phase::Start, Phase::Ready, Phase::Filled, Phase::Peak, Phase::Idle, Phase::Released, Phase::Purged];
-
-    /// The phase's name in rows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Start => "start",
-            Phase::Ready => "ready",
-            Phase::Filled => "filled",
-            Phase::Peak => "peak",
-            Phase::Idle => "idle",
-            Phase::Released => "released",
-            Phase::Purged => "purged",
-        }
-    }
-}
-
 /// What a workload did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -162,4 +140,40 @@ pub struct Outcome {
     pub timed_every: u32,
     /// Number of blocks whose content was compared with what was written to them.
     pub verified: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+
+    #[test]
+    fn every_workload_can_be_planned_with() {
+        for workload in workloads::ALL {
+            assert_eq!(workload.description().check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_no_time_follows_from_is_refused_by_name() {
+        let known = workloads::ALL.iter().find(|workload| workload.name == "storm").unwrap().description();
+        let text = |text: &str| text.to_string();
+        for (wrong, said) in [
+            (
+                WorkloadDescription { seconds: -1.0, ..known.clone() },
+                "`storm`: seconds: wanted 0 to 3000000000, found -1",
+            ),
+            (WorkloadDescription { seconds: 1e300, ..known.clone() }, "`storm`: seconds: wanted 0 to"),
+            (WorkloadDescription { grows_with: vec![text("ballast")], ..known.clone() }, "found `ballast`, 0"),
+            (
+                WorkloadDescription { grows_with: vec![text("load+x")], ..known.clone() },
+                "found `load+x`, which is no number",
+            ),
+            (WorkloadDescription { rests: Some(text("ballast")), ..known.clone() }, "found `ballast`, 0"),
+        ] {
+            let error = wrong.check().unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert_eq!(WorkloadDescription { grows_with: vec![text("ballast+load")], ..known }.check(), Ok(()));
+    }
 }

@@ -8,14 +8,17 @@
 
 mod args;
 mod commands;
+mod given;
 mod verbs;
 
 use std::process::ExitCode;
 
+pub use given::Given;
+
 /// Executes the command line, and reports an error in one line. `features` are the features of this build, separated by
 /// commas: cargo builds the command's cells with the same features.
-pub fn main(features: &'static str) -> ExitCode {
-    commands::built_with(features);
+pub fn main(given: Given) -> ExitCode {
+    given::keep(given);
     if let Some(code) = commands::serve_if_asked() {
         return code;
     }

@@ -357,7 +357,7 @@ fn refuse_measuring(found: &ArgMatches) -> Result<()> {
 /// Whether this build has one of the features that choose the command's own allocator, as `cargo run
 /// --features=system-alloc` does. A command from a package has none of them.
 fn built_with_an_allocator() -> bool {
-    crate::commands::features().split(',').any(|feature| feature.ends_with("-alloc"))
+    crate::given::features().split(',').any(|feature| feature.ends_with("-alloc"))
 }
 
 /// Adds a hint to clap's error if a program was given without `--`, as in `run python3 x.py`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::flavour::Flavour;
 use allocanary_allocators::setting::{Kind, Setting, c_number as number};
-use allocanary_rows::spec::nearest;
+use allocanary_rows::nearest;
 
 /// Environment variables by name, and jemalloc's links by their path.
 pub type Variables = BTreeMap<String, String>;

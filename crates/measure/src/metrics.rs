@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use allocanary_cell::sample::{Answer, Sample};
-use allocanary_cell::workload::Phase;
-use allocanary_cell::workloads::HEAP_PEAK;
+use allocanary_rows::Phase;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
+use allocanary_rows::sample::HEAP_PEAK;
+use allocanary_rows::sample::{Answer, Sample};
 use allocanary_text::units::Unit;
 
 /// One number of a sample.
@@ -270,7 +270,7 @@ pub fn metric_of_all(name: &str) -> &'static Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::job::Job;
+    use allocanary_rows::job::Job;
 
     #[test]
     fn names_are_unique_and_every_reading_asked_for_exists() {

@@ -14,8 +14,8 @@ use std::sync::mpsc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use allocanary_cell::sample::{SCHEMA, Sample};
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::sample::{SCHEMA, Sample};
 use allocanary_text::outside::{harmless, steers};
 
 /// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file

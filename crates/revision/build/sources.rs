@@ -20,7 +20,7 @@ const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "s
 
 /// The files and folders, relative to the repository or, in a packaged crate, to the crate.
 pub fn places(root: &Path) -> Result<Vec<PathBuf>, String> {
-    if !root.join("crates/cell/build.rs").exists() {
+    if !root.join("crates/revision/build.rs").exists() {
         return Ok(PACKAGED.map(PathBuf::from).into());
     }
     Ok(ROOT.iter().map(PathBuf::from).chain(linked(root)?).collect())

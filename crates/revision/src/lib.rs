@@ -1,11 +1,43 @@
-//! The git revision. A crate of its own, on which binaries alone depend: it changes with each commit, and a library that had it would be
-//! compiled again with all that depends on it.
+//! What a binary of ours was built from. A crate of its own, on which binaries alone depend: it changes with each commit and with each
+//! source file of a cell, and a library that had it would be compiled again with all that depends on it.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-/// The revision, with `-dirty` if the sources differed from it; `unknown` outside of a repository.
-// Not a constant: inlined into the command's main it changed its one unit, which took 50 s of processor time to compile again.
+use allocanary_rows::provenance::Built;
+
+/// A part of the build script, compiled here for its tests.
+#[cfg(test)]
+#[path = "../build/sources.rs"]
+mod sources;
+
+/// A hash over every source file of a cell, the lock file, the compiler and the profile. The command refuses a cell and a preload with
+/// another hash than its own. A git revision would not be enough, because two different uncommitted trees have the same one.
+pub const BUILD: &str = env!("ALLOCANARY_BUILD");
+
+/// What this binary was built from.
+// Not constants: inlined into the command's main they changed its one unit, which took 50 s of processor time to compile again.
 #[inline(never)]
-pub fn revision() -> &'static str {
-    env!("ALLOCANARY_REVISION")
+pub fn built() -> Built {
+    Built {
+        revision: env!("ALLOCANARY_REVISION"),
+        id: BUILD,
+        rustc: env!("ALLOCANARY_RUSTC"),
+        profile: env!("ALLOCANARY_PROFILE"),
+        target: env!("ALLOCANARY_TARGET"),
+        host: env!("ALLOCANARY_HOST"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_build_is_known() {
+        let built = built();
+        assert_eq!(built.id.len(), 16);
+        assert!(built.rustc.starts_with("rustc "));
+        assert_eq!(built.host, built.target);
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::spec::Spec;
+use crate::Spec;
 
 /// An allocator with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Candidate;
 use crate::job::Job;
 use crate::program::Program;
-use allocanary_rows::spec::Candidate;
 
 /// One candidate x job x cores x repeat: the unit that a fresh process measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,7 +128,7 @@ impl From<Cell> for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_rows::spec::Spec;
+    use crate::Spec;
 
     #[test]
     fn a_cell_is_written_as_rows_have_always_said_it() {

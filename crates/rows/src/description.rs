@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::provenance::Build;
-use crate::workload::Workload;
+use crate::{Spec, perhaps};
 use allocanary_allocators::allocator::PerCore;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::Setting;
-use allocanary_rows::spec::{Spec, perhaps};
 
 /// A cell's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,30 +86,13 @@ pub struct ParameterDescription {
 }
 
 impl WorkloadDescription {
-    /// Describes a workload of this build.
-    pub fn of(workload: &Workload) -> Self {
-        let parameter = |(setting, default): &(Setting, &str)| ParameterDescription {
-            setting: setting.clone(),
-            default: default.to_string(),
-        };
-        WorkloadDescription {
-            name: workload.name.into(),
-            about: workload.about.into(),
-            operation: workload.operation.into(),
-            parameters: workload.parameters.iter().map(parameter).collect(),
-            seconds: workload.seconds,
-            grows_with: workload.grows_with.iter().map(|name| name.to_string()).collect(),
-            rests: workload.rests.map(str::to_string),
-        }
-    }
-
     /// A parameter's default, if it is a number or a time.
     pub fn default_number(&self, name: &str) -> Option<f64> {
         number(&self.parameters.iter().find(|known| known.setting.name == name)?.default)
     }
 
     /// Fails if no duration can be estimated from the description.
-    fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         if !(0.0..=MOST_SECONDS).contains(&self.seconds) {
             let found = self.seconds;
             return Err(format!("workload `{}`: seconds: wanted 0 to {MOST_SECONDS}, found {found}", self.name));
@@ -145,43 +127,18 @@ impl WorkloadDescription {
     }
 }
 
+/// A number that a cell reads.
+#[derive(Clone, Debug)]
+pub struct ReadingDescription {
+    /// The meter that reads it: `status`.
+    pub meter: &'static str,
+    /// Its name in rows.
+    pub name: &'static str,
+    /// What it means, in one line.
+    pub about: &'static str,
+}
+
 /// A parameter's value in canonical spelling, if it is a number, or a time in milliseconds.
 pub fn number(value: &str) -> Option<f64> {
     value.strip_suffix("ms").unwrap_or(value).parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workloads;
-
-    #[test]
-    fn every_workload_can_be_planned_with() {
-        for workload in workloads::ALL {
-            assert_eq!(WorkloadDescription::of(workload).check(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn what_no_time_follows_from_is_refused_by_name() {
-        let known = WorkloadDescription::of(workloads::ALL.iter().find(|workload| workload.name == "storm").unwrap());
-        let text = |text: &str| text.to_string();
-        for (wrong, said) in [
-            (
-                WorkloadDescription { seconds: -1.0, ..known.clone() },
-                "`storm`: seconds: wanted 0 to 3000000000, found -1",
-            ),
-            (WorkloadDescription { seconds: 1e300, ..known.clone() }, "`storm`: seconds: wanted 0 to"),
-            (WorkloadDescription { grows_with: vec![text("ballast")], ..known.clone() }, "found `ballast`, 0"),
-            (
-                WorkloadDescription { grows_with: vec![text("load+x")], ..known.clone() },
-                "found `load+x`, which is no number",
-            ),
-            (WorkloadDescription { rests: Some(text("ballast")), ..known.clone() }, "found `ballast`, 0"),
-        ] {
-            let error = wrong.check().unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
-        assert_eq!(WorkloadDescription { grows_with: vec![text("ballast+load")], ..known }.check(), Ok(()));
-    }
 }

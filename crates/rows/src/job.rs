@@ -1,7 +1,7 @@
 //! What a cell does. In: a message. Out: a workload of ours, or the user's program.
 
+use crate::Spec;
 use crate::program::Program;
-use allocanary_rows::spec::Spec;
 
 /// What a cell does.
 #[derive(Clone, Debug, PartialEq)]

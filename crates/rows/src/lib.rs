@@ -1,12 +1,30 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! What one process writes and another reads: what is asked of a cell and its answer, a row and where it is from, candidates,
-//! an agent's report, and the errors that name them. Only data: nothing here measures.
+//! What one process writes and another reads: what is asked of a [`Cell`] and its answer ([`sample`]), a row and where it is
+//! from ([`provenance`]), candidates and workloads as users write them ([`Spec`]), an agent's report ([`fleet`]), and the
+//! errors that name them. Only data: nothing here measures, and no allocator is needed to read it.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod candidate;
+mod cell;
+pub mod description;
 pub mod error;
 pub mod fleet;
-pub mod spec;
+pub mod job;
+pub mod load;
+mod nearest;
+mod phase;
+pub mod program;
+pub mod provenance;
+pub mod sample;
+mod spec;
+pub mod version;
+
+pub use candidate::Candidate;
+pub use cell::Cell;
+pub use nearest::{nearest, perhaps};
+pub use phase::Phase;
+pub use spec::{PRELOAD, PROCESS_THP, Spec};

@@ -6,10 +6,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;
+use crate::Phase;
 use crate::load::Load;
 use crate::program::{Figure, Output, OverTime};
 use crate::provenance::Provenance;
-use crate::workload::Phase;
+
+/// The note with the highest RssAnon during the replay of a trace.
+pub const MOST_ANON: &str = "most_anon";
+
+/// The note with the highest resident heap until the program is idle. It can be compared with the `peak` of a run of the
+/// program.
+pub const HEAP_PEAK: &str = "heap_peak";
 
 /// The version of the row's format. A reader refuses any other version.
 pub const SCHEMA: u32 = 1;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use allocanary_cell::sample::Sample;
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
+use allocanary_rows::sample::Sample;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

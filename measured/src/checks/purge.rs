@@ -1,6 +1,6 @@
 //! A cell of jemalloc that has freed everything, before and after a purge.
 
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;

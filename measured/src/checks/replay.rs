@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use hdrhistogram::Histogram;
 
 use crate::meter::{Column, column};
-use crate::sample::Latency;
 use crate::workload::Timer;
+use allocanary_rows::sample::Latency;
 use allocanary_text::units::Unit;
 
 /// The readings of the meter, once for a whole run.

@@ -17,9 +17,8 @@ mod sort;
 mod storm;
 mod wakes;
 
-pub use replay::{HEAP_PEAK, MOST_ANON};
-
 use crate::workload::Workload;
+use allocanary_rows::description::WorkloadDescription;
 
 /// Every workload; the first is the default.
 pub const ALL: &[&Workload] = &[
@@ -36,3 +35,13 @@ pub const ALL: &[&Workload] = &[
     &wakes::WORKLOAD,
     &replay::WORKLOAD,
 ];
+
+/// What the command is told of each.
+pub fn described() -> Vec<WorkloadDescription> {
+    ALL.iter().map(|workload| workload.description()).collect()
+}
+
+/// Their names.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|workload| workload.name).collect()
+}

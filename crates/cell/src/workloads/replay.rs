@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary_allocators::setting::Kind;
+use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
 use allocanary_trace::replay::{self, Global, Moment, Noted, Pool, ReplayOptions, Stop};
@@ -53,13 +54,6 @@ pub const WORKLOAD: Workload = Workload {
     rests: None,
     run,
 };
-
-/// The note with the highest RssAnon during the program's load.
-pub const MOST_ANON: &str = "most_anon";
-
-/// The note with the highest resident heap until the program is idle. It can be compared with the `peak` of a run of the
-/// program.
-pub const HEAP_PEAK: &str = "heap_peak";
 
 /// The value of the parameter if the user names no file.
 const NOTHING: &str = "none";

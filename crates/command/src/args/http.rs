@@ -4,7 +4,7 @@
 use std::env;
 use std::path::Path;
 
-use allocanary_cell::program::Program;
+use allocanary_rows::program::Program;
 use allocanary_text::paste::quoted;
 
 /// The duration of the load.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::http::{self, Http};
 use super::measure::{RepeatFlags, RowsFlags, RunFlags};
 use super::output::TableFlags;
-use allocanary_cell::program::Program;
+use allocanary_rows::program::Program;
 use allocanary_study::session::StudyFile;
 
 /// How a program is started, loaded and stopped: flags of `run`, of `tune` and of `record`.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::measure::{RowsFlags, RunFlags, TimeFlags, in_words};
 use super::output::TableFlags;
 use super::program::ServiceFlags;
-use allocanary_cell::program::Program;
+use allocanary_rows::program::Program;
 use allocanary_study::session::StudyFile;
 
 /// Flags of `record`.

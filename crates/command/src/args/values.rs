@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 
 use allocanary_allocators::allocators::ours;
-use allocanary_cell::workloads;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{PLACES, Place};
@@ -56,7 +55,7 @@ pub fn candidates() -> Offered {
 
 /// The built-in workloads.
 pub fn workloads() -> Offered {
-    Offered::of(workloads::ALL.iter().map(|workload| workload.name))
+    Offered::of(crate::given::workloads().into_iter())
 }
 
 /// The metrics.

@@ -3,26 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use super::terminal;
+use crate::given::features;
 use allocanary_allocators::allocators::ours;
-use allocanary_cell::provenance::PACKAGE;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::provenance::PACKAGE;
 use allocanary_study::session::{Builder, Roster, Studies, check_folder, place};
-
-/// The features of this command's build. Its cells are built with the same ones.
-static FEATURES: OnceLock<&str> = OnceLock::new();
-
-/// Sets the features of this command. Called once.
-pub fn built_with(features: &'static str) {
-    let _ = FEATURES.set(features);
-}
-
-/// The features of this command, separated by commas.
-pub fn features() -> &'static str {
-    FEATURES.get().copied().unwrap_or_default()
-}
 
 /// Builds what should be next to the command, if cargo started it.
 pub fn build_missing() -> Result<()> {

@@ -10,7 +10,7 @@ use super::output::Output;
 use super::terminal;
 use crate::args::HereFlags;
 use allocanary_allocators::environment::readable_variables;
-use allocanary_cell::description::Description;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::{Linked, Studies, StudyFile, Target, describe, plan};
 use allocanary_sys::host::Host;

@@ -8,12 +8,12 @@ use comfy_table::{ContentArrangement, Table};
 use super::run::candidates;
 use super::{cells, terminal};
 use crate::args::ListFlags;
+use crate::given;
 use allocanary_allocators::allocator::PerCore;
-use allocanary_cell::description::Description;
-use allocanary_cell::meters;
 use allocanary_measure::metrics::ALL as METRICS;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_screens::report as reports;
 use allocanary_study::program::{huge_pages, runtimes};
 use allocanary_study::session::{CASES, SHIPPED, StudyFile};
@@ -58,7 +58,11 @@ const PARTS: &[Part] = &[
     Part {
         name: "meters",
         table: all_meters,
-        names: |_| meters::ALL.iter().map(|meter| meter.name.to_string()).chain(["latency".into()]).collect(),
+        names: |_| {
+            let mut names: Vec<String> = given::readings().into_iter().map(|one| one.meter.into()).collect();
+            names.dedup();
+            names
+        },
         used: "the readings in each row of samples.jsonl",
     },
     Part {
@@ -228,16 +232,8 @@ fn workloads(cells: &[Description]) -> Table {
 }
 
 fn all_meters(_cells: &[Description]) -> Table {
-    let at_phases = meters::ALL.iter().flat_map(|meter| {
-        let row = |reading: &allocanary_cell::meter::Column| {
-            [meter.name.to_string(), reading.name.to_string(), reading.about.to_string()]
-        };
-        meter.columns.iter().map(row)
-    });
-    let latency = meters::LATENCY_COLUMNS
-        .iter()
-        .map(|reading| ["latency".to_string(), reading.name.to_string(), reading.about.to_string()]);
-    table(["meter", "reading", "what it is"], at_phases.chain(latency))
+    let rows = given::readings().into_iter().map(|one| [one.meter.into(), one.name.into(), one.about.into()]);
+    table(["meter", "reading", "what it is"], rows)
 }
 
 fn metrics(_cells: &[Description]) -> Table {

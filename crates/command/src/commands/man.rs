@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::ManFlags;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_sys::private;
 use clap::Command;
 

@@ -40,6 +40,5 @@ pub mod trial;
 pub mod tune;
 pub mod who;
 
-pub use cells::{built_with, features};
 pub use child::serve_if_asked;
 pub use terminal::tell;

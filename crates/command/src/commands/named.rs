@@ -3,7 +3,7 @@
 
 use allocanary_heap::{Subject, named, processes};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::nearest;
+use allocanary_rows::nearest;
 use allocanary_text::outside::harmless;
 
 /// The process that a text names. `verb` is for the error.

@@ -3,7 +3,7 @@
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::Findings;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_screens::draw::short;
 use allocanary_screens::report::answer::answers;
 use allocanary_screens::report::json;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{cells, terminal};
 use crate::args::StudyFlags;
-use allocanary_cell::Cell;
+use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
 use allocanary_screens::draw::wrapped;
 use allocanary_study::session::{Study, StudyFile, expected_time, planned};

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
 use allocanary_study::session::{expected_seconds, expected_time};
 use allocanary_text::outside::harmless;
 use allocanary_text::units::show_duration;

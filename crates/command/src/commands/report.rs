@@ -10,7 +10,7 @@ use crate::args::ReportFlags;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::table::{self, Columns, View};
 use allocanary_sys::private;

@@ -6,7 +6,7 @@ use super::terminal;
 use crate::args::StudyFlags;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_study::session::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// The studies that the flags select, and a name for all of them. They come from a resumed folder, a file, the shipped

@@ -20,10 +20,10 @@ use super::measure::watch_interrupts;
 use super::output::Output;
 use super::{left, production, terminal};
 use crate::args::TuneFlags;
-use allocanary_cell::program::Program;
 use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
+use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::program::Program;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::Change;
 use allocanary_study::search::cells::{self, Cells};
@@ -188,7 +188,7 @@ fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> Words {
 
 /// The budget. It is the user's, if that is enough for the first race and the shortest final. Otherwise it is five
 /// minutes, or twice this least time if that is longer.
-fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Duration) -> Result<Duration> {
+fn budget(job: Option<Duration>, race: &[allocanary_rows::Cell], expected: Duration) -> Result<Duration> {
     const USUAL: Duration = Duration::from_secs(300);
     let each = expected.as_secs_f64() / race.len().max(1) as f64;
     let least = each * (race.len() + (FINALISTS + 1) * LEAST_SAMPLES) as f64;

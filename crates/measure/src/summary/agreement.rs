@@ -6,10 +6,10 @@ use std::fmt::Write;
 
 use super::LEAST_SAMPLES;
 use super::stats::median;
-use allocanary_cell::sample::{Answer, Sample};
-use allocanary_cell::workload::Phase;
-use allocanary_cell::workloads::MOST_ANON;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::MOST_ANON;
+use allocanary_rows::sample::{Answer, Sample};
 use allocanary_text::units::Unit;
 
 /// The width of a candidate's name in the table.

@@ -12,8 +12,8 @@
 //! be, there is only the kernel's side, and the heap is one part. A program that ends is never idle; its parts are those of the largest
 //! reading, or of a moment near its peak.
 
-use allocanary_cell::sample::Answer;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::Answer;
 pub use allocanary_text::parts::{PARTS, Part};
 
 /// An anatomy adds up if at most this share of the resident memory is unexplained.

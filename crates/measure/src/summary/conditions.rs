@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use allocanary_cell::provenance::Provenance;
+use allocanary_rows::provenance::Provenance;
 use allocanary_sys::host::Host;
 use allocanary_text::units::Unit;
 

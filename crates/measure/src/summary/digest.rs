@@ -245,7 +245,7 @@ mod tests {
     use std::collections::{BTreeMap, HashSet};
 
     use super::*;
-    use allocanary_cell::sample::Sample;
+    use allocanary_rows::sample::Sample;
 
     fn sample() -> Sample {
         let rows = include_str!("../../../../tests/golden/sample.jsonl");

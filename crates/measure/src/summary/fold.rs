@@ -10,13 +10,13 @@ use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
 use crate::metrics::{ALL, Metrics, Name, peak};
-use allocanary_cell::Cell;
-use allocanary_cell::program::{CORES_SEEN, OverTime};
-use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::Sample;
-use allocanary_cell::version::Version;
+use allocanary_rows::Candidate;
+use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::program::{CORES_SEEN, OverTime};
+use allocanary_rows::provenance::Provenance;
+use allocanary_rows::sample::Sample;
+use allocanary_rows::version::Version;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -372,8 +372,8 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::job::Job;
-    use allocanary_cell::sample::Answer;
+    use allocanary_rows::job::Job;
+    use allocanary_rows::sample::Answer;
 
     fn sample() -> Sample {
         let row = include_str!("../../../../tests/golden/sample.jsonl").lines().next().unwrap();

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::verdict::{compare_quantiles, with_family_interval};
 use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
 use crate::metrics::Metric;
-use allocanary_cell::version::Version;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::version::Version;
 
 /// One candidate at one column in one metric: the new rows compared with the old rows.
 pub struct Compared {

@@ -43,10 +43,10 @@ pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 use std::collections::BTreeMap;
 
 use crate::metrics::{Metric, Metrics, Name, metric_of_all};
-use allocanary_cell::program::OverTime;
-use allocanary_cell::provenance::Provenance;
-use allocanary_cell::version::Version;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::program::OverTime;
+use allocanary_rows::provenance::Provenance;
+use allocanary_rows::version::Version;
 use panel::{panel, panel_key};
 
 /// All data of a report.

@@ -1,6 +1,6 @@
 //! How busy the machine was. In: rows. Out: the figures, and whether the machine was too busy for small differences.
 
-use allocanary_cell::sample::Sample;
+use allocanary_rows::sample::Sample;
 use allocanary_text::units::Unit;
 
 /// The machine's other work, over all rows that recorded it.

@@ -9,9 +9,9 @@ use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, PRICE, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
-use allocanary_cell::program::OverTime;
-use allocanary_cell::version::Version;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::program::OverTime;
+use allocanary_rows::version::Version;
 
 /// What all groups of a panel have in common, apart from columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

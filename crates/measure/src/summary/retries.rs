@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use allocanary_cell::sample::Sample;
+use allocanary_rows::sample::Sample;
 
 /// The failures so far, each with the data to undo when the row of its retry is read.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ fn name(sample: &Sample, started_ms: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::sample::{Failure, FailureKind};
+    use allocanary_rows::sample::{Failure, FailureKind};
 
     fn failure(host: &str, started_ms: u64) -> Sample {
         let rows = include_str!("../../../../tests/golden/sample.jsonl");

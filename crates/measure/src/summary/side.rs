@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{Fold, Group, Key, differing, notes};
 use crate::metrics::Metrics;
-use allocanary_cell::version::Version;
+use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::version::Version;
 
 /// Rows of the old or of the new state.
 pub struct Side {

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use super::words;
-use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::anatomy::{Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Axis, Line, Panel};
+use allocanary_rows::Phase;
 use allocanary_text::parts::OVERHEAD;
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
@@ -172,8 +172,8 @@ pub fn is_much(bytes: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::sample::Answer;
-    use allocanary_cell::workload::Phase;
+    use allocanary_rows::Phase;
+    use allocanary_rows::sample::Answer;
 
     fn anatomy(readings: &[(&str, u64)]) -> Anatomy {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
@@ -194,7 +194,7 @@ mod tests {
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
         assert_eq!(bar(&outside, 20), "B???????????????????");
         let line = |name: &str| Line {
-            candidate: allocanary_rows::spec::Candidate::read(name, &Default::default()),
+            candidate: allocanary_rows::Candidate::read(name, &Default::default()),
             version: Default::default(),
             of_several_versions: false,
             points: Vec::new(),

@@ -11,7 +11,7 @@ mod markdown;
 use super::table::{self, Figure};
 use super::words;
 use allocanary_measure::summary::{Axis, Compared, Comparison, Key, Verdict};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 use allocanary_text::outside::Look;
 use allocanary_text::units::show_share;
 

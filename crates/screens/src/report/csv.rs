@@ -11,7 +11,7 @@ use ::csv::Writer;
 use crate::report::format::ReportFormat;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Findings};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 use allocanary_text::outside::Look;
 use allocanary_text::units::Unit;
 

@@ -3,7 +3,7 @@
 
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 
 /// How a program gets a candidate's allocator and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

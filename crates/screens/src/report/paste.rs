@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::report::lines::Lines;
 use crate::report::wrapper::Wrapper;
 use allocanary_allocators::paste;
-use allocanary_rows::spec::{Candidate, Spec};
+use allocanary_rows::{Candidate, Spec};
 
 /// The folder of an image in which the lines expect one of our libraries.
 pub const FOLDER: &str = "/usr/local/lib";

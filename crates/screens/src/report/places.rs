@@ -4,7 +4,7 @@ use crate::report::lines::Lines;
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::descriptor::Ours;
 use allocanary_allocators::paste;
-use allocanary_rows::spec::Spec;
+use allocanary_rows::Spec;
 
 /// The text for one place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::report::wrapper::Wrapper;
 use allocanary_allocators::allocators::our;
 use allocanary_allocators::paste;
 use allocanary_measure::summary::{Choice, Findings, Recommendation};
-use allocanary_rows::spec::{Candidate, Spec};
+use allocanary_rows::{Candidate, Spec};
 
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

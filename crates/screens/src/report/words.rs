@@ -323,7 +323,7 @@ fn apart(section: &Section) -> Option<String> {
 
 /// Lines about the origin of the numbers.
 pub fn provenance(findings: &Findings) -> Vec<String> {
-    let line = |provenance: &allocanary_cell::provenance::Provenance| {
+    let line = |provenance: &allocanary_rows::provenance::Provenance| {
         let (build, host) = (&provenance.build, &provenance.host);
         format!(
             "{} {} ({}, build {}, {}, {}); {}: {}, {} cores ({} allowed), {}, Linux {}, pages of {}, THP {}",

@@ -3,7 +3,7 @@
 //!
 //! The wrapper is perl, which Debian's base system contains. It makes the system call and then becomes the program.
 
-use allocanary_rows::spec::{PROCESS_THP, Spec};
+use allocanary_rows::{PROCESS_THP, Spec};
 use allocanary_sys::sys::HugePages;
 use allocanary_text::paste::quoted;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::pipes::Pipe;
 use super::variables;
 use super::watch::Watch;
-use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys;
 
 /// A shell command to run.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::around::Around;
 use super::watch::Watch;
 use super::{Interrupted, Residents, residents, runtimes};
-use allocanary_cell::Cell;
-use allocanary_cell::program::Program;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::program::Program;
 use allocanary_sys::clocks::monotonic_nanos;
 
 /// Where one run happens, and with what.

@@ -10,8 +10,8 @@ use super::proof::BUDGET;
 use super::variables;
 use allocanary_allocators::idle::SETTING as THREAD_IDLE;
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_cell::Cell;
-use allocanary_rows::spec::{PRELOAD, PROCESS_THP};
+use allocanary_rows::Cell;
+use allocanary_rows::{PRELOAD, PROCESS_THP};
 
 /// The variable of the contract that has the settings.
 const SETTINGS: &str = "ALLOCANARY_PRELOAD";
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
     use crate::program::given::given;
     use crate::program::huge_pages;
-    use allocanary_cell::job::Job;
-    use allocanary_cell::program::Program;
+    use allocanary_rows::job::Job;
+    use allocanary_rows::program::Program;
 
     #[test]
     fn a_library_of_others_is_asked_for_its_settings_and_the_row_names_that_library_alone() {

@@ -3,8 +3,8 @@
 
 use regex_lite::Regex;
 
-use allocanary_cell::program::Figure;
 use allocanary_measure::metrics::{ALL as METRICS, Better, Metric};
+use allocanary_rows::program::Figure;
 use allocanary_text::units::Unit;
 
 /// A figure to read.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 
-use allocanary_cell::program::Program;
+use allocanary_rows::program::Program;
 
 /// A port that is free now.
 pub(super) fn free_port() -> u16 {

@@ -6,9 +6,9 @@
 use std::fs;
 
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_cell::Cell;
-use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_rows::spec::PROCESS_THP;
+use allocanary_rows::Cell;
+use allocanary_rows::PROCESS_THP;
+use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::proc::smaps;
 use allocanary_sys::sys::{Given, HugePages, may_have_unadvised};
 
@@ -112,8 +112,8 @@ pub fn proof(cell: &Cell, seen: &Seen) -> Result<Option<Result<String, String>>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::job::Job;
-    use allocanary_cell::program::Program;
+    use allocanary_rows::job::Job;
+    use allocanary_rows::program::Program;
 
     fn cell(value: &str) -> Cell {
         let settings = [(PROCESS_THP.to_string(), value.to_string())].into();

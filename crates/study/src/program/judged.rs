@@ -7,10 +7,10 @@ use std::path::Path;
 use super::launcher::Launcher;
 use super::proof::Library;
 use super::{Ran, fail, huge_pages, proof, runtimes};
-use allocanary_cell::Cell;
-use allocanary_cell::program::{CORES_SEEN, Program};
-use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_rows::spec::PROCESS_THP;
+use allocanary_rows::Cell;
+use allocanary_rows::PROCESS_THP;
+use allocanary_rows::program::{CORES_SEEN, Program};
+use allocanary_rows::sample::{Answer, Failure, FailureKind};
 use allocanary_sys::sys;
 
 impl Launcher {

@@ -12,12 +12,12 @@ use super::build::build_of;
 use super::filled::{filled, filled_all, free_port, with};
 use super::given::given;
 use super::{Interrupted, Residents, RunContext, Unspent, runtimes, variables};
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::program::Output;
-use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_cell::workload::Phase;
-use allocanary_rows::spec::{Candidate, PRELOAD};
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::description::Description;
+use allocanary_rows::program::Output;
+use allocanary_rows::sample::{Answer, Failure, FailureKind};
+use allocanary_rows::{Candidate, PRELOAD};
 use allocanary_sys::{private, sys};
 
 /// The length of a standard output that is kept for each cell.
@@ -195,8 +195,8 @@ impl Launcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::job::Job;
-    use allocanary_cell::program::Program;
+    use allocanary_rows::job::Job;
+    use allocanary_rows::program::Program;
 
     #[test]
     fn the_program_and_a_library_that_a_candidate_names_have_builds() {

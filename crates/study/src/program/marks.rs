@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::tree::{Details, Parts, Sizes};
 use super::watch::Watch;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 use allocanary_sys::clocks::monotonic_nanos;
 
 /// The readings at each mark.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use allocanary_cell::program::Output;
+use allocanary_rows::program::Output;
 use allocanary_sys::fnv::Fnv;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless;

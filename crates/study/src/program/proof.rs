@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use allocanary_cell::Cell;
-use allocanary_cell::provenance::Build;
-use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_rows::Cell;
+use allocanary_rows::provenance::Build;
+use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::private;
 
 /// The setting that makes the allocator give back before a memory limit is reached.

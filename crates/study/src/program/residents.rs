@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::tree;
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 
 /// The pages of a process that were resident at a mark.
 pub struct Residents {

@@ -13,8 +13,8 @@ use super::running::{LEFT, Running};
 use super::tree::{self, Details};
 use super::watch::Watch;
 use super::{Ready, Residents, RunContext, Wanted, pipes, runtimes};
-use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::sample::{Answer, Failure, FailureKind};
 use allocanary_sys::sys;
 use allocanary_text::units::parse_duration;
 
@@ -275,7 +275,7 @@ impl RunContext<'_> {
     }
 
     /// The figures that the user named, from an output.
-    fn figures(&self, output: &Path) -> Result<BTreeMap<String, allocanary_cell::program::Figure>, Failure> {
+    fn figures(&self, output: &Path) -> Result<BTreeMap<String, allocanary_rows::program::Figure>, Failure> {
         let mut found = BTreeMap::new();
         if self.program.metric.is_empty() {
             return Ok(found);

@@ -18,7 +18,7 @@ use super::tree;
 use super::values::limits;
 use super::variables;
 use super::watch::Watch;
-use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys::{self, HugePages, Usage};
 
 /// What the child may touch between its own reading and exec.

@@ -5,8 +5,8 @@ use std::fs;
 
 use super::around::signal_number;
 use super::{ContainerLimits, Ready, Wanted};
-use allocanary_cell::program::Program;
 use allocanary_measure::metrics::MOST_NAMED;
+use allocanary_rows::program::Program;
 use allocanary_text::units::{parse_bytes, parse_duration};
 
 /// The limits of a program's control group.

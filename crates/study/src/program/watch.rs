@@ -11,7 +11,7 @@ use super::divided::{Walks, divided};
 use super::huge_pages::Seen;
 use super::runtimes;
 use super::tree::{self, Details, Parts, Sizes};
-use allocanary_cell::program::OverTime;
+use allocanary_rows::program::OverTime;
 use allocanary_sys::clocks::thread_cpu_time;
 
 /// The share of a core that watching may cost: one in this many.

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crate::search::whole::{FINAL, Measure, Rows, Searched};
 use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::sample::Sample;
-use allocanary_cell::version::Version;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
+use allocanary_rows::Candidate;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::sample::Sample;
+use allocanary_rows::version::Version;
 
 /// The job of a search.
 pub struct Job<'a> {

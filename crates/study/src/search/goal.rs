@@ -4,7 +4,7 @@
 use allocanary_measure::metrics::{Better, Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::metric_percent;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];

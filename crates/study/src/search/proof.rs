@@ -3,7 +3,7 @@
 
 use allocanary_measure::metrics::{Better, Metric, Name};
 use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 
 use crate::search::goal::{Goal, Guard};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::summary::Group;
+use allocanary_rows::Candidate;
 use allocanary_rows::error::Result;
-use allocanary_rows::spec::Candidate;
 use allocanary_sys::rng::Rng;
 
 use crate::search::goal::{Goal, Source};

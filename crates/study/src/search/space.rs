@@ -15,13 +15,13 @@ use allocanary_allocators::dimension::Stage::Alone;
 use allocanary_allocators::dimension::Stage::First;
 use allocanary_allocators::dimension::Stage::Second;
 use allocanary_allocators::idle::SETTING as THREAD_IDLE;
-use allocanary_cell::description::Description;
+use allocanary_rows::Candidate;
+use allocanary_rows::PROCESS_THP;
+use allocanary_rows::Spec;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_rows::spec::Candidate;
-use allocanary_rows::spec::PROCESS_THP;
-use allocanary_rows::spec::Spec;
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_sys::sys;
 
 /// The setting that only preloads have. Its effect is independent of what the other settings limit. A search that combined it with all
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use allocanary_allocators::setting::PerCore;
     use allocanary_allocators::{Allocator, System};
-    use allocanary_cell::provenance::Build;
+    use allocanary_rows::provenance::Build;
 
     fn description(allocator: &str, settings: &[&str]) -> Description {
         let known = |name: &&str| {

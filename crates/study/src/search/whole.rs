@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::stats::median;
 use allocanary_measure::summary::{Group, LEAST_SAMPLES};
+use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::Candidate;
 
 use crate::search::goal::Goal;
 use crate::search::proof::{self, Finalist};

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use allocanary_cell::provenance::Build;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::provenance::Build;
 
 /// The package of the command, of its cells and of its preloads.
 const COMMAND: &str = "allocanary-cli";

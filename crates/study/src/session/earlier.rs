@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::session::Target;
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::provenance::Build;
-use allocanary_cell::sample::Sample;
 use allocanary_measure::rows;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::provenance::Build;
+use allocanary_rows::sample::Sample;
 
 /// The cells that already have rows.
 #[derive(Debug, Default)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use allocanary_cell::Cell;
-use allocanary_cell::load::Load;
-use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::{Failure, Sample};
+use allocanary_rows::Cell;
+use allocanary_rows::load::Load;
+use allocanary_rows::provenance::Provenance;
+use allocanary_rows::sample::{Failure, Sample};
 use allocanary_sys::clocks::monotonic_nanos;
 
 /// What became of a cell.
@@ -62,7 +62,7 @@ pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::job::Job;
+    use allocanary_rows::job::Job;
 
     fn ran(stop: &AtomicBool) -> Outcome {
         let cell = Cell::new("system", "system", Job::workload("small", 1));

@@ -10,10 +10,10 @@ use crate::program::cause::{cause, killed_for_memory};
 use crate::session::Roster;
 use crate::session::child::{Child, Ended, run_child};
 use crate::session::roster::bare_environment;
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
-use allocanary_cell::provenance::{Build, Provenance};
-use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
+use allocanary_rows::Cell;
+use allocanary_rows::job::Job;
+use allocanary_rows::provenance::{Build, Provenance};
+use allocanary_rows::sample::{Failure, FailureKind, SCHEMA, Sample};
 use allocanary_sys::sys;
 use allocanary_trace::prepare;
 

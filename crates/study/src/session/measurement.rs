@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use super::{Earlier, Ending, Executor, Session, kept};
 use crate::session::{MOST_CELLS, Studies, Study, plan, too_many};
 use crate::session::{Store, Target};
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::sample::Sample;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::sample::Sample;
 
 /// A study and cells of it, in order.
 pub type Planned = (Study, Vec<Cell>);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::executor::{Executor, Outcome, Ran, row};
 use crate::program::Launcher;
-use allocanary_cell::Cell;
-use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::Sample;
+use allocanary_rows::Cell;
+use allocanary_rows::provenance::Provenance;
+use allocanary_rows::sample::Sample;
 
 /// Runs the user's program, with the allocator of each cell preloaded.
 pub struct Program<'a> {

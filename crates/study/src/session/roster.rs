@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::child::{Child, run_child};
 use super::place;
 use crate::program::cause::cause;
-use allocanary_cell::description::Description;
-use allocanary_cell::provenance::{Build, PACKAGE};
-use allocanary_cell::sample::SCHEMA;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::provenance::{Build, PACKAGE};
+use allocanary_rows::sample::SCHEMA;
 
 /// The available cells.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::session::{Executor, Outcome};
-use allocanary_cell::Cell;
-use allocanary_cell::sample::Sample;
+use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
+use allocanary_rows::sample::Sample;
 
 /// One study's cells, to be run one after the other.
 pub struct Session<'a> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::executor::{Executor, Outcome};
 use allocanary_allocators::environment::Environment;
-use allocanary_cell::description::{Description, WorkloadDescription};
-use allocanary_cell::provenance::{Build, Provenance};
-use allocanary_cell::sample::{Answer, Failure, Sample};
-use allocanary_cell::{Cell, workloads};
+use allocanary_rows::Cell;
+use allocanary_rows::description::{Description, WorkloadDescription};
+use allocanary_rows::provenance::{Build, Provenance};
+use allocanary_rows::sample::{Answer, Failure, Sample};
 use allocanary_sys::host::Host;
 
 /// What a cell of the script does.
@@ -52,9 +52,8 @@ impl<'a> Scripted<'a> {
         self
     }
 
-    /// The descriptions of linked cells, one for each of these allocators: version 5, no settings, every workload.
-    pub fn described(allocators: &[&str]) -> Vec<Description> {
-        let workloads = || workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect();
+    /// The descriptions of linked cells, one for each of these allocators: version 5, no settings, these workloads.
+    pub fn described(allocators: &[&str], workloads: &[WorkloadDescription]) -> Vec<Description> {
         let cell = |allocator: &&str| Description {
             protocol: 1,
             build: Build::this(),
@@ -65,7 +64,7 @@ impl<'a> Scripted<'a> {
             problems: Vec::new(),
             environment: Environment::Each { prefix: "X_".into() },
             per_core: None,
-            workloads: workloads(),
+            workloads: workloads.to_vec(),
         };
         allocators.iter().map(cell).collect()
     }

@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use allocanary_cell::sample::Sample;
 use allocanary_measure::rows;
 use allocanary_measure::rows::holds_rows;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::sample::Sample;
 use allocanary_sys::{private, sys};
 
 /// The place of a study's files.

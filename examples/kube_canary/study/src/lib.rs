@@ -10,8 +10,8 @@ mod workload;
 use std::process::ExitCode;
 
 use allocanary_allocators::Allocator;
-use allocanary_cell::provenance::Build;
 use allocanary_cell::worker::{self, Worker};
+use allocanary_rows::provenance::Build;
 
 /// The main function of a cell with that allocator.
 pub fn main(allocator: &dyn Allocator) -> ExitCode {
@@ -19,10 +19,5 @@ pub fn main(allocator: &dyn Allocator) -> ExitCode {
         return scrape::main();
     }
     let build = || Build::of_package(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    worker::main_of(&Worker {
-        allocator,
-        workloads: &[&workload::WORKLOAD],
-        build,
-        revision: allocanary_revision::revision(),
-    })
+    worker::main_of(&Worker { allocator, workloads: &[&workload::WORKLOAD], build, built: allocanary_revision::built })
 }

@@ -1,6 +1,6 @@
 //! A program that was recorded. In: its end. Out: what its traces get.
 
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
 use allocanary_study::program::Residents;
 use allocanary_trace::stacks::Resident;
 

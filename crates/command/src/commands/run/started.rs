@@ -15,12 +15,12 @@ use tempfile::{Builder, TempDir};
 
 use crate::commands::measure;
 use crate::commands::terminal;
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::program::{Figure, Program};
-use allocanary_cell::sample::{Answer, FailureKind};
 use allocanary_doctor::program::Program as Looked;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::program::{Figure, Program};
+use allocanary_rows::sample::{Answer, FailureKind};
 use allocanary_study::program::{Launcher, runtimes};
 use allocanary_study::session::{Roster, StudyFile};
 use allocanary_sys::private;

@@ -3,7 +3,7 @@
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
 use allocanary_screens::report::places::{Place, places};
@@ -335,9 +335,9 @@ mod whole_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_cell::sample::Answer;
-    use allocanary_cell::workload::Phase;
     use allocanary_measure::metrics::Metrics;
+    use allocanary_rows::Phase;
+    use allocanary_rows::sample::Answer;
     use allocanary_study::search::goal::{Goal, Source};
     use allocanary_study::search::proof::{front, prove};
 

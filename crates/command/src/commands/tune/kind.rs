@@ -8,8 +8,8 @@ use super::subject::{Subject, one_size};
 use super::{program, trace, workload};
 use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
-use allocanary_cell::program::Program;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::program::Program;
 use allocanary_study::session::StudyFile;
 use allocanary_trace::format::MAGIC;
 

@@ -1,9 +1,9 @@
 //! Shows the stages of a search on the terminal. In: messages while cells run. Out: lines and a bar on standard error.
 
 use super::super::progress::{Progress, Stretch};
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::sample::Sample;
+use allocanary_rows::Cell;
+use allocanary_rows::description::Description;
+use allocanary_rows::sample::Sample;
 use allocanary_study::search::cells::Watch;
 
 /// Shows one stage after the other.

@@ -3,9 +3,9 @@
 
 use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
-use allocanary_cell::description::Description;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::{Candidate, Spec};
+use allocanary_rows::{Candidate, Spec};
 use allocanary_study::search::Goal;
 use allocanary_study::search::space::Rest;
 use allocanary_study::session::{Roster, Study, StudyFile};

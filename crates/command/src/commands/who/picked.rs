@@ -2,7 +2,7 @@
 //! similar names.
 
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::nearest;
+use allocanary_rows::nearest;
 use allocanary_text::outside::harmless;
 use allocanary_who::Found;
 use allocanary_who::what_if::{Miss, pick};

@@ -3,12 +3,12 @@
 use super::*;
 use crate::metrics::{Metrics, metric_of_all};
 use crate::summary::{Fold, Verdict};
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
-use allocanary_cell::load::Load;
-use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::job::Job;
+use allocanary_rows::load::Load;
+use allocanary_rows::provenance::Provenance;
+use allocanary_rows::sample::{Answer, Failure, FailureKind, Sample};
 
 /// A row of a candidate on one thread of `server`, with `rss` bytes of resident memory.
 fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_cell::program::OverTime;
-use allocanary_cell::version::Version;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::program::OverTime;
+use allocanary_rows::version::Version;
 use allocanary_sys::rng::Rng;
 use allocanary_text::outside::Look;
 

@@ -1,10 +1,10 @@
 //! The page of unusual findings. It must be complete and safe, and fetch nothing.
 
 use super::*;
-use allocanary_cell::version::Version;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::version::Version;
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }
@@ -240,7 +240,7 @@ fn many_failures_do_not_hide_the_answer() {
 
 #[test]
 fn the_head_names_date_host_and_command() {
-    let host = allocanary_cell::provenance::Provenance::here();
+    let host = allocanary_rows::provenance::Provenance::here();
     let (name, kernel) = (host.host.name.clone(), host.host.kernel.clone());
     let panel = Panel {
         title: "server".into(),

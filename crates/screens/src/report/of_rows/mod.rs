@@ -7,11 +7,11 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
 use allocanary_rows::error::Result;
+use allocanary_rows::sample::{Failure, FailureKind, Sample};
 use allocanary_text::outside::Look;
 
 use super::{comparison, find};

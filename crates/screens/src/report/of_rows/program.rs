@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use allocanary_cell::job::Job;
-use allocanary_cell::program::{Figure, OverTime, Program};
-use allocanary_cell::sample::Answer;
-use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::Judged;
+use allocanary_rows::Phase;
 use allocanary_rows::error::Error;
+use allocanary_rows::job::Job;
+use allocanary_rows::program::{Figure, OverTime, Program};
+use allocanary_rows::sample::Answer;
 use tempfile::tempdir;
 
 use super::*;

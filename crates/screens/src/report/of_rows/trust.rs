@@ -1,12 +1,12 @@
 //! What a report may believe of its rows: each row counts once, only comparable rows are compared, enough of them, and
 //! measured on an idle machine.
 
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
-use allocanary_cell::load::Load;
-use allocanary_cell::sample::Answer;
-use allocanary_cell::workload::Phase;
 use allocanary_measure::summary::{Judged, Verdict};
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::job::Job;
+use allocanary_rows::load::Load;
+use allocanary_rows::sample::Answer;
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! What each word and sentence says.
 
 use super::*;
-use allocanary_cell::version::Version;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Point, Tail};
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
+use allocanary_rows::version::Version;
 
 fn named(candidate: &str) -> Candidate {
     Candidate::read(candidate, &BTreeMap::new())

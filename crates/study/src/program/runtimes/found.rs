@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::knob::{Knob, Usual};
 use super::runtime::{Runtime, Traits};
-use allocanary_cell::Cell;
+use allocanary_rows::Cell;
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys;
 

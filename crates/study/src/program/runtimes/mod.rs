@@ -22,7 +22,7 @@ pub use runtime::{Runtime, Traits};
 use std::fs;
 use std::path::Path;
 
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::Candidate;
 
 /// Every runtime.
 pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];

@@ -8,8 +8,8 @@ use super::found::Found;
 use super::knob::{Knob, Way};
 use super::runtime::Runtime;
 use super::taken::Taken;
-use allocanary_cell::Cell;
-use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_rows::Cell;
+use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::proc::files::{File, path};
 
 /// A process, as its runtime sees it.
@@ -153,8 +153,8 @@ mod tests {
 
     use super::super::{Runtime, Traits, go, java, python};
     use super::*;
-    use allocanary_cell::job::Job;
-    use allocanary_cell::program::Program;
+    use allocanary_rows::job::Job;
+    use allocanary_rows::program::Program;
 
     fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<Seen>) -> Result<String, String> {
         let map = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();

@@ -7,9 +7,9 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::session::{Line, Scripted};
-use allocanary_cell::provenance::Build;
-use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_cell::workload::Phase;
+use allocanary_rows::Phase;
+use allocanary_rows::provenance::Build;
+use allocanary_rows::sample::{Answer, Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["system", "jemalloc"];
@@ -19,7 +19,7 @@ fn both() -> Vec<Candidate> {
 }
 
 fn described() -> Vec<Description> {
-    Scripted::described(&["jemalloc", "system"])
+    Scripted::described(&["jemalloc", "system"], &allocanary_cell::workloads::described())
 }
 
 /// An answer after two seconds, with this many resident bytes.

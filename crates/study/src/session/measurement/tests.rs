@@ -12,13 +12,13 @@ use tempfile::{TempDir, tempdir};
 use super::*;
 use crate::session::StudyFile;
 use crate::session::{Line, Scripted};
-use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_measure::rows;
+use allocanary_rows::sample::{Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn cells() -> Vec<Description> {
-    Scripted::described(&["jemalloc", "system"])
+    Scripted::described(&["jemalloc", "system"], &allocanary_cell::workloads::described())
 }
 
 /// A study of two candidates with this many repeats.

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::session::{Line, Scripted};
-use allocanary_cell::job::Job;
-use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_rows::error::Error;
+use allocanary_rows::job::Job;
+use allocanary_rows::sample::{Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,8 +6,8 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::session::{Executor, Line, Outcome, Scripted};
-use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
+use allocanary_rows::Cell;
+use allocanary_rows::job::Job;
 use std::sync::atomic::AtomicBool;
 
 fn row() -> Sample {

@@ -5,7 +5,7 @@ use super::file::StudyFile;
 use allocanary_measure::metrics::{Better, Metrics};
 use allocanary_measure::summary::{About, Published, limit};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::perhaps;
+use allocanary_rows::perhaps;
 use allocanary_text::outside::in_one_line;
 
 impl StudyFile {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use allocanary_cell::program::Program;
-use allocanary_rows::spec::{Candidate, Spec};
+use allocanary_rows::program::Program;
+use allocanary_rows::{Candidate, Spec};
 
 /// A study with valid values. The plan checks later whether its names exist among the available cells.
 #[derive(Clone, Debug, PartialEq)]

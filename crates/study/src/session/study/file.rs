@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use allocanary_cell::program::Program;
 use allocanary_measure::summary::Published;
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::program::Program;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

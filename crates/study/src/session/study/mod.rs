@@ -28,7 +28,7 @@ use checked::{REPEATS, THREADS};
 
 use allocanary_allocators::allocators;
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::{Candidate, Spec};
+use allocanary_rows::{Candidate, Spec};
 use allocanary_text::units::parse_duration;
 
 /// The default candidates of a program that can be preloaded.

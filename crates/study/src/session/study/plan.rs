@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::checked::{Scale, Study};
 use crate::program::huge_pages;
-use allocanary_cell::Cell;
-use allocanary_cell::description::{Description, WorkloadDescription, number};
-use allocanary_cell::job::Job;
+use allocanary_rows::Cell;
+use allocanary_rows::description::{Description, WorkloadDescription, number};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::spec::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
+use allocanary_rows::job::Job;
+use allocanary_rows::{Candidate, PRELOAD, PROCESS_THP, Spec, perhaps};
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::rng::Rng;
 
@@ -206,7 +206,7 @@ mod tests {
     use allocanary_allocators::allocator::PerCore;
     use allocanary_allocators::environment::Environment;
     use allocanary_allocators::setting::{Kind, Setting};
-    use allocanary_cell::provenance::Build;
+    use allocanary_rows::provenance::Build;
 
     fn described() -> Vec<Description> {
         vec![Description {
@@ -222,10 +222,7 @@ mod tests {
             problems: Vec::new(),
             environment: Environment::Each { prefix: "JE_".into() },
             per_core: Some(PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) }),
-            workloads: allocanary_cell::workloads::ALL
-                .iter()
-                .map(|workload| WorkloadDescription::of(workload))
-                .collect(),
+            workloads: allocanary_cell::workloads::described(),
         }]
     }
 
@@ -255,8 +252,11 @@ mod tests {
     fn every_rest_and_a_larger_size_take_their_time() {
         let work = |text: &str, rests: f64| {
             let spec = Spec::parse(text).unwrap();
-            let workload = allocanary_cell::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
-            seconds_of(&WorkloadDescription::of(workload), &spec).unwrap() - rests
+            let workload = allocanary_cell::workloads::described()
+                .into_iter()
+                .find(|workload| workload.name == spec.name)
+                .unwrap();
+            seconds_of(&workload, &spec).unwrap() - rests
         };
         // Five idle waits of 100 ms by default.
         let burst = work("storm", 0.5) / 5.0;

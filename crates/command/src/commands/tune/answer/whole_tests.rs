@@ -9,16 +9,16 @@ use tempfile::{TempDir, tempdir};
 
 use super::super::answer;
 use allocanary_allocators::setting::{Kind, Setting};
-use allocanary_cell::Cell;
-use allocanary_cell::description::Description;
-use allocanary_cell::load::Load;
-use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency, Sample};
-use allocanary_cell::workload::Phase;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::About;
+use allocanary_rows::Candidate;
+use allocanary_rows::Cell;
+use allocanary_rows::Phase;
+use allocanary_rows::description::Description;
 use allocanary_rows::error::Result;
-use allocanary_rows::spec::Candidate;
+use allocanary_rows::load::Load;
+use allocanary_rows::sample::{Answer, Failure, FailureKind, Latency, Sample};
 use allocanary_study::program::runtimes;
 use allocanary_study::search::cells::{Cells, Job, Watch};
 use allocanary_study::search::goal::{Goal, Source};
@@ -46,7 +46,7 @@ const USUAL: Cost = Some((80, 500));
 
 /// A `system` with the settings that are searched.
 fn described() -> Vec<Description> {
-    let mut cells = Scripted::described(&["system"]);
+    let mut cells = Scripted::described(&["system"], &allocanary_cell::workloads::described());
     let number = |name| Setting::new(name, Kind::Number { min: 0, max: 99_999_999 }, "");
     let names = ["arena_max", "trim_threshold", "mmap_threshold", "tcache_count", "top_pad"];
     cells[0].settings = names.map(number).to_vec();
@@ -292,7 +292,7 @@ fn a_machine_that_was_too_busy_is_told() {
 /// memory costs a tenth of the throughput, and a limit of three quarters costs nothing.
 #[test]
 fn a_go_program_gets_the_least_limit_that_its_throughput_allows() {
-    let mut cells = Scripted::described(&["own"]);
+    let mut cells = Scripted::described(&["own"], &allocanary_cell::workloads::described());
     cells[0].settings = runtimes::ALL
         .iter()
         .find(|one| one.name == "Go")

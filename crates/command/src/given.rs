@@ -1,0 +1,53 @@
+//! What only the binary knows, which hands it in: its build, and what the cells of this build can do. A crate that linked the cells
+//! itself would be compiled again with each line of theirs.
+
+use std::sync::OnceLock;
+
+use allocanary_rows::description::ReadingDescription;
+use allocanary_rows::provenance::Built;
+
+/// What the binary hands in.
+pub struct Given {
+    /// The features of this build, separated by commas. Its cells are built with the same ones.
+    pub features: &'static str,
+    /// What it was built from.
+    pub built: Built,
+    /// The names of its cells' workloads.
+    pub workloads: fn() -> Vec<&'static str>,
+    /// What its cells read.
+    pub readings: fn() -> Vec<ReadingDescription>,
+}
+
+static GIVEN: OnceLock<Given> = OnceLock::new();
+
+/// Keeps what the binary hands in. Called once.
+pub fn keep(given: Given) {
+    allocanary_rows::provenance::built_from(given.built);
+    let _ = GIVEN.set(given);
+}
+
+/// The features of this build, separated by commas.
+pub fn features() -> &'static str {
+    GIVEN.get().map_or("", |given| given.features)
+}
+
+/// The names of the workloads of this build's cells.
+pub fn workloads() -> Vec<&'static str> {
+    GIVEN.get().map_or_else(none, |given| (given.workloads)())
+}
+
+/// What this build's cells read.
+pub fn readings() -> Vec<ReadingDescription> {
+    GIVEN.get().map_or_else(Vec::new, |given| (given.readings)())
+}
+
+#[cfg(not(test))]
+fn none() -> Vec<&'static str> {
+    Vec::new()
+}
+
+/// A test has no binary.
+#[cfg(test)]
+fn none() -> Vec<&'static str> {
+    allocanary_cell::workloads::names()
+}
