@@ -15,9 +15,9 @@
 pub mod estimate;
 pub mod replicas;
 #[cfg(test)]
-mod simulation;
+mod simulation_tests;
 pub mod steps;
 mod target;
-pub mod trial;
+pub mod verdict;
 
 pub use target::{Target, Variable};

@@ -17,7 +17,7 @@ use allocanary_text::units::{parse_duration, show_duration};
 use allocanary_trial::estimate::Word;
 use allocanary_trial::replicas::{Found, Replica, find};
 use allocanary_trial::steps::{Known, steps};
-use allocanary_trial::trial::judge;
+use allocanary_trial::verdict::judge;
 use allocanary_trial::{Target, Variable};
 
 /// The time between two readings: agents count each minute.

@@ -7,7 +7,7 @@ use allocanary_text::units::{Bytes, show_duration, show_share};
 use allocanary_trial::Variable;
 use allocanary_trial::estimate::Word;
 use allocanary_trial::steps::Step;
-use allocanary_trial::trial::{Compared, Member, Part, Trial};
+use allocanary_trial::verdict::{Compared, Member, Part, Trial};
 
 use crate::draw::wrapped;
 

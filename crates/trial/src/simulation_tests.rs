@@ -5,7 +5,7 @@ use allocanary_sys::rng::Rng;
 
 use crate::estimate::Word;
 use crate::replicas::{Reading, Replica};
-use crate::trial::judge;
+use crate::verdict::judge;
 use crate::{Target, Variable};
 
 /// How replicas differ.
