@@ -16,3 +16,4 @@
 pub mod metrics;
 pub mod rows;
 pub mod summary;
+pub mod trial;

@@ -1,16 +1,11 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
-//!
 //! A trial: one replica of a workload gets other settings, and is compared with the others.
 //!
 //! 1. [`steps`] makes the patch for one replica, as commands that a person runs.
 //! 2. [`replicas`] finds the replicas in the reports of agents, and what each had before and after the change.
 //! 3. [`estimate`] is the statistics alone: numbers in, an interval and a word out.
-//! 4. [`trial`] puts the last two together, and adds the doubts about the verdict.
+//! 4. [`verdict`] puts the last two together, and adds the doubts about the verdict.
 //!
 //! Nothing here reads a network or changes a cluster.
-
-#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![forbid(unsafe_code)]
 
 pub mod estimate;
 pub mod replicas;

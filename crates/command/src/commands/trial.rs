@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
 use crate::args::TryFlags;
+use allocanary_measure::trial::estimate::Word;
+use allocanary_measure::trial::replicas::{Found, Replica, find};
+use allocanary_measure::trial::steps::{Known, steps};
+use allocanary_measure::trial::verdict::judge;
+use allocanary_measure::trial::{Target, Variable};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::Report;
 use allocanary_screens::views::trial as reports;
 use allocanary_sys::private;
 use allocanary_text::paste::Words;
 use allocanary_text::units::{parse_duration, show_duration};
-use allocanary_trial::estimate::Word;
-use allocanary_trial::replicas::{Found, Replica, find};
-use allocanary_trial::steps::{Known, steps};
-use allocanary_trial::verdict::judge;
-use allocanary_trial::{Target, Variable};
 
 /// The time between two readings: agents count each minute.
 const EVERY: Duration = Duration::from_secs(60);

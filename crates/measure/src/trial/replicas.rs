@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use allocanary_rows::fleet::{Host, Report, Row};
 use serde::Serialize;
 
-use crate::estimate::mean;
-use crate::target::{Target, Variable};
+use crate::trial::estimate::mean;
+use crate::trial::target::{Target, Variable};
 
 /// A replica, from one start to its end.
 #[derive(Clone, Debug, Serialize)]

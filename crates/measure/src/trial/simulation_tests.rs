@@ -3,10 +3,10 @@
 
 use allocanary_sys::rng::Rng;
 
-use crate::estimate::Word;
-use crate::replicas::{Reading, Replica};
-use crate::verdict::judge;
-use crate::{Target, Variable};
+use crate::trial::estimate::Word;
+use crate::trial::replicas::{Reading, Replica};
+use crate::trial::verdict::judge;
+use crate::trial::{Target, Variable};
 
 /// How replicas differ.
 #[derive(Clone, Copy, Debug)]

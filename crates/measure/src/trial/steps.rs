@@ -9,7 +9,7 @@ use allocanary_text::paste::{Words, quoted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::target::{CANARY, Target, Variable, is_name};
+use crate::trial::target::{CANARY, Target, Variable, is_name};
 
 /// A step: why, and the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

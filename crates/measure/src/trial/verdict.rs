@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{Effect, Word, effect, mean};
-use crate::replicas::{Level, Replica};
-use crate::target::{Target, Variable};
+use crate::trial::estimate::{Effect, Word, effect, mean};
+use crate::trial::replicas::{Level, Replica};
+use crate::trial::target::{Target, Variable};
 
 /// The result of a trial.
 #[derive(Clone, Debug, Serialize)]
@@ -397,7 +397,7 @@ impl Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replicas::Reading;
+    use crate::trial::replicas::Reading;
     use allocanary_rows::fleet::Host;
 
     const MINUTE: u64 = 60_000;

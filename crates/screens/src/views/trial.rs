@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use allocanary_measure::trial::Variable;
+use allocanary_measure::trial::estimate::Word;
+use allocanary_measure::trial::steps::Step;
+use allocanary_measure::trial::verdict::{Compared, Member, Part, Trial};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_duration, show_share};
-use allocanary_trial::Variable;
-use allocanary_trial::estimate::Word;
-use allocanary_trial::steps::Step;
-use allocanary_trial::verdict::{Compared, Member, Part, Trial};
 
 use crate::draw::wrapped;
 
@@ -99,7 +99,7 @@ fn table(members: &[Member]) -> String {
             Part::Short => "short",
             Part::Before => "before",
         };
-        let bytes = |level: Option<allocanary_trial::replicas::Level>| {
+        let bytes = |level: Option<allocanary_measure::trial::replicas::Level>| {
             level.map_or_else(|| "-".into(), |level| Bytes(level.resident as u64).to_string())
         };
         let age = one.age.map_or_else(|| "?".into(), short);
@@ -141,8 +141,8 @@ fn how(trial: &Trial) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_trial::estimate::Effect;
-    use allocanary_trial::replicas::Level;
+    use allocanary_measure::trial::estimate::Effect;
+    use allocanary_measure::trial::replicas::Level;
 
     fn trial(word: Word, doubts: &[&str]) -> Trial {
         let level =
