@@ -1,106 +1,135 @@
-//! The C library's malloc, which is in every program: glibc's, or that of another library without settings.
+//! The system's malloc, which on Linux with glibc is ptmalloc. In: the loader's tunables, mallinfo2, malloc_info. Out:
+//! settings, counters, purge.
+//!
+//! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
-mod entry;
-#[cfg(target_env = "gnu")]
-mod glibc;
-#[cfg(not(target_env = "gnu"))]
-mod other_libc;
-
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
-#[cfg(target_env = "gnu")]
-use glibc as libc_malloc;
-#[cfg(not(target_env = "gnu"))]
-use other_libc as libc_malloc;
-
-use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
-use crate::dimension::Dimension;
-use crate::dimension::Stage::{First, Second};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
-use crate::remedy::{Argument, Does, Remedy, call};
-use crate::setting::PerCore;
+use crate::error;
+use crate::idle::Thread;
+use crate::request::Request;
+use crate::setting::Setting;
 
-pub use entry::System;
-pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, settings};
+use super::{ENVIRONMENT, NAME, libc_malloc};
 
-/// Its name.
-pub const NAME: &str = "system";
+/// The C library's malloc, as [`std::alloc::System`] calls it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
 
-/// Its name in readings of a heap, with glibc.
-pub const HEAP: &str = "glibc";
+impl sealed::Sealed for System {}
 
-/// Its descriptor.
-pub const DESCRIPTOR: Descriptor = Descriptor {
-    name: NAME,
-    heap: HEAP,
-    title: "glibc's malloc",
-    ours: Some(OURS),
-    libraries: &[],
-    remedy: Some(Remedy {
-        allocator: HEAP,
-        function: "malloc_trim",
-        prefixes: &[""],
-        calls: || vec![call("malloc_trim(0)", vec![Argument::Number(0)], false)],
-        // The function returns 1 if memory was given back.
-        zero_is_good: false,
-        does: Does::Advises,
-        one_lock_at_a_time: true,
-    }),
-};
+impl Allocator for System {
+    #[inline]
+    fn name(&self) -> &'static str {
+        NAME
+    }
 
-const OURS: &Ours = &Ours {
-    is_built: true,
-    feature: None,
-    environment: ENVIRONMENT,
-    also: None,
-    settings,
-    in_code: IN_PRELOAD,
-    in_preload: IN_PRELOAD,
-    dimensions: &[
-        Dimension::new("arena_max", &["1", "2"], First, "arenas"),
-        Dimension::new("trim_threshold", &["131072"], First, "free space at the tops of arenas"),
-        Dimension::new("mmap_threshold", &["65536"], Second, "large blocks"),
-        Dimension::new("tcache_count", &["0", "2"], Second, "thread caches"),
-        Dimension::new("top_pad", &["0"], Second, "free space at the tops of arenas"),
-    ],
-    candidates: &[Suggested::always("system"), Suggested::always("system:arena_max=1")],
-    verifies: true,
-    c,
-};
+    #[inline]
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        libc_malloc::write_version(out)
+    }
 
-/// What the variable of its preload can set, and what a program's own code can set.
-pub const IN_PRELOAD: InCode = InCode { settings: SETTABLE, tuned: TUNED };
+    #[inline]
+    fn settings(&self) -> &'static [Setting] {
+        libc_malloc::settings()
+    }
 
-/// The variable with glibc's tunables.
-pub const TUNABLES: &str = "GLIBC_TUNABLES";
-/// The text before each of malloc's tunables.
-pub const TUNABLE: &str = "glibc.malloc.";
-/// The variable and the tunable of malloc's checks. From glibc 2.34 on they are read only if libc_malloc_debug.so is
-/// preloaded.
-pub const CHECK: (&str, &str) = ("MALLOC_CHECK_", "check");
+    #[inline]
+    fn also(&self) -> &'static str {
+        libc_malloc::also()
+    }
 
-/// How it reads settings.
-pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
-    variable: Cow::Borrowed(TUNABLES),
-    earlier: Cow::Borrowed(&[]),
-    single: Cow::Borrowed(VARIABLES),
-    prefix: Cow::Borrowed(TUNABLE),
-    assign: Cow::Borrowed("="),
-    separator: Cow::Borrowed(":"),
-};
+    #[inline]
+    fn environment(&self) -> Environment {
+        ENVIRONMENT
+    }
 
-/// glibc's rule for its number of arenas.
-pub const PER_CORE: PerCore = PerCore {
-    setting: Cow::Borrowed("arena_max"),
-    ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
-    on_one: None,
-};
+    /// Including the block's header, in glibc and in musl.
+    #[inline]
+    fn small_block(&self) -> usize {
+        32
+    }
 
-/// Calls of `mallopt`; `None` if it cannot set one of the settings.
-fn c(settings: &BTreeMap<String, String>) -> Option<String> {
-    let call =
-        |(name, value): (&String, &String)| Some(format!("mallopt({}, {value});", libc_malloc::name_in_c(name)?));
-    let calls: Option<Vec<String>> = settings.iter().map(call).collect();
-    Some(format!("#include <malloc.h>\n/* first in main */\n{}", calls?.join("\n")))
+    #[inline]
+    fn per_core(&self) -> Option<PerCore> {
+        libc_malloc::per_core()
+    }
+
+    #[inline]
+    fn effective(&self, _wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        libc_malloc::effective()
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        libc_malloc::each_effective(each)
+    }
+
+    #[inline]
+    fn changed(&self) -> BTreeMap<String, String> {
+        libc_malloc::changed()
+    }
+
+    #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        libc_malloc::unproven(settings)
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        libc_malloc::counters()
+    }
+
+    #[inline]
+    fn purge(&self) -> error::Result<()> {
+        if libc_malloc::PURGES {
+            libc_malloc::purge();
+            return Ok(());
+        }
+        self.cannot("this C library has no call that gives freed memory back; it does so by itself")
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        if !libc_malloc::PURGES {
+            return self.cannot("this C library has no call that gives freed memory back; it does so by itself");
+        }
+        let due = thread.is_due(every, None);
+        if due {
+            libc_malloc::give_back();
+        }
+        Ok(due)
+    }
+
+    #[inline]
+    fn keep(&self, bytes: u64) -> error::Result<Keeping> {
+        let Some(keeping) = libc_malloc::keep(bytes) else {
+            return self.cannot("freed memory is kept with M_TRIM_THRESHOLD of glibc, up to 2 GiB less a byte");
+        };
+        Ok(keeping)
+    }
+
+    #[inline]
+    fn stop_keeping(&self, keeping: &Keeping) {
+        libc_malloc::stop_keeping(keeping);
+    }
+
+    #[inline]
+    fn settle(&self, _bytes: u64) -> error::Result<u64> {
+        Ok(0) // glibc keeps to its limit by itself
+    }
+
+    #[inline]
+    fn boot(&self, request: &Request) {
+        libc_malloc::boot(request);
+    }
+
+    #[inline]
+    fn most_arenas(&self) -> error::Result<Option<u32>> {
+        libc_malloc::most_arenas()
+    }
 }

@@ -1,0 +1,106 @@
+//! The C library's malloc, which is in every program: glibc's, or that of another library without settings.
+
+mod entry;
+#[cfg(target_env = "gnu")]
+mod glibc;
+#[cfg(not(target_env = "gnu"))]
+mod other_libc;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+#[cfg(target_env = "gnu")]
+use glibc as libc_malloc;
+#[cfg(not(target_env = "gnu"))]
+use other_libc as libc_malloc;
+
+use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
+use crate::dimension::Dimension;
+use crate::dimension::Stage::{First, Second};
+use crate::environment::Environment;
+use crate::remedy::{Argument, Does, Remedy, call};
+use crate::setting::PerCore;
+
+pub use entry::System;
+pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, settings};
+
+/// Its name.
+pub const NAME: &str = "system";
+
+/// Its name in readings of a heap, with glibc.
+pub const HEAP: &str = "glibc";
+
+/// Its descriptor.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: NAME,
+    heap: HEAP,
+    title: "glibc's malloc",
+    ours: Some(OURS),
+    libraries: &[],
+    remedy: Some(Remedy {
+        allocator: HEAP,
+        function: "malloc_trim",
+        prefixes: &[""],
+        calls: || vec![call("malloc_trim(0)", vec![Argument::Number(0)], false)],
+        // The function returns 1 if memory was given back.
+        zero_is_good: false,
+        does: Does::Advises,
+        one_lock_at_a_time: true,
+    }),
+};
+
+const OURS: &Ours = &Ours {
+    is_built: true,
+    feature: None,
+    environment: ENVIRONMENT,
+    also: None,
+    settings,
+    in_code: IN_PRELOAD,
+    in_preload: IN_PRELOAD,
+    dimensions: &[
+        Dimension::new("arena_max", &["1", "2"], First, "arenas"),
+        Dimension::new("trim_threshold", &["131072"], First, "free space at the tops of arenas"),
+        Dimension::new("mmap_threshold", &["65536"], Second, "large blocks"),
+        Dimension::new("tcache_count", &["0", "2"], Second, "thread caches"),
+        Dimension::new("top_pad", &["0"], Second, "free space at the tops of arenas"),
+    ],
+    candidates: &[Suggested::always("system"), Suggested::always("system:arena_max=1")],
+    verifies: true,
+    c,
+};
+
+/// What the variable of its preload can set, and what a program's own code can set.
+pub const IN_PRELOAD: InCode = InCode { settings: SETTABLE, tuned: TUNED };
+
+/// The variable with glibc's tunables.
+pub const TUNABLES: &str = "GLIBC_TUNABLES";
+/// The text before each of malloc's tunables.
+pub const TUNABLE: &str = "glibc.malloc.";
+/// The variable and the tunable of malloc's checks. From glibc 2.34 on they are read only if libc_malloc_debug.so is
+/// preloaded.
+pub const CHECK: (&str, &str) = ("MALLOC_CHECK_", "check");
+
+/// How it reads settings.
+pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
+    variable: Cow::Borrowed(TUNABLES),
+    earlier: Cow::Borrowed(&[]),
+    single: Cow::Borrowed(VARIABLES),
+    prefix: Cow::Borrowed(TUNABLE),
+    assign: Cow::Borrowed("="),
+    separator: Cow::Borrowed(":"),
+};
+
+/// glibc's rule for its number of arenas.
+pub const PER_CORE: PerCore = PerCore {
+    setting: Cow::Borrowed("arena_max"),
+    ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
+    on_one: None,
+};
+
+/// Calls of `mallopt`; `None` if it cannot set one of the settings.
+fn c(settings: &BTreeMap<String, String>) -> Option<String> {
+    let call =
+        |(name, value): (&String, &String)| Some(format!("mallopt({}, {value});", libc_malloc::name_in_c(name)?));
+    let calls: Option<Vec<String>> = settings.iter().map(call).collect();
+    Some(format!("#include <malloc.h>\n/* first in main */\n{}", calls?.join("\n")))
+}
