@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_doctor::installed::{Installed, built, installed};
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_study::builds::cache::Cache;
 use allocanary_testing::skipped::skipped;
 use serde_json::Value;

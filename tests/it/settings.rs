@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_rows::Phase;
 use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;

@@ -97,7 +97,7 @@ pub fn built(name: &str) -> PathBuf {
 
 /// The allocators that have an `install!`, a cell and a preload.
 pub fn ours() -> Vec<&'static str> {
-    allocanary_allocators::allocators::ours().map(|(one, _)| one.name).collect()
+    allocanary_facts::ours().map(|(one, _)| one.name).collect()
 }
 
 /// A cell's description of itself.

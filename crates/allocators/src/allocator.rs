@@ -10,12 +10,12 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::budget::decays::Decays;
-use crate::environment::Environment;
 use crate::error;
 use crate::idle::{Thread, Uncached};
-use crate::request::Request;
-pub use crate::setting::PerCore;
-use crate::setting::Setting;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::request::Request;
+pub use allocanary_facts::setting::PerCore;
+use allocanary_facts::setting::Setting;
 
 /// Keeps the trait private to this crate. So this crate alone has to keep the promises of an entry, and any release may add a method.
 pub(crate) mod sealed {
@@ -41,7 +41,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// Every setting that this allocator takes at start, with the allocator's own names.
     fn settings(&self) -> &'static [Setting];
 
-    /// Further settings that it takes at start, in the notation of [`also`](crate::setting::also): known, but not
+    /// Further settings that it takes at start, in the notation of [`also`](allocanary_facts::setting::also): known, but not
     /// studied, and not read back.
     fn also(&self) -> &'static str {
         ""
@@ -55,7 +55,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     fn per_core(&self) -> Option<PerCore>;
 
     /// The values in force since the start, by setting, each in the spelling of
-    /// [`Kind::canonical`](crate::setting::Kind::canonical). A setting that cannot be read back is missing. `wanted`
+    /// [`Kind::canonical`](allocanary_facts::setting::Kind::canonical). A setting that cannot be read back is missing. `wanted`
     /// are the requested values: a few settings can only be read back in terms of these.
     ///
     /// May allocate and may start a process: do not call it between two readings.

@@ -4,14 +4,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocator::Allocator;
-use crate::environment::{Assignment, Environment};
 use crate::install::installation;
-use crate::request::{CUT, Value};
-use crate::setting::{Kind, also, c_number};
+use allocanary_facts::environment::{Assignment, Environment};
+use allocanary_facts::request::Value;
+use allocanary_facts::setting::{Kind, also, c_number};
 use allocanary_sys::container::{Cpus, Trouble};
+
+/// Whether a setting did not fit the buffer for jemalloc's configuration.
+pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 /// The settings that should be in force, the source of each, and the problems of invalid ones.
 #[derive(Default)]

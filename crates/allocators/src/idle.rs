@@ -19,9 +19,6 @@ pub use thread::Thread;
 pub use turns::Turns;
 pub use uncached::Uncached;
 
-/// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
-pub const SETTING: &str = "thread_idle";
-
 /// The longest wait that [`wait_in_steps`] requests. Every clock can express it.
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -16,10 +16,10 @@ mod check;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
-use crate::allocators::{jemalloc, mimalloc, system};
-use crate::notice::Writer;
+use allocanary_facts::notice::Writer;
+use allocanary_facts::{jemalloc, mimalloc, system};
 
-pub use crate::request::{Conf, Request, Value};
+pub use allocanary_facts::request::{Conf, Request, Value};
 pub use check::{TUNED, checked, count, setting_of};
 
 /// Declares the global allocator of this binary, with settings. Call it once, at the root of the binary (or of a
@@ -144,7 +144,7 @@ macro_rules! install {
     };
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::allocators::system::SETTABLE, $crate::allocators::system::TUNED, ::core::option::Option::None}
+            {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::__private::facts::system::SETTABLE, $crate::__private::facts::system::TUNED, ::core::option::Option::None}
             [] (::core::option::Option::None; ::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
@@ -158,7 +158,7 @@ macro_rules! install {
         $crate::__install!(
             {
                 counted $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
-                $crate::allocators::mimalloc::SETTINGS, $crate::allocators::mimalloc::TUNED, ::core::option::Option::None
+                $crate::__private::facts::mimalloc::SETTINGS, $crate::__private::facts::mimalloc::TUNED, ::core::option::Option::None
             }
             [] (::core::option::Option::None; ::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
@@ -173,7 +173,7 @@ macro_rules! __install_jemalloc {
         $crate::__install!(
             {
                 direct $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
-                $crate::allocators::jemalloc::SETTINGS, $crate::allocators::jemalloc::TUNED, ::core::option::Option::Some({
+                $crate::__private::facts::jemalloc::SETTINGS, $crate::__private::facts::jemalloc::TUNED, ::core::option::Option::Some({
                     // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                     #[unsafe(export_name = $symbol)]
                     static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());

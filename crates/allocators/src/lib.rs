@@ -12,23 +12,14 @@ pub mod allocator;
 pub mod allocators;
 pub mod ballast;
 pub mod budget;
-pub mod descriptor;
-pub mod dimension;
-pub mod environment;
 pub mod error;
 pub mod expected;
 pub mod idle;
 mod install;
-pub mod library;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
-pub mod notice;
-pub mod paste;
 #[cfg(feature = "profile")]
 pub mod profile;
-pub mod remedy;
-mod request;
-pub mod setting;
 pub mod tuning;
 
 pub use allocator::Allocator;
@@ -49,7 +40,8 @@ pub mod __private {
     pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "profile")]
     pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};
-    pub use crate::setting::const_bytes;
+    pub use allocanary_facts as facts;
+    pub use allocanary_facts::setting::const_bytes;
     #[cfg(feature = "profile")]
     pub use allocanary_sampler::service::Profiled;
     #[cfg(feature = "mimalloc")]

@@ -9,7 +9,7 @@ use allocanary_sampler::{self as sampler, Place};
 use allocanary_sys::sys;
 
 use crate::install::installation;
-use crate::setting::const_bytes;
+use allocanary_facts::setting::const_bytes;
 
 /// The type of an HTTP answer with [`pprof`]'s bytes.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
@@ -97,7 +97,7 @@ pub fn before_filter() {
 /// The mean distance of a text, 0 for `off`. Any other text does not compile.
 #[doc(hidden)]
 pub const fn mean_of(text: &str) -> u64 {
-    if crate::setting::equal(text, "off") {
+    if allocanary_facts::setting::equal(text, "off") {
         return 0;
     }
     match const_bytes(text) {

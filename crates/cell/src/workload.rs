@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use allocanary_rows::Phase;
 
 use allocanary_allocators::Allocator;
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_rows::description::{ParameterDescription, WorkloadDescription};
 
 /// What a cell does with memory.

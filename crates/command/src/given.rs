@@ -10,6 +10,8 @@ use allocanary_rows::provenance::Built;
 pub struct Given {
     /// The features of this build, separated by commas. Its cells are built with the same ones.
     pub features: &'static str,
+    /// The allocator of this command: `jemalloc`.
+    pub allocator: &'static str,
     /// What it was built from.
     pub built: Built,
     /// The names of its cells' workloads.
@@ -29,6 +31,11 @@ pub fn keep(given: Given) {
 /// The features of this build, separated by commas.
 pub fn features() -> &'static str {
     GIVEN.get().map_or("", |given| given.features)
+}
+
+/// The allocator of this command.
+pub fn allocator() -> &'static str {
+    GIVEN.get().map_or("system", |given| given.allocator)
 }
 
 /// The names of the workloads of this build's cells.

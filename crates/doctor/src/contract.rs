@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use allocanary_allocators::descriptor::Descriptor;
+use allocanary_facts::descriptor::Descriptor;
 use allocanary_heap::Heap;
 
 use crate::flavour::Flavour;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::allocators::ALL;
 use crate::signs::{GLIBC_MALLOC, MALLOC, Signs};
-use allocanary_allocators::allocators::{jemalloc, mimalloc};
+use allocanary_facts::{jemalloc, mimalloc};
 use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, Table};
 use memchr::memmem;

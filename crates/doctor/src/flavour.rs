@@ -1,7 +1,7 @@
 //! The allocators that a program can have. In: nothing. Out: a name for each, as a page shows it, and its descriptor.
 
-use allocanary_allocators::allocators::{ALL, jemalloc, system};
-use allocanary_allocators::descriptor::Descriptor;
+use allocanary_facts::descriptor::Descriptor;
+use allocanary_facts::{ALL, jemalloc, system};
 
 /// An allocator in a program. Builds that read different variables are different flavours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use allocanary_allocators::Allocator;
-use allocanary_allocators::System;
-use allocanary_allocators::allocators::system;
+use allocanary_facts::system;
 use allocanary_sys::cgroups::{self, Groups};
 use allocanary_sys::container::{Cpus, Trouble, quota};
 use allocanary_sys::host::Host;
@@ -41,7 +39,7 @@ pub struct Surroundings {
 impl Surroundings {
     /// The surroundings of this process.
     pub fn here() -> Self {
-        Surroundings::read("/proc/self/cgroup", cgroups::MOUNT, sys::affinity(), System.version())
+        Surroundings::read("/proc/self/cgroup", cgroups::MOUNT, sys::affinity(), system::version())
     }
 
     /// The surroundings of another process. Its C library is not known yet.

@@ -10,7 +10,7 @@ use super::signs::{GLIBC_MALLOC, MALLOC, ProgramFile, Signs};
 use crate::allocators::jemalloc::INSTALL;
 use crate::allocators::{ALL, part};
 use crate::contract::Part;
-use allocanary_allocators::allocators::system;
+use allocanary_facts::system;
 
 /// Finds the allocators. `libraries` are in the order in which they were mapped.
 pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {

@@ -1,6 +1,6 @@
 //! The allocators of a process, and what its files are called. In: findings, paths. Out: flavours, names.
 
-use allocanary_allocators::allocators::our;
+use allocanary_facts::our;
 
 use super::flavour::Flavour;
 

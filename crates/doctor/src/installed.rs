@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use allocanary_allocators::allocators::ALL;
-use allocanary_allocators::environment::Environment;
-use allocanary_allocators::library::Library;
-use allocanary_allocators::setting::Setting;
+use allocanary_facts::ALL;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::library::Library;
+use allocanary_facts::setting::Setting;
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::input;
 

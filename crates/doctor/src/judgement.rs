@@ -1,6 +1,6 @@
 //! What is said about an allocator on a host. In: what its folder finds there. Out: its defaults, and what to change, as lines to paste.
 
-use allocanary_allocators::paste;
+use allocanary_facts::paste;
 
 /// The behaviour of an allocator here without any settings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::notice::{MARK, MOST, parse};
+use allocanary_facts::notice::{MARK, MOST, parse};
 use allocanary_heap::{Mapping, Memory};
 
 /// A notice.

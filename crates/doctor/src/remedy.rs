@@ -1,7 +1,7 @@
 //! Something that a person can do about a process's memory. In: what it gives, its reasons and its price. Out: sentences, and lines to
 //! paste.
 
-use allocanary_allocators::paste;
+use allocanary_facts::paste;
 use allocanary_text::units::Bytes;
 use serde::{Deserialize, Serialize};
 

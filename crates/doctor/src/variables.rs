@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::flavour::Flavour;
-use allocanary_allocators::setting::{Kind, Setting, c_number as number};
+use allocanary_facts::setting::{Kind, Setting, c_number as number};
 use allocanary_rows::nearest;
 
 /// Environment variables by name, and jemalloc's links by their path.

@@ -1,17 +1,7 @@
-//! The allocators, one folder each. A binary links only the allocator that it names.
-
-mod effect;
-pub mod hoard;
-pub mod jemalloc;
-pub mod mesh;
-pub mod mimalloc;
-pub mod musl;
-pub mod rpmalloc;
-pub mod snmalloc;
-pub mod system;
-pub mod tcmalloc;
+//! The list of the allocators. In: their descriptors. Out: lists in one order.
 
 use crate::descriptor::{Descriptor, Ours, Suggested};
+use crate::{hoard, jemalloc, mesh, mimalloc, musl, rpmalloc, snmalloc, system, tcmalloc};
 
 /// Every allocator that is described here. Lists are in this order.
 pub const ALL: &[&Descriptor] = &[

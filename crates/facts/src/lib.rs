@@ -6,4 +6,27 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
+mod all;
+pub mod descriptor;
+pub mod dimension;
+pub mod environment;
+pub mod hoard;
+pub mod jemalloc;
+pub mod library;
+pub mod mesh;
+pub mod mimalloc;
+pub mod musl;
+pub mod notice;
+pub mod paste;
+pub mod remedy;
+pub mod request;
+pub mod rpmalloc;
+pub mod setting;
+pub mod snmalloc;
+pub mod system;
+pub mod tcmalloc;
 
+/// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
+pub const THREAD_IDLE: &str = "thread_idle";
+
+pub use all::{ALL, our, our_names, ours, suggested};

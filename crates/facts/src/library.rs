@@ -91,7 +91,7 @@ pub(crate) fn after(bytes: &[u8], before: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocators::ALL;
+    use crate::ALL;
 
     #[test]
     fn a_version_has_its_own_settings() {

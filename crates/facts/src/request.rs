@@ -1,12 +1,10 @@
-//! The request of an `install!` to an allocator, and how it is written before the first allocation. In: names and
-//! values. Out: texts on the stack or in static memory.
+//! The request of an `install!` to an allocator. In: names and values. Out: texts on the stack.
 
-use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::ffi::c_char;
+use std::sync::atomic::AtomicPtr;
 
 use crate::setting::PerCore;
 use allocanary_sys::container::Cpus;
-use allocanary_sys::sys;
 
 /// The settings of an `install!`.
 pub struct Request {
@@ -32,9 +30,6 @@ pub enum Value {
 /// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
 pub type Conf = AtomicPtr<c_char>;
 
-/// Whether a setting did not fit the buffer for jemalloc's configuration.
-pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
-
 impl Value {
     /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the allocator's rule for
     /// `auto`. Without a rule, `auto` means one per CPU.
@@ -51,7 +46,7 @@ impl Value {
 }
 
 /// A number as text, on the stack.
-pub(crate) struct Decimal {
+pub struct Decimal {
     digits: [u8; 40],
     first: usize,
 }
@@ -86,41 +81,6 @@ fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
     match rule.on_one {
         Some(on_one) if cpus.count() == 1 => on_one as u32,
         _ => cpus.arenas(rule.ratio as u32),
-    }
-}
-
-/// Writes `settings`, then the texts of the variables in `earlier`, into a static buffer, `narenas:2,tcache:false`, and
-/// points jemalloc's symbol at it. Later settings take precedence. jemalloc itself reads its own variables after these.
-#[cfg_attr(not(feature = "jemalloc"), allow(dead_code))] // jemalloc alone is configured by a text
-#[inline]
-pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
-    static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
-    let mut length = 0;
-    let mut add = |parts: &[&[u8]]| {
-        let comma: &[u8] = if length == 0 { b"" } else { b"," };
-        let bytes = || comma.iter().chain(parts.iter().copied().flatten());
-        // The last byte stays 0. A setting is written as a whole or not at all, because half of it would be another
-        // setting.
-        if length + bytes().count() >= TEXT.len() {
-            CUT.store(true, Ordering::Relaxed);
-            return;
-        }
-        for byte in bytes() {
-            TEXT[length].store(*byte, Ordering::Relaxed);
-            length += 1;
-        }
-    };
-    for (name, value) in request.settings {
-        value.with_text(Some(rule), |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
-    }
-    for variable in earlier {
-        // SAFETY: `boot` runs before `main`.
-        if let Some(text) = unsafe { sys::variable(variable) }.filter(|text| !text.is_empty()) {
-            add(&[text]);
-        }
-    }
-    if let Some(conf) = request.conf.filter(|_| length > 0) {
-        conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
     }
 }
 

@@ -24,10 +24,10 @@ impl Setting {
     }
 
     /// The value of an array's elements before they are filled at compile time.
-    pub(crate) const NONE: Setting = Setting::new("", Kind::Text, "");
+    pub const NONE: Setting = Setting::new("", Kind::Text, "");
 
     /// A copy of a row of an allocator's table, at compile time.
-    pub(crate) const fn copied(&self) -> Setting {
+    pub const fn copied(&self) -> Setting {
         Setting {
             name: Cow::Borrowed(self.name_const()),
             kind: self.kind.copied(),
@@ -36,7 +36,7 @@ impl Setting {
     }
 
     /// The name, at compile time. A table's names are never owned.
-    pub(crate) const fn name_const(&self) -> &'static str {
+    pub const fn name_const(&self) -> &'static str {
         static_of(&self.name)
     }
 }
@@ -140,7 +140,7 @@ impl Kind {
     }
 
     /// A copy, at compile time. A table's words are never owned.
-    pub(crate) const fn copied(&self) -> Kind {
+    pub const fn copied(&self) -> Kind {
         match self {
             Kind::Flag => Kind::Flag,
             Kind::Number { min, max } => Kind::Number { min: *min, max: *max },
@@ -182,7 +182,7 @@ impl Kind {
 
     /// Whether `value` is valid, as far as the compiler can tell: the allocator's own notations are left to
     /// [`tuning::check`](crate::tuning::check).
-    pub(crate) const fn takes(&self, value: &str) -> bool {
+    pub const fn takes(&self, value: &str) -> bool {
         match self {
             Kind::Flag => equal(value, "true") || equal(value, "false"),
             Kind::Number { min, max } => match whole_number(value) {
@@ -301,7 +301,7 @@ const fn whole_number(text: &str) -> Option<i64> {
 }
 
 /// `==` for texts at compile time, where traits cannot be called.
-pub(crate) const fn equal(a: &str, b: &str) -> bool {
+pub const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {

@@ -9,7 +9,7 @@
 macro_rules! preload {
     (system, build = $build:expr) => {
         $crate::__preload!(
-            counted, "system", $build, $crate::__private::System, $crate::__private::allocators::system::IN_PRELOAD, ::core::option::Option::None,
+            counted, "system", $build, $crate::__private::System, $crate::__private::facts::system::IN_PRELOAD, ::core::option::Option::None,
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
             $crate::family::glibc_usable_size, || ()
         );
@@ -17,7 +17,7 @@ macro_rules! preload {
     };
     (jemalloc, build = $build:expr) => {
         $crate::__preload!(
-            direct, "jemalloc", $build, $crate::__private::Jemalloc, $crate::__private::allocators::jemalloc::IN_PRELOAD, {
+            direct, "jemalloc", $build, $crate::__private::Jemalloc, $crate::__private::facts::jemalloc::IN_PRELOAD, {
                 // jemalloc's own symbol is weak. This symbol is in the final binary, so the linker uses it.
                 #[unsafe(export_name = "_rjem_malloc_conf")]
                 static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
@@ -37,7 +37,7 @@ macro_rules! preload {
     (mimalloc, build = $build:expr) => {
         $crate::__locks!();
         $crate::__preload!(
-            counted, "mimalloc", $build, $crate::__private::Mimalloc, $crate::__private::allocators::mimalloc::IN_PRELOAD,
+            counted, "mimalloc", $build, $crate::__private::Mimalloc, $crate::__private::facts::mimalloc::IN_PRELOAD,
             ::core::option::Option::None,
             ("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign"),
             {

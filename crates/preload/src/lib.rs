@@ -72,5 +72,6 @@ pub mod __private {
     pub use allocanary_allocators::Jemalloc;
     #[cfg(feature = "mimalloc")]
     pub use allocanary_allocators::Mimalloc;
-    pub use allocanary_allocators::{__private::Conf, System, allocators};
+    pub use allocanary_allocators::{__private::Conf, System};
+    pub use allocanary_facts as facts;
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use allocanary_allocators::__private::{Value, const_bytes, setting_of};
 use allocanary_allocators::budget::{self, Source};
-use allocanary_allocators::descriptor::InCode;
-use allocanary_allocators::idle as thread_idle;
+use allocanary_facts::descriptor::InCode;
 use allocanary_profile::weight;
 
 /// The variable's name.
@@ -137,7 +136,7 @@ fn parse(
         }
         let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value, or tuned"))?;
         let (name, value) = (name.trim_ascii(), value.trim_ascii());
-        if name == thread_idle::SETTING {
+        if name == allocanary_facts::THREAD_IDLE {
             besides.idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
@@ -199,7 +198,7 @@ fn idle_of(text: &str) -> Option<Option<Duration>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_allocators::allocators::system::IN_PRELOAD as SYSTEM;
+    use allocanary_facts::system::IN_PRELOAD as SYSTEM;
 
     fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
         let place = Box::leak(Box::new([("", Value::Auto); 3]));

@@ -3,10 +3,10 @@
 
 use std::ffi::{CStr, c_char};
 
-use allocanary_allocators::allocators::system;
+use allocanary_facts::system;
 use allocanary_allocators::__private::{Request, Value};
 use allocanary_allocators::budget::Source;
-use allocanary_allocators::notice::Writer;
+use allocanary_facts::notice::Writer;
 use allocanary_sys::sys;
 
 use crate::complain::complain;

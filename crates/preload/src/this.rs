@@ -2,7 +2,7 @@
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::__private::Conf;
-use allocanary_allocators::descriptor::InCode;
+use allocanary_facts::descriptor::InCode;
 
 /// A preload.
 pub struct This {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::provenance::Build;
 use crate::{Spec, perhaps};
-use allocanary_allocators::allocator::PerCore;
-use allocanary_allocators::environment::Environment;
-use allocanary_allocators::setting::Setting;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::setting::PerCore;
+use allocanary_facts::setting::Setting;
 
 /// A cell's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

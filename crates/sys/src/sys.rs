@@ -260,6 +260,19 @@ pub fn kill_group(leader: u32) {
     }
 }
 
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    fn gnu_get_libc_version() -> *const std::ffi::c_char;
+}
+
+/// The version of the glibc of this process: `2.36`.
+#[cfg(target_env = "gnu")]
+#[inline]
+pub fn glibc_version() -> &'static str {
+    // SAFETY: gives a static string that ends in NUL.
+    unsafe { std::ffi::CStr::from_ptr(gnu_get_libc_version()) }.to_str().unwrap_or("unknown")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

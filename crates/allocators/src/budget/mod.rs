@@ -245,7 +245,7 @@ fn look(budget: &Budget, more: u64) {
     let Some((tell, say)) = told else { return };
     if let Some(limit) = say {
         let mib = |bytes: u64, with: &mut dyn FnMut(&str)| {
-            crate::request::Decimal::of((bytes >> 20).into()).with(|text| with(text))
+            allocanary_facts::request::Decimal::of((bytes >> 20).into()).with(|text| with(text))
         };
         mib(limit, &mut |limit| {
             (budget.say)(&[

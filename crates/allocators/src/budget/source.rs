@@ -12,7 +12,7 @@ use allocanary_sys::nearest::{Statistics, nearest};
 use allocanary_sys::sys::{anonymous_pages, page_bytes, read_into};
 
 use super::account::Usage;
-use crate::setting::{const_bytes, equal};
+use allocanary_facts::setting::{const_bytes, equal};
 
 /// The source of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

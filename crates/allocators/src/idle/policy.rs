@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::setting::equal;
+use allocanary_facts::setting::equal;
 use allocanary_sys::sys;
 
 /// The longest `thread_idle_every_ms`: an hour.

@@ -2,7 +2,7 @@
 //! bytes, or a compile error.
 
 use super::Value;
-use crate::setting::{Kind, Setting, equal};
+use allocanary_facts::setting::{Kind, Setting, equal};
 
 /// The marker for `tuned` among the settings of an `install!`.
 pub const TUNED: (&str, Value) = ("", Value::Auto);
@@ -115,7 +115,7 @@ pub fn setting_of(
 /// Converts a size with a unit to bytes; every other value is unchanged.
 const fn in_bytes(value: Value, kind: &Kind) -> Value {
     if let (Value::Text(text), Kind::Size { .. }) = (value, kind)
-        && let Some(bytes) = crate::setting::const_bytes(text)
+        && let Some(bytes) = allocanary_facts::setting::const_bytes(text)
     {
         return Value::Number(bytes);
     }

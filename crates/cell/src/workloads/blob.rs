@@ -14,7 +14,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_structures::blob_tree::{BlobTree, Hash};
 use allocanary_sys::rng::Rng;
 

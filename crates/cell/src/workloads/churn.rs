@@ -20,7 +20,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;

@@ -11,7 +11,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
 

@@ -8,7 +8,7 @@ use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.

@@ -14,7 +14,7 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 use allocanary_structures::arena::Arena;
 use allocanary_structures::sort_buffer::{Options, SortBuffer};
 use allocanary_sys::rng::Rng;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use allocanary_allocators::allocators::ours;
+use allocanary_facts::ours;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{PLACES, Place};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::terminal;
 use crate::given::features;
-use allocanary_allocators::allocators::ours;
+use allocanary_facts::ours;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::provenance::PACKAGE;
 use allocanary_study::session::{Builder, Roster, Studies, check_folder, place};

@@ -9,7 +9,7 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::HereFlags;
-use allocanary_allocators::environment::readable_variables;
+use allocanary_facts::environment::readable_variables;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::{Linked, Studies, StudyFile, Target, describe, plan};
@@ -17,7 +17,7 @@ use allocanary_sys::host::Host;
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
-    let allocator = allocanary_allocators::CHOSEN;
+    let allocator = crate::given::allocator();
     let file = StudyFile {
         question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
         candidates: Some(vec![allocator.to_string()]),

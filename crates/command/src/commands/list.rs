@@ -9,7 +9,7 @@ use super::run::candidates;
 use super::{cells, terminal};
 use crate::args::ListFlags;
 use crate::given;
-use allocanary_allocators::allocator::PerCore;
+use allocanary_facts::setting::PerCore;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::PreloadFlags;
-use allocanary_allocators::allocators::{our, our_names};
-use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
+use allocanary_facts::paste::{dockerfile, kubernetes, shell, systemd};
+use allocanary_facts::{our, our_names};
 use allocanary_preload::settings;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::paste::FOLDER;

@@ -11,7 +11,7 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
-use allocanary_allocators::allocators::ours;
+use allocanary_facts::ours;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_study::session::{Linked, Roster, Studies, StudyFile, Target};

@@ -23,7 +23,7 @@ pub(crate) fn part(name: &str) -> Option<&'static Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_allocators::allocators::ours;
+    use allocanary_facts::ours;
 
     #[test]
     fn each_of_ours_is_known_by_its_preload_and_has_defaults_and_advice() {

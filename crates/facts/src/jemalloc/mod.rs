@@ -1,8 +1,6 @@
-//! jemalloc: its description, and, with the feature `jemalloc`, the linked allocator.
+//! jemalloc.
 
 mod also;
-#[cfg(feature = "jemalloc")]
-mod calls;
 mod dimensions;
 mod libraries;
 pub mod settings;
@@ -16,8 +14,6 @@ use crate::remedy::{Does, Remedy, mallctl};
 use crate::setting::PerCore;
 
 pub use also::ALSO;
-#[cfg(feature = "jemalloc")]
-pub use calls::Jemalloc;
 pub use settings::{SETTINGS, TUNED};
 
 /// Its name.
@@ -76,7 +72,7 @@ pub const PLAIN_VARIABLE: &str = "MALLOC_CONF";
 pub const PREFIXED_VARIABLE: &str = "JE_MALLOC_CONF";
 
 /// How it reads settings in the build of its Rust crate.
-pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
+pub const ENVIRONMENT: Environment = Environment::Joined {
     variable: Cow::Borrowed(RUST_VARIABLE),
     // Variables that people set, and that the prefixed build ignores: `install!` passes both on.
     earlier: Cow::Borrowed(&[Cow::Borrowed(PREFIXED_VARIABLE), Cow::Borrowed(PLAIN_VARIABLE)]),

@@ -157,7 +157,7 @@ pub const SETTINGS: &[Setting] = &copies!(ROWS, Setting::NONE, |row| row.setting
 /// How each of [`SETTINGS`] is read back, in the same order. The rows are not kept, because each service would then
 /// contain them.
 #[cfg(feature = "jemalloc")]
-pub(super) const CTLS: &[Ctl] = &copies!(ROWS, Bool, |row| row.ctl);
+pub const CTLS: &[Ctl] = &copies!(ROWS, Bool, |row| row.ctl);
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. An
 /// idle thread keeps memory in its thread cache, too. Without thread caches, programs of small blocks need twice the

@@ -1,7 +1,5 @@
-//! mimalloc: its description, and, with the feature `mimalloc`, the linked allocator.
+//! mimalloc.
 
-#[cfg(feature = "mimalloc")]
-mod calls;
 mod libraries;
 pub mod settings;
 
@@ -14,8 +12,6 @@ use crate::dimension::Stage::{First, Second};
 use crate::environment::Environment;
 use crate::remedy::{Argument, Does, Remedy, call};
 
-#[cfg(feature = "mimalloc")]
-pub use calls::Mimalloc;
 pub use settings::{ALSO, OLD, SETTINGS, TUNED};
 
 /// Its name.
@@ -62,7 +58,7 @@ const OURS: &Ours = &Ours {
 pub const IN_PRELOAD: InCode = InCode { settings: SETTINGS, tuned: TUNED };
 
 /// How it reads settings.
-pub(crate) const ENVIRONMENT: Environment = Environment::Each { prefix: Cow::Borrowed("MIMALLOC_") };
+pub const ENVIRONMENT: Environment = Environment::Each { prefix: Cow::Borrowed("MIMALLOC_") };
 
 /// Calls in C; `None` if mimalloc reads one of the settings before `main`.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {

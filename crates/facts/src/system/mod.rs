@@ -1,10 +1,9 @@
 //! The C library's malloc, which is in every program: glibc's, or that of another library without settings.
 
-mod entry;
 #[cfg(target_env = "gnu")]
-mod glibc;
+pub mod glibc;
 #[cfg(not(target_env = "gnu"))]
-mod other_libc;
+pub mod other_libc;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,8 +20,7 @@ use crate::environment::Environment;
 use crate::remedy::{Argument, Does, Remedy, call};
 use crate::setting::PerCore;
 
-pub use entry::System;
-pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, settings};
+pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, also, settings, write_version};
 
 /// Its name.
 pub const NAME: &str = "system";
@@ -81,7 +79,7 @@ pub const TUNABLE: &str = "glibc.malloc.";
 pub const CHECK: (&str, &str) = ("MALLOC_CHECK_", "check");
 
 /// How it reads settings.
-pub(crate) const ENVIRONMENT: Environment = Environment::Joined {
+pub const ENVIRONMENT: Environment = Environment::Joined {
     variable: Cow::Borrowed(TUNABLES),
     earlier: Cow::Borrowed(&[]),
     single: Cow::Borrowed(VARIABLES),
@@ -96,6 +94,13 @@ pub const PER_CORE: PerCore = PerCore {
     ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
     on_one: None,
 };
+
+/// The name of this process's C library, with its version if it has one: `glibc 2.36`.
+pub fn version() -> String {
+    let mut text = String::new();
+    let _ = write_version(&mut text);
+    text
+}
 
 /// Calls of `mallopt`; `None` if it cannot set one of the settings.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {

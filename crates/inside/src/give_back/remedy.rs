@@ -1,7 +1,7 @@
 //! The calls that give memory back, for each allocator that has one. In: the name of an allocator in a reading. Out: its calls.
 
-use allocanary_allocators::allocators;
-pub use allocanary_allocators::remedy::{Argument, Call, Does, Remedy, mallctl};
+use allocanary_facts as allocators;
+pub use allocanary_facts::remedy::{Argument, Call, Does, Remedy, mallctl};
 
 /// The remedies of all allocators that have one.
 pub fn all() -> impl Iterator<Item = &'static Remedy> {

@@ -1,7 +1,7 @@
 //! Settings of jemalloc that can be changed while it runs. In: `background_thread=true`, `dirty_decay_ms=1000`. Out: the calls, and the
 //! lines that keep the setting after a restart.
 
-use allocanary_allocators::allocators::jemalloc;
+use allocanary_facts::jemalloc;
 
 use crate::give_back::Remedy;
 use crate::give_back::remedy::{Argument, Call, mallctl};

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use allocanary_allocators::allocators;
+use allocanary_facts as allocators;
 
 use super::value::Read;
 use super::{jemalloc, mimalloc, tcmalloc};

@@ -1,8 +1,8 @@
 //! The lines that configure a program for a candidate: for a Dockerfile, for Kubernetes, for Rust. In: a candidate.
 //! Out: lines to paste, in the form that its allocator reads.
 
-use allocanary_allocators::allocators::our;
-use allocanary_allocators::paste;
+use allocanary_facts::our;
+use allocanary_facts::paste;
 use allocanary_rows::Candidate;
 
 /// How a program gets a candidate's allocator and settings.

@@ -1,9 +1,9 @@
 //! The lines to paste. In: a candidate. Out: for each place a title and the text.
 
 use crate::report::lines::Lines;
-use allocanary_allocators::allocators::our;
-use allocanary_allocators::descriptor::Ours;
-use allocanary_allocators::paste;
+use allocanary_facts::descriptor::Ours;
+use allocanary_facts::our;
+use allocanary_facts::paste;
 use allocanary_rows::Spec;
 
 /// The text for one place.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::report::lines::Lines;
 use crate::report::wrapper::Wrapper;
-use allocanary_allocators::allocators::our;
-use allocanary_allocators::paste;
+use allocanary_facts::our;
+use allocanary_facts::paste;
 use allocanary_measure::summary::{Choice, Findings, Recommendation};
 use allocanary_rows::{Candidate, Spec};
 
@@ -236,7 +236,7 @@ impl Change {
         }
         // A program with `install!` calls `thread_idle` itself. Only preloads have it as a setting.
         let mut settable = Candidate::from(self.candidate.clone());
-        settable.spec.settings.remove(allocanary_allocators::idle::SETTING);
+        settable.spec.settings.remove(allocanary_facts::THREAD_IDLE);
         let install = Lines::of(&settable).and_then(|lines| lines.install);
         let install = install.ok_or_else(|| {
             format!("{}: no `install!` sets this: take --write-for docker, kubernetes or systemd", self.candidate)

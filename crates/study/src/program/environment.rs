@@ -8,8 +8,8 @@ use super::given::{CORES, PROOF, PROVE};
 use super::launcher::Launcher;
 use super::proof::BUDGET;
 use super::variables;
-use allocanary_allocators::idle::SETTING as THREAD_IDLE;
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::THREAD_IDLE;
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_rows::Cell;
 use allocanary_rows::{PRELOAD, PROCESS_THP};
 

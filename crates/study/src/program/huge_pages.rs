@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
 use allocanary_rows::sample::{Failure, FailureKind};

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::program::runtimes;
-use allocanary_allocators::allocators::our_names;
-use allocanary_allocators::allocators::ours;
-use allocanary_allocators::dimension::Dimension;
-use allocanary_allocators::dimension::Stage;
-use allocanary_allocators::dimension::Stage::Alone;
-use allocanary_allocators::dimension::Stage::First;
-use allocanary_allocators::dimension::Stage::Second;
-use allocanary_allocators::idle::SETTING as THREAD_IDLE;
+use allocanary_facts::THREAD_IDLE;
+use allocanary_facts::dimension::Dimension;
+use allocanary_facts::dimension::Stage;
+use allocanary_facts::dimension::Stage::Alone;
+use allocanary_facts::dimension::Stage::First;
+use allocanary_facts::dimension::Stage::Second;
+use allocanary_facts::our_names;
+use allocanary_facts::ours;
 use allocanary_rows::Candidate;
 use allocanary_rows::PROCESS_THP;
 use allocanary_rows::Spec;
@@ -292,14 +292,14 @@ fn with(settings: &BTreeMap<String, String>, row: &Dimension, value: &str) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_allocators::setting::PerCore;
-    use allocanary_allocators::{Allocator, System};
+    use allocanary_facts::setting::PerCore;
+    use allocanary_facts::system;
     use allocanary_rows::provenance::Build;
 
     fn description(allocator: &str, settings: &[&str]) -> Description {
         let known = |name: &&str| {
-            let kind = allocanary_allocators::setting::Kind::Text;
-            allocanary_allocators::setting::Setting { name: name.to_string().into(), kind, about: "".into() }
+            let kind = allocanary_facts::setting::Kind::Text;
+            allocanary_facts::setting::Setting { name: name.to_string().into(), kind, about: "".into() }
         };
         Description {
             protocol: 1,
@@ -309,7 +309,7 @@ mod tests {
             settings: settings.iter().map(known).collect(),
             effective: BTreeMap::new(),
             problems: Vec::new(),
-            environment: System.environment(),
+            environment: system::ENVIRONMENT,
             per_core: None,
             workloads: Vec::new(),
         }

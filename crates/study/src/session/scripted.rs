@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome};
-use allocanary_allocators::environment::Environment;
+use allocanary_facts::environment::Environment;
 use allocanary_rows::Cell;
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::provenance::{Build, Provenance};

@@ -21,7 +21,7 @@ use owners::Owned;
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
-use allocanary_allocators::allocators::mimalloc::NAME;
+use allocanary_facts::mimalloc::NAME;
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
 pub const WALKER: Walker =

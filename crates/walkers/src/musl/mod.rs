@@ -16,7 +16,7 @@ use release::{CLASSES, LARGE, UNIT};
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Memory, Unknown, Walk, Walker};
-use allocanary_allocators::allocators::musl::DESCRIPTOR;
+use allocanary_facts::musl::DESCRIPTOR;
 
 /// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
 pub const WALKER: Walker = Walker {

@@ -1,7 +1,7 @@
 //! snmalloc: its heap is not divided.
 
 use crate::known::Known;
-use allocanary_allocators::allocators::snmalloc::DESCRIPTOR;
+use allocanary_facts::snmalloc::DESCRIPTOR;
 
 /// By what it is known.
 pub(super) const KNOWN: Known = Known {

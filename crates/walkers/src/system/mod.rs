@@ -37,7 +37,7 @@ pub(crate) use version::of_file as release_of_file;
 
 use crate::known::Known;
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
-use allocanary_allocators::allocators::system;
+use allocanary_facts::system;
 
 /// The walker.
 pub const WALKER: Walker = Walker {

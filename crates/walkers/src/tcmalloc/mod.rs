@@ -16,7 +16,7 @@ use map::Map;
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
-use allocanary_allocators::allocators::tcmalloc::DESCRIPTOR;
+use allocanary_facts::tcmalloc::DESCRIPTOR;
 
 /// The walker. `live` counts usable sizes: whole blocks, and of large ones whole pages of tcmalloc.
 pub const WALKER: Walker =

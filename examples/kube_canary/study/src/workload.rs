@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use allocanary_allocators::setting::Kind;
 use allocanary_cell::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocanary_facts::setting::Kind;
 use kube_canary::canary;
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;

@@ -2,6 +2,7 @@
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
 mod chunks;
+mod compose;
 mod decaying;
 mod idle;
 mod keeping;
@@ -16,17 +17,18 @@ use std::time::Duration;
 use tikv_jemalloc_ctl::stats;
 use tikv_jemalloc_ctl::{epoch, raw, version};
 
-use super::{ALSO, ENVIRONMENT, NAME, PER_CORE, settings::SETTINGS};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::allocators::effect::{unless_thp_is, without_effect};
 use crate::budget::decays::Decays;
-use crate::environment::Environment;
 use crate::error::{self, Pages};
 use crate::idle::{Thread, Uncached};
-use crate::request::{self, Request};
-use crate::setting::Setting;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::jemalloc::{ALSO, ENVIRONMENT, NAME, PER_CORE, SETTINGS};
+use allocanary_facts::request::Request;
+use allocanary_facts::setting::Setting;
 #[cfg(feature = "stats")]
 use allocanary_sys::sys::page_bytes;
+use compose::compose;
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,7 +153,7 @@ impl Allocator for Jemalloc {
     #[inline]
     fn boot(&self, request: &Request) {
         // jemalloc reads the variable of its prefixed build itself, after the symbol. So that variable wins.
-        request::compose(request, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+        compose(request, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
     #[inline]

@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_char};
 
 use tikv_jemalloc_ctl::raw;
 
-use crate::allocators::jemalloc::settings::Ctl::{self, Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
-use crate::allocators::jemalloc::settings::{CTLS, SETTINGS};
-use crate::request::Decimal;
-use crate::setting::Setting;
+use allocanary_facts::jemalloc::settings::Ctl::{self, Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
+use allocanary_facts::jemalloc::settings::{CTLS, SETTINGS};
+use allocanary_facts::request::Decimal;
+use allocanary_facts::setting::Setting;
 use allocanary_sys::sys;
 
 /// The values in force, by setting.

@@ -15,13 +15,13 @@ use std::fmt;
 
 use libmimalloc_sys as sys;
 
-use super::{ALSO, ENVIRONMENT, NAME, SETTINGS};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
-use crate::environment::Environment;
 use crate::error::{self, Pages};
-use crate::request::{Request, Value};
-use crate::setting::{Kind, Setting};
+use allocanary_facts::environment::Environment;
+use allocanary_facts::mimalloc::{ALSO, ENVIRONMENT, NAME, SETTINGS};
+use allocanary_facts::request::{Request, Value};
+use allocanary_facts::setting::{Kind, Setting};
 
 /// The mimalloc that libmimalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,30 +5,23 @@ mod arenas;
 mod keeping;
 mod loader_table;
 mod own_arena;
-mod table;
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int};
-use std::fmt;
+use std::ffi::c_int;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use super::PER_CORE;
 use crate::allocator::{Counters, PerCore};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
-use crate::request::{Decimal, Request, Value};
+use allocanary_facts::request::{Decimal, Request};
+use allocanary_facts::system::PER_CORE;
+use allocanary_facts::system::glibc::{MALLOPT, SETTABLE, settings};
 use allocanary_sys::proc::maps;
 use allocanary_sys::sys;
 
 pub use keeping::{keep, stop as stop_keeping};
 pub use own_arena::give_back;
-use table::MALLOPT;
-pub use table::{SETTABLE, VARIABLES, also, name_in_c, settings};
-
-/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
-/// threshold is glibc's own first value. Once it is set, glibc no longer raises it when a program frees large blocks.
-pub const TUNED: &[(&str, Value)] = &[("arena_max", Value::PerCpu(1)), ("trim_threshold", Value::Text("131072"))];
 
 /// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 means none. glibc has no call to
 /// read them.
@@ -97,22 +90,6 @@ fn arena_max_tunable() -> Option<u32> {
 fn applied(name: &str) -> Option<i64> {
     let at = SETTABLE.iter().position(|setting| setting.name == name)?;
     Some(APPLIED[at].load(Ordering::Relaxed)).filter(|value| *value >= 0)
-}
-
-unsafe extern "C" {
-    fn gnu_get_libc_version() -> *const c_char;
-}
-
-#[inline]
-pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {
-    write!(out, "glibc {}", version())
-}
-
-/// The version of the running library: `2.36`.
-#[inline]
-fn version() -> &'static str {
-    // SAFETY: gives a static string that ends in NUL.
-    unsafe { CStr::from_ptr(gnu_get_libc_version()) }.to_str().unwrap_or("unknown")
 }
 
 /// The tunables as the loader of this process keeps them, overridden by the values that `boot` has set. None if the
@@ -221,6 +198,9 @@ pub fn purge() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_facts::setting::Kind;
+    use allocanary_facts::system::glibc::also;
+    use allocanary_sys::sys::glibc_version;
 
     #[test]
     fn tunables_are_read_in_both_bases() {
@@ -229,5 +209,39 @@ mod tests {
         assert_eq!(read("glibc.malloc.mmap_max: 7 (min: 0, max: 2147483647)").as_deref(), Some("mmap_max=7"));
         assert_eq!(read("glibc.malloc.check: 0 (min: 0, max: 3)"), None);
         assert_eq!(read("glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)"), None);
+    }
+
+    /// glibc's own list of the running version: `ld.so --list-tunables`.
+    #[test]
+    fn the_table_is_that_of_the_running_library() {
+        let loader = loader().expect("this process has a loader");
+        let output = std::process::Command::new(loader).arg("--list-tunables").output().expect("the loader runs");
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = listed.lines().filter_map(|line| line.strip_prefix("glibc.malloc."));
+        let names: Vec<&str> = lines.clone().filter_map(|line| line.split(':').next()).collect();
+        for name in &names {
+            let is_known = settings().iter().any(|setting| setting.name == *name)
+                || also().split(' ').any(|row| row.split('=').next() == Some(name));
+            assert!(is_known, "glibc {} has a tunable {name} that the table lacks", glibc_version());
+        }
+        for setting in settings() {
+            assert!(names.contains(&&*setting.name), "glibc {} has no {}", glibc_version(), setting.name);
+        }
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => text.parse().unwrap(),
+        };
+        for line in lines {
+            let Some((name, rest)) = line.split_once(": ") else { continue };
+            let Some(setting) = settings().iter().find(|setting| setting.name == name) else { continue };
+            let (_, bounds) = rest.split_once("(min: ").unwrap();
+            let (least, most) = bounds.trim_end_matches(')').split_once(", max: ").unwrap();
+            let (min, max) = match setting.kind {
+                Kind::Number { min, max } => (min as u64, max as u64),
+                Kind::Size { min, max } => (min, max),
+                _ => panic!("{name}: a tunable is a number"),
+            };
+            assert!(number(least) <= min && max <= number(most), "{line}: the table has {min} to {max}");
+        }
     }
 }

@@ -3,18 +3,28 @@
 //!
 //! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
+#[cfg(target_env = "gnu")]
+mod glibc;
+#[cfg(not(target_env = "gnu"))]
+mod other_libc;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
-use crate::environment::Environment;
 use crate::error;
 use crate::idle::Thread;
-use crate::request::Request;
-use crate::setting::Setting;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::request::Request;
+use allocanary_facts::setting::Setting;
 
-use super::{ENVIRONMENT, NAME, libc_malloc};
+use allocanary_facts::system::{ENVIRONMENT, NAME};
+
+#[cfg(target_env = "gnu")]
+use glibc as libc_malloc;
+#[cfg(not(target_env = "gnu"))]
+use other_libc as libc_malloc;
 
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,17 +40,17 @@ impl Allocator for System {
 
     #[inline]
     fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        libc_malloc::write_version(out)
+        allocanary_facts::system::write_version(out)
     }
 
     #[inline]
     fn settings(&self) -> &'static [Setting] {
-        libc_malloc::settings()
+        allocanary_facts::system::settings()
     }
 
     #[inline]
     fn also(&self) -> &'static str {
-        libc_malloc::also()
+        allocanary_facts::system::also()
     }
 
     #[inline]

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::commands::cells;
-use allocanary_allocators::allocators::{our, ours, suggested};
-use allocanary_allocators::environment::Environment;
-use allocanary_allocators::idle::SETTING as THREAD_IDLE;
-use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
 use allocanary_doctor::program::Program as Looked;
+use allocanary_facts::THREAD_IDLE;
+use allocanary_facts::environment::Environment;
+use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::{our, ours, suggested};
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;

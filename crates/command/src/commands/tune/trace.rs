@@ -6,7 +6,7 @@ use super::subject::{Subject, on_cores, one_size, present};
 use super::workload::cells_of;
 use crate::args::TuneFlags;
 use crate::commands::replay;
-use allocanary_allocators::allocators::system;
+use allocanary_facts::system;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::error::Result;
 use allocanary_rows::program::Program;

@@ -21,10 +21,10 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
         if file.emulate_cpus.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
     let workloads = file.workloads.clone().or_else(|| Some(vec!["server".into()]));
     // The search has its own candidates, but a study is checked only if it has one.
-    let candidates = Some(vec![allocanary_allocators::CHOSEN.to_string()]);
+    let candidates = Some(vec![crate::given::allocator().to_string()]);
     let file = StudyFile { threads, workloads, candidates, ..file };
     let (study, roster, serving) = cells_of(&file, flags)?;
-    let present = present(flags, allocanary_allocators::CHOSEN)?;
+    let present = present(flags, crate::given::allocator())?;
     let rest = Rest::Workload(idle(&study, &serving)?);
     let host = study.hosts[0];
     let plural = if host.threads == 1 { "" } else { "s" };

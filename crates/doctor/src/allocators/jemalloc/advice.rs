@@ -1,7 +1,7 @@
 //! What to change for jemalloc. In: surroundings, an environment, and what the program shows. Out: the reasons, and the variable.
 
-use allocanary_allocators::allocators::jemalloc::{NAME, PLAIN_VARIABLE};
-use allocanary_allocators::paste;
+use allocanary_facts::jemalloc::{NAME, PLAIN_VARIABLE};
+use allocanary_facts::paste;
 
 use super::builds::{own_link, own_variable, reader};
 use super::defaults::arenas;
@@ -90,7 +90,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     install.extend(
         meant
             .iter()
-            .filter(|(key, _)| *key != allocanary_allocators::idle::SETTING)
+            .filter(|(key, _)| *key != allocanary_facts::THREAD_IDLE)
             .map(|(key, value)| paste::assigned(key, value)),
     );
     if wanted == in_force || (handed_on && wanted == meant) {

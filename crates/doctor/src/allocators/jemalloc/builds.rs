@@ -1,7 +1,7 @@
 //! Which build of jemalloc reads which variable and which link. The builds differ in the prefix of their names. In: a name and, if
 //! known, a program's allocators. Out: whether the variable or link has an effect there, and a sentence with the reason.
 
-use allocanary_allocators::allocators::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
+use allocanary_facts::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
 
 use super::links::{A_FILE, LINKS, readers, variable_of};
 use crate::flavour::Flavour;

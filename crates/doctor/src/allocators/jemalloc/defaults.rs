@@ -1,6 +1,6 @@
 //! What jemalloc does without settings. In: surroundings. Out: its arenas, and a sentence.
 
-use allocanary_allocators::allocators::jemalloc::{MOST_ARENAS, NAME, PER_CORE};
+use allocanary_facts::jemalloc::{MOST_ARENAS, NAME, PER_CORE};
 
 use crate::host::Surroundings;
 use crate::judgement::{Default, count};

@@ -7,7 +7,7 @@ pub mod links;
 mod remedies;
 mod variables;
 
-use allocanary_allocators::allocators::jemalloc::{DESCRIPTOR, NAME};
+use allocanary_facts::jemalloc::{DESCRIPTOR, NAME};
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;

@@ -1,9 +1,9 @@
 //! jemalloc's settings in a variable. In: its text, and the release that will read it. Out: assignments, with problems
 //! and clipped values.
 
-use allocanary_allocators::allocators::jemalloc::settings::ROWS;
-use allocanary_allocators::allocators::jemalloc::{ALSO, NAME};
-use allocanary_allocators::setting::{Kind, Setting, also, c_number as number};
+use allocanary_facts::jemalloc::settings::ROWS;
+use allocanary_facts::jemalloc::{ALSO, NAME};
+use allocanary_facts::setting::{Kind, Setting, also, c_number as number};
 
 use super::links::{A_FILE, LINKS};
 use crate::seen::Libraries;

@@ -1,6 +1,6 @@
 //! What to change for mimalloc. In: surroundings, an environment, and what the program shows. Out: the reason, and the variable.
 
-use allocanary_allocators::allocators::mimalloc::NAME;
+use allocanary_facts::mimalloc::NAME;
 
 use super::variables::assignments;
 use crate::contract::Case;

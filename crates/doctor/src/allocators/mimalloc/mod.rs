@@ -4,7 +4,7 @@ mod advice;
 mod remedies;
 mod variables;
 
-use allocanary_allocators::allocators::mimalloc::{DESCRIPTOR, NAME};
+use allocanary_facts::mimalloc::{DESCRIPTOR, NAME};
 
 use self::advice::takes_huge_pages;
 use self::variables::FLAVOUR;

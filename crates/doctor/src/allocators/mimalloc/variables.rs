@@ -1,6 +1,6 @@
 //! mimalloc's variables. In: an environment. Out: which programs read each, and the settings in them.
 
-use allocanary_allocators::allocators::mimalloc::{NAME, OLD, SETTINGS};
+use allocanary_facts::mimalloc::{NAME, OLD, SETTINGS};
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;

@@ -1,6 +1,6 @@
 //! musl's malloc. Any other C library that is not glibc counts as musl here.
 
-use allocanary_allocators::allocators::musl::DESCRIPTOR;
+use allocanary_facts::musl::DESCRIPTOR;
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;

@@ -1,6 +1,6 @@
 //! snmalloc.
 
-use allocanary_allocators::allocators::snmalloc::{DESCRIPTOR, NAME};
+use allocanary_facts::snmalloc::{DESCRIPTOR, NAME};
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;

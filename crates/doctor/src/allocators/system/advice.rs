@@ -1,6 +1,6 @@
 //! What to change for glibc's malloc. In: surroundings, an environment, and what the program shows. Out: the reasons, and the variable.
 
-use allocanary_allocators::allocators::system::NAME;
+use allocanary_facts::system::NAME;
 
 use super::defaults::defaults;
 use super::variables::assignments;

@@ -1,6 +1,6 @@
 //! What glibc's malloc does without settings. In: surroundings. Out: its arenas, and a sentence.
 
-use allocanary_allocators::allocators::system::{NAME, PER_CORE};
+use allocanary_facts::system::{NAME, PER_CORE};
 
 use crate::host::Surroundings;
 use crate::judgement::{Default, count};

@@ -5,7 +5,7 @@ mod defaults;
 mod remedies;
 mod variables;
 
-use allocanary_allocators::allocators::system::DESCRIPTOR;
+use allocanary_facts::system::DESCRIPTOR;
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use allocanary_allocators::allocators::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settings};
-use allocanary_allocators::setting::c_number as number;
+use allocanary_facts::setting::c_number as number;
+use allocanary_facts::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settings};
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;

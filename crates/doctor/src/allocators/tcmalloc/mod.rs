@@ -1,6 +1,6 @@
 //! tcmalloc, of gperftools or of Google.
 
-use allocanary_allocators::allocators::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
+use allocanary_facts::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;

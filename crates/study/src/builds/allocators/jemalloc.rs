@@ -1,6 +1,6 @@
 //! jemalloc. The versions in the table are those in the file `VERSION` of the crates' sources.
 
-use allocanary_allocators::allocators::jemalloc::NAME;
+use allocanary_facts::jemalloc::NAME;
 
 use super::part::Part;
 use crate::builds::release::Release;

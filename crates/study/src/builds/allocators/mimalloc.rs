@@ -1,6 +1,6 @@
 //! mimalloc. The versions in the table are those of `MI_MALLOC_VERSION` in the crates' sources.
 
-use allocanary_allocators::allocators::mimalloc::NAME;
+use allocanary_facts::mimalloc::NAME;
 
 use super::part::Part;
 use crate::builds::release::Release;

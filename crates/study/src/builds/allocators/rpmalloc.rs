@@ -1,6 +1,6 @@
 //! rpmalloc.
 
-use allocanary_allocators::allocators::rpmalloc::NAME;
+use allocanary_facts::rpmalloc::NAME;
 
 use super::part::{Part, as_told};
 use crate::builds::release::Release;

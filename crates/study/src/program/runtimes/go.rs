@@ -12,7 +12,7 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
 use super::taken::Globals;
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 
 /// Go.
 pub const GO: Runtime = Runtime {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 /// A product flag of the virtual machine itself: an old one does not have its name in its library.

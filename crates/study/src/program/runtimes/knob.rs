@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::setting::{Kind, Setting};
 
 /// A setting of a runtime.
 pub struct Knob {

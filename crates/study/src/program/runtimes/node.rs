@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 
 const OPTIONS: &str = "NODE_OPTIONS";
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 
 /// CPython.
 pub const CPYTHON: Runtime = Runtime {

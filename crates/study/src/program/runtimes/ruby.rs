@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_allocators::setting::Kind;
+use allocanary_facts::setting::Kind;
 
 /// A size in bytes.
 const fn size(name: &'static str, about: &'static str, variable: &'static str, usual: &'static str) -> Knob {

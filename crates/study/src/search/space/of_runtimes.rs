@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use allocanary_allocators::dimension::Dimension;
-use allocanary_allocators::dimension::Stage::{Alone, First, Second};
+use allocanary_facts::dimension::Dimension;
+use allocanary_facts::dimension::Stage::{Alone, First, Second};
 
 /// The rows of each runtime, by its name.
 pub const ALL: &[(&str, &[Dimension])] =

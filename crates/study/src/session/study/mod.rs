@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use checked::{REPEATS, THREADS};
 
-use allocanary_allocators::allocators;
+use allocanary_facts as allocators;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::{Candidate, Spec};
 use allocanary_text::units::parse_duration;

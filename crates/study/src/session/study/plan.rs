@@ -203,9 +203,9 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 mod tests {
     use super::*;
     use crate::session::StudyFile;
-    use allocanary_allocators::allocator::PerCore;
-    use allocanary_allocators::environment::Environment;
-    use allocanary_allocators::setting::{Kind, Setting};
+    use allocanary_facts::environment::Environment;
+    use allocanary_facts::setting::PerCore;
+    use allocanary_facts::setting::{Kind, Setting};
     use allocanary_rows::provenance::Build;
 
     fn described() -> Vec<Description> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 use super::super::answer;
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_facts::setting::{Kind, Setting};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::About;

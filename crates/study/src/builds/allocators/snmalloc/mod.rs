@@ -1,6 +1,6 @@
 //! snmalloc.
 
-use allocanary_allocators::allocators::snmalloc::NAME;
+use allocanary_facts::snmalloc::NAME;
 
 use super::part::{Part, as_told};
 use crate::builds::release::Release;
