@@ -11,9 +11,9 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use allocanary_allocators::Allocator;
-use allocanary_allocators::give_back;
-use allocanary_allocators::{Jemalloc, Mimalloc, System};
+use allocanary::Allocator;
+use allocanary::give_back;
+use allocanary::{Jemalloc, Mimalloc, System};
 use allocanary_testing::callgrind;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use allocanary_allocators::Allocator;
-use allocanary_allocators::{Jemalloc, Mimalloc, System};
+use allocanary::Allocator;
+use allocanary::{Jemalloc, Mimalloc, System};
 use allocanary_cell::meters;
 use criterion::{Criterion, criterion_group, criterion_main};
 

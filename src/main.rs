@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
     allocanary_command::main(Given {
         features: env!("ALLOCANARY_FEATURES"),
-        allocator: allocanary_allocators::CHOSEN,
+        allocator: allocanary::CHOSEN,
         built: allocanary_revision::built(),
         workloads: allocanary_cell::workloads::names,
         readings: allocanary_cell::meters::described,

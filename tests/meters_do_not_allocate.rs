@@ -3,10 +3,10 @@
 
 use std::alloc::System;
 
+use allocanary::Allocator;
 use allocanary::Counting;
+use allocanary::System as TheSystem;
 use allocanary::counting::{self, Counts};
-use allocanary_allocators::Allocator;
-use allocanary_allocators::System as TheSystem;
 use allocanary_cell::meters;
 
 #[global_allocator]

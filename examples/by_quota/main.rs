@@ -6,5 +6,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc, narenas = per_cpu(1));
 
 fn main() -> ExitCode {
-    allocanary_cell::worker::main(&allocanary_allocators::Jemalloc, allocanary_revision::built)
+    allocanary_cell::worker::main(&allocanary::Jemalloc, allocanary_revision::built)
 }

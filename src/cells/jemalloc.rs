@@ -7,5 +7,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
-    allocanary_cell::worker::main(&allocanary_allocators::Jemalloc, allocanary_revision::built)
+    allocanary_cell::worker::main(&allocanary::Jemalloc, allocanary_revision::built)
 }

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 allocanary::install!(mimalloc);
 
 fn main() -> ExitCode {
-    allocanary_cell::worker::main(&allocanary_allocators::Mimalloc, allocanary_revision::built)
+    allocanary_cell::worker::main(&allocanary::Mimalloc, allocanary_revision::built)
 }

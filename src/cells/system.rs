@@ -7,5 +7,5 @@ use std::process::ExitCode;
 allocanary::install!(system);
 
 fn main() -> ExitCode {
-    allocanary_cell::worker::main(&allocanary_allocators::System, allocanary_revision::built)
+    allocanary_cell::worker::main(&allocanary::System, allocanary_revision::built)
 }

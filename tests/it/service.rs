@@ -20,8 +20,7 @@ fn crates_of(features: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_service_compiles_the_allocator_and_what_installs_it() {
-    const OURS: [&str; 5] =
-        ["allocanary", "allocanary-allocators", "allocanary-sys", "allocanary-text", "allocanary-wrappers"];
+    const OURS: [&str; 4] = ["allocanary", "allocanary-facts", "allocanary-sys", "allocanary-text"];
     for (features, theirs) in [
         ("", &["libc"][..]),
         // `paste` names tikv-jemalloc-ctl's modules while it compiles.

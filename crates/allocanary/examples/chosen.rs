@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use allocanary_allocators::CHOSEN;
+use allocanary::CHOSEN;
 
 allocanary::install!();
 

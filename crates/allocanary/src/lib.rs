@@ -61,42 +61,83 @@
 //! and settings with intervals and verdicts, and prints the lines to ship: see the README of the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Numbers and texts are returned; only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
 
-#[cfg(feature = "prometheus")]
-#[cfg_attr(docsrs, doc(cfg(feature = "prometheus")))]
-#[doc(inline)]
-pub use allocanary_allocators::metrics;
-#[cfg(feature = "profile")]
-#[cfg_attr(docsrs, doc(cfg(feature = "profile")))]
-#[doc(inline)]
-pub use allocanary_allocators::profile;
-#[doc(inline)]
-pub use allocanary_allocators::{Ballast, ballast, install, tuning};
 #[cfg(feature = "arena")]
 #[cfg_attr(docsrs, doc(cfg(feature = "arena")))]
-#[doc(inline)]
-pub use allocanary_structures::arena;
+pub mod arena;
+pub mod ballast;
+#[cfg(feature = "blob-tree")]
+#[cfg_attr(docsrs, doc(cfg(feature = "blob-tree")))]
+pub mod blob_tree;
+pub mod counting;
+#[cfg(feature = "leaks")]
+#[cfg_attr(docsrs, doc(cfg(feature = "leaks")))]
+pub mod leaks;
+#[cfg(feature = "prometheus")]
+#[cfg_attr(docsrs, doc(cfg(feature = "prometheus")))]
+pub mod metrics;
+#[cfg(feature = "profile")]
+#[cfg_attr(docsrs, doc(cfg(feature = "profile")))]
+pub mod profile;
+#[cfg(feature = "record")]
+#[cfg_attr(docsrs, doc(cfg(feature = "record")))]
+pub mod recording;
 #[cfg(feature = "sort-buffer")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sort-buffer")))]
+pub mod sort_buffer;
+pub mod tuning;
+
+// What cells and preloads use beyond that. Hidden, and may change with any release.
+#[doc(hidden)]
+pub mod allocator;
+#[doc(hidden)]
+pub mod allocators;
+#[doc(hidden)]
+pub mod budget;
+mod error;
+#[doc(hidden)]
+pub mod expected;
+#[doc(hidden)]
+pub mod idle;
+mod install;
+
 #[doc(inline)]
-pub use allocanary_structures::sort_buffer;
+pub use ballast::Ballast;
 #[cfg(feature = "blob-tree")]
 #[cfg_attr(docsrs, doc(cfg(feature = "blob-tree")))]
 #[doc(inline)]
-pub use allocanary_structures::{BlobTree, blob_tree};
+pub use blob_tree::BlobTree;
 #[doc(inline)]
-pub use allocanary_wrappers::{Counting, counting};
+pub use counting::Counting;
 #[cfg(feature = "leaks")]
 #[cfg_attr(docsrs, doc(cfg(feature = "leaks")))]
 #[doc(inline)]
-pub use allocanary_wrappers::{Leaks, leaks};
+pub use leaks::Leaks;
 #[cfg(feature = "record")]
 #[cfg_attr(docsrs, doc(cfg(feature = "record")))]
 #[doc(inline)]
-pub use allocanary_wrappers::{Recording, recording};
+pub use recording::Recording;
+
+#[doc(hidden)]
+pub use allocator::Allocator;
+#[cfg(feature = "jemalloc")]
+#[doc(hidden)]
+pub use allocators::jemalloc::Jemalloc;
+#[cfg(feature = "mimalloc")]
+#[doc(hidden)]
+pub use allocators::mimalloc::Mimalloc;
+#[doc(hidden)]
+pub use allocators::system::System;
+#[doc(hidden)]
+pub use install::CHOSEN;
+#[doc(hidden)]
+pub use tuning::idle::{give_back, give_back_heap, give_back_in_wait};
 
 /// The number of CPUs that the affinity mask and the container's quota allow.
 pub mod container {
@@ -108,4 +149,22 @@ pub mod container {
 pub mod units {
     #[doc(inline)]
     pub use allocanary_text::units::Bytes;
+}
+
+/// Names for the code that [`install!`] generates. Not part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::budget::{Wanted as BudgetWanted, counted::Counted};
+    pub use crate::idle::Policy;
+    pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
+    #[cfg(feature = "profile")]
+    pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};
+    pub use allocanary_facts as facts;
+    pub use allocanary_facts::setting::const_bytes;
+    #[cfg(feature = "profile")]
+    pub use allocanary_sampler::service::Profiled;
+    #[cfg(feature = "mimalloc")]
+    pub use mimalloc;
+    #[cfg(feature = "jemalloc")]
+    pub use tikv_jemallocator as jemalloc;
 }

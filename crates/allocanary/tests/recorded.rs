@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 
+use allocanary::Recording;
 use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
 use allocanary_who::{By, Folding, Names, sites};
-use allocanary_wrappers::Recording;
 
 allocanary::install!(jemalloc, narenas = 2, wrap = Recording);
 

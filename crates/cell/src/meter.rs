@@ -4,7 +4,7 @@
 //! A meter must not allocate while it reads, because it would then measure itself. The entries are in
 //! [`meters`](crate::meters).
 
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 use allocanary_rows::Phase;
 use allocanary_text::units::Unit;
 

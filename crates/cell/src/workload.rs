@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use allocanary_rows::Phase;
 
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 use allocanary_facts::setting::{Kind, Setting};
 use allocanary_rows::description::{ParameterDescription, WorkloadDescription};
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use allocanary_allocators::budget::{self, Budget, Source};
+use allocanary::budget::{self, Budget, Source};
 use std::sync::atomic::Ordering;
 
 use crate::line::JsonLine;

@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use allocanary_allocators::budget::{LARGE, chunk};
+use allocanary::budget::{LARGE, chunk};
 
 use crate::budget;
 

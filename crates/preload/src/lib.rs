@@ -69,9 +69,9 @@ mod elsewhere;
 #[doc(hidden)]
 pub mod __private {
     #[cfg(feature = "jemalloc")]
-    pub use allocanary_allocators::Jemalloc;
+    pub use allocanary::Jemalloc;
     #[cfg(feature = "mimalloc")]
-    pub use allocanary_allocators::Mimalloc;
-    pub use allocanary_allocators::{__private::Conf, System};
+    pub use allocanary::Mimalloc;
+    pub use allocanary::{__private::Conf, System};
     pub use allocanary_facts as facts;
 }

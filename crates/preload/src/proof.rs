@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 
 use crate::line::JsonLine;
 use crate::settings::Problem;
@@ -92,7 +92,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
 /// A fork's child writes its own last line.
 unsafe extern "C" fn in_child() {
     gave_back::begin_anew();
-    allocanary_allocators::budget::begin_anew();
+    allocanary::budget::begin_anew();
     if !sandbox::is_entered() {
         PROVEN.store(raw::pid(), Ordering::Release);
     }

@@ -7,8 +7,8 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use allocanary_allocators::__private::{Value, const_bytes, setting_of};
-use allocanary_allocators::budget::{self, Source};
+use allocanary::__private::{Value, const_bytes, setting_of};
+use allocanary::budget::{self, Source};
 use allocanary_facts::descriptor::InCode;
 use allocanary_profile::weight;
 

@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_facts::system;
-use allocanary_allocators::__private::{Request, Value};
-use allocanary_allocators::budget::Source;
+use allocanary::__private::{Request, Value};
+use allocanary::budget::Source;
 use allocanary_facts::notice::Writer;
 use allocanary_sys::sys;
 
@@ -89,7 +89,7 @@ fn profile_by(this: &'static This, mean: u64) {
     if !profiled::turn_on(mean) {
         return complain(settings::VARIABLE, b"profile", "there is no memory for its table");
     }
-    if this.count.is_some() && allocanary_allocators::budget::is_on() {
+    if this.count.is_some() && allocanary::budget::is_on() {
         counted::share_with_budget();
     }
     (this.profile)();

@@ -1,7 +1,7 @@
 //! The parts of a preload. In: nothing. Out: the preload's allocator, settings and build.
 
-use allocanary_allocators::Allocator;
-use allocanary_allocators::__private::Conf;
+use allocanary::Allocator;
+use allocanary::__private::Conf;
 use allocanary_facts::descriptor::InCode;
 
 /// A preload.

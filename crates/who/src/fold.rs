@@ -44,8 +44,16 @@ enum Part {
 const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
 
 /// Beginnings of qualified names: the recorder or the sampler in a program that observes itself, and the wrappers around its allocator.
-const WRAPPERS: &[&str] =
-    &["allocanary_recorder::", "allocanary_wrappers::", "allocanary_sampler::", "allocanary_allocators::"];
+const WRAPPERS: &[&str] = &[
+    "allocanary_recorder::",
+    "allocanary_sampler::",
+    "allocanary::budget::",
+    "allocanary::counting::",
+    "allocanary::install::",
+    "allocanary::leaks::",
+    "allocanary::profile::",
+    "allocanary::recording::",
+];
 
 /// Libraries with only functions of a runtime.
 const RUNTIMES: &[&str] = &[
@@ -313,7 +321,7 @@ mod tests {
         assert_eq!(of(&rust), "service::cache::insert");
         let records_itself = [
             ("service", "allocanary_recorder::calls::allocated_with_stack"),
-            ("service", "<allocanary_wrappers::recording::Recording<A> as core::alloc::global::GlobalAlloc>::alloc"),
+            ("service", "<allocanary::recording::Recording<A> as core::alloc::global::GlobalAlloc>::alloc"),
             ("service", "service::cache::insert"),
         ];
         assert_eq!(of(&records_itself), "service::cache::insert");

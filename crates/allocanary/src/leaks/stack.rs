@@ -71,7 +71,7 @@ pub fn title(frames: &[Frame]) -> Option<&Frame> {
 
 /// Checks the function's path, or the file's, because line tables give inlined functions without their path.
 fn is_own(frame: &Frame) -> bool {
-    let crates = ["backtrace", "allocanary_wrappers::leaks", "allocanary_wrappers::counting"];
+    let crates = ["backtrace", "allocanary::leaks", "allocanary::counting"];
     let shims = ["__rust_alloc", "__rust_realloc", "__rustc::", "__rg_"];
     is_of(&frame.function, &crates)
         || shims.iter().any(|word| frame.function.contains(word))
@@ -146,8 +146,8 @@ mod tests {
             "std::thread::spawn",
             "__rustc[5224e6b81cd82a8f]::__rust_alloc",
             "__rust_realloc",
-            "<allocanary_wrappers::leaks::Leaks<A> as core::alloc::global::GlobalAlloc>::alloc",
-            "<allocanary_wrappers::counting::Counting<A> as core::alloc::global::GlobalAlloc>::alloc",
+            "<allocanary::leaks::Leaks<A> as core::alloc::global::GlobalAlloc>::alloc",
+            "<allocanary::counting::Counting<A> as core::alloc::global::GlobalAlloc>::alloc",
             "hashbrown::raw::RawTable<T>::reserve_rehash",
             "<T as core::convert::Into<U>>::into",
             "<alloc::vec::Vec<server::Row> as core::clone::Clone>::clone",
@@ -175,8 +175,8 @@ mod tests {
         ] {
             assert!(!is_internal(&frame(program, Some("/home/me/alloc/src/cache.rs"))), "{program}");
         }
-        assert!(is_own(&frame("allocanary_wrappers::leaks::Leaks<A>::record", None)));
-        assert!(!is_own(&frame("allocanary_wrappers::leaksome::f", None)));
+        assert!(is_own(&frame("allocanary::leaks::Leaks<A>::record", None)));
+        assert!(!is_own(&frame("allocanary::leaksome::f", None)));
         // The form in which line tables name inlined functions.
         assert!(is_internal(&frame("alloc", Some("/rustc/59807616e1fa/library/alloc/src/alloc.rs"))));
     }

@@ -4,7 +4,7 @@
 //! the kernel writes half a page of text for each mapping. The text is read in pieces, so that it needs no memory.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 use allocanary_rows::Phase;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::units::Unit;

@@ -1,7 +1,7 @@
 //! `/proc/self/status`: the sizes that the kernel counts for every process.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 use allocanary_sys::proc::Status;
 use allocanary_text::units::Unit;
 

@@ -14,8 +14,8 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use allocanary::blob_tree::{BlobTree, Hash};
 use allocanary_facts::setting::Kind;
-use allocanary_structures::blob_tree::{BlobTree, Hash};
 use allocanary_sys::rng::Rng;
 
 /// The workload.

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::workload::{Phase, Stage};
-use allocanary_allocators::idle::{Uncached, wait_in_steps};
+use allocanary::idle::{Uncached, wait_in_steps};
 
 /// The place at which workers wait for a mark.
 pub struct Gate {

@@ -12,8 +12,8 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use allocanary::arena::Arena;
 use allocanary_facts::setting::Kind;
-use allocanary_structures::arena::Arena;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -14,9 +14,9 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use allocanary::arena::Arena;
+use allocanary::sort_buffer::{Options, SortBuffer};
 use allocanary_facts::setting::Kind;
-use allocanary_structures::arena::Arena;
-use allocanary_structures::sort_buffer::{Options, SortBuffer};
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 
@@ -232,14 +232,8 @@ mod tests {
     fn every_thread_that_sorts_a_buffer_has_its_numbers() {
         let most = |variant: &str, threads, small_block, records| {
             let parameters = BTreeMap::from([("variant".to_string(), variant.to_string())]);
-            let setup = Setup {
-                threads,
-                seed: 1,
-                parameters,
-                timer: &Nobody,
-                small_block,
-                allocator: &allocanary_allocators::System,
-            };
+            let setup =
+                Setup { threads, seed: 1, parameters, timer: &Nobody, small_block, allocator: &allocanary::System };
             let Most { blocks, files } = Most::of(&setup, records, Path::new("/proc")).unwrap();
             (blocks, files)
         };

@@ -20,7 +20,7 @@ use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::ballast::Ballast;
+use allocanary::ballast::Ballast;
 use allocanary_facts::setting::Kind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;

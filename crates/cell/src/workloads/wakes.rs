@@ -12,7 +12,7 @@ use super::laps::Laps;
 use super::sizes::mixed_size;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_allocators::{give_back, give_back_in_wait};
+use allocanary::{give_back, give_back_in_wait};
 use allocanary_facts::setting::Kind;
 use allocanary_sys::rng::Rng;
 

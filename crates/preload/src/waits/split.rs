@@ -77,7 +77,7 @@ fn give_back(every: Duration, blocked: Mask) {
     let errno = raw::errno();
     not_cancelled(|| {
         // An allocator that cannot do this was reported when the process started.
-        if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
+        if allocanary::give_back_heap(this.allocator, every) == Ok(true) {
             gave_back::count();
         }
     });

@@ -28,10 +28,14 @@ impl Frame {
     /// Whether it is of the sampler, or of what the compiler puts between a program and its allocator. Line tables give some inlined
     /// functions without their path.
     fn is_own(&self) -> bool {
-        const OWN: [&str; 7] = [
+        const OWN: [&str; 11] = [
             "allocanary_sampler::",
-            "allocanary_allocators::",
-            "allocanary_wrappers::",
+            "allocanary::budget::",
+            "allocanary::counting::",
+            "allocanary::install::",
+            "allocanary::leaks::",
+            "allocanary::profile::",
+            "allocanary::recording::",
             "__rust_",
             "__rustc::",
             "__rg_",

@@ -9,7 +9,7 @@ mod workload;
 
 use std::process::ExitCode;
 
-use allocanary_allocators::Allocator;
+use allocanary::Allocator;
 use allocanary_cell::worker::{self, Worker};
 use allocanary_rows::provenance::Build;
 

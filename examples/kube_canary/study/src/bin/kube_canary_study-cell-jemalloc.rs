@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
-    kube_canary_study::main(&allocanary_allocators::Jemalloc)
+    kube_canary_study::main(&allocanary::Jemalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(mimalloc);
 
 fn main() -> ExitCode {
-    kube_canary_study::main(&allocanary_allocators::Mimalloc)
+    kube_canary_study::main(&allocanary::Mimalloc)
 }

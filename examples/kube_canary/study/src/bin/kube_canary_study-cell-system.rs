@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(system);
 
 fn main() -> ExitCode {
-    kube_canary_study::main(&allocanary_allocators::System)
+    kube_canary_study::main(&allocanary::System)
 }
