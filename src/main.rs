@@ -26,5 +26,6 @@ fn main() -> ExitCode {
         built: allocanary_revision::built(),
         workloads: allocanary_cell::workloads::names,
         readings: allocanary_cell::meters::described,
+        check_settings: allocanary_preload::settings::checked,
     })
 }

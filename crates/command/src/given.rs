@@ -3,8 +3,13 @@
 
 use std::sync::OnceLock;
 
+use allocanary_facts::descriptor::InCode;
 use allocanary_rows::description::ReadingDescription;
 use allocanary_rows::provenance::Built;
+
+/// Checks the settings of a preload, by its own parser: those of an allocator, or `None` for the preload that only samples. Out: the
+/// part that is wrong, and what was wanted.
+pub type Check = fn(&str, Option<&InCode>) -> Result<(), (&'static str, &'static str)>;
 
 /// What the binary hands in.
 pub struct Given {
@@ -18,6 +23,8 @@ pub struct Given {
     pub workloads: fn() -> Vec<&'static str>,
     /// What its cells read.
     pub readings: fn() -> Vec<ReadingDescription>,
+    /// Checks the settings of its preloads.
+    pub check_settings: Check,
 }
 
 static GIVEN: OnceLock<Given> = OnceLock::new();
@@ -46,6 +53,11 @@ pub fn workloads() -> Vec<&'static str> {
 /// What this build's cells read.
 pub fn readings() -> Vec<ReadingDescription> {
     GIVEN.get().map_or_else(Vec::new, |given| (given.readings)())
+}
+
+/// Checks the settings of a preload.
+pub fn check_settings(text: &str, table: Option<&InCode>) -> Result<(), (&'static str, &'static str)> {
+    GIVEN.get().map_or(Ok(()), |given| (given.check_settings)(text, table))
 }
 
 #[cfg(not(test))]

@@ -112,6 +112,13 @@ fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, V
     })
 }
 
+/// Checks a text before a preload gets it: one with an allocator, whose settings these are, or the one that only samples. Out: the
+/// part that is wrong, and what was wanted.
+pub fn checked(text: &str, table: Option<&InCode>) -> Result<(), (&'static str, &'static str)> {
+    let found = table.map_or_else(|| check_profile(text), |table| check(text, table));
+    found.map_err(|wrong| (wrong.part, wrong.wanted))
+}
+
 /// Checks a text before a preload gets it. Keeps a copy of the text for the life of the process.
 pub fn check(text: &str, table: &InCode) -> Result<(), Problem> {
     if text.len() > MOST_TEXT {

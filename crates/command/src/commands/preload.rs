@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::PreloadFlags;
+use crate::given;
 use allocanary_facts::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_facts::{our, our_names};
-use allocanary_preload::settings;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::paste::FOLDER;
 use allocanary_study::session::place;
@@ -18,12 +18,13 @@ const PROFILE: &str = "profile";
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     let name = &flags.allocator;
-    let wrong = |wrong: settings::Problem| {
-        Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted))
+    let check = |table| {
+        let wrong = |(part, wanted)| Error::Input(format!("preload {name}: --settings: `{part}`: {wanted}"));
+        given::check_settings(&flags.settings, table).map_err(wrong)
     };
     // This preload leaves the program its own allocator.
     if name == PROFILE {
-        settings::check_profile(&flags.settings).map_err(wrong)?;
+        check(None)?;
         return terminal::print(page(name, &library(name)?, &flags.settings).as_bytes());
     }
     let (_, ours) = our(name).filter(|(_, ours)| ours.is_built).ok_or_else(|| {
@@ -32,7 +33,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
             our_names()
         ))
     })?;
-    settings::check(&flags.settings, &ours.in_preload).map_err(wrong)?;
+    check(Some(&ours.in_preload))?;
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }
 
