@@ -36,6 +36,15 @@ mod tests {
     }
 
     #[test]
+    fn heaps_are_named_as_their_allocators() {
+        let names: Vec<&str> = allocanary_facts::ALL.iter().map(|one| one.heap).collect();
+        let walked = allocanary_walkers::ALL.iter().map(|walker| walker.name);
+        for name in walked.chain(allocanary_walkers::KNOWN.iter().map(|known| known.name)) {
+            assert!(names.contains(&name), "a heap is called {name}; wanted one of {names:?}");
+        }
+    }
+
+    #[test]
     fn a_symbol_belongs_to_one_allocator() {
         let mut symbols: Vec<&str> = ALL.iter().flat_map(|part| part.marks.symbols).map(|(name, _)| *name).collect();
         let count = symbols.len();

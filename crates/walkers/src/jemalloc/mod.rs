@@ -19,7 +19,9 @@ use rtree::Tree;
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
-use allocanary_facts::jemalloc::NAME;
+
+/// Its name in readings of a heap.
+const NAME: &str = "jemalloc";
 
 /// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
 pub const WALKER: Walker = Walker { name: NAME, about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped", walk };

@@ -21,7 +21,9 @@ use owners::Owned;
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
-use allocanary_facts::mimalloc::NAME;
+
+/// Its name in readings of a heap.
+const NAME: &str = "mimalloc";
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
 pub const WALKER: Walker =

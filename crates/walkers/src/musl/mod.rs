@@ -16,18 +16,17 @@ use release::{CLASSES, LARGE, UNIT};
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Memory, Unknown, Walk, Walker};
-use allocanary_facts::musl::DESCRIPTOR;
+
+/// Its name in readings of a heap.
+const NAME: &str = "musl";
 
 /// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
-pub const WALKER: Walker = Walker {
-    name: DESCRIPTOR.heap,
-    about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped",
-    walk,
-};
+pub const WALKER: Walker =
+    Walker { name: NAME, about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped", walk };
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known = Known {
-    name: DESCRIPTOR.heap,
+    name: NAME,
     libraries: &["ld-musl"],
     // Of its table of errors: its malloc has no text.
     text: Some(b"noitamrofni rorre oN"),

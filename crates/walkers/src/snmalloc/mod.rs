@@ -1,11 +1,13 @@
 //! snmalloc: its heap is not divided.
 
 use crate::known::Known;
-use allocanary_facts::snmalloc::DESCRIPTOR;
+
+/// Its name in readings of a heap.
+const NAME: &str = "snmalloc";
 
 /// By what it is known.
 pub(super) const KNOWN: Known = Known {
-    name: DESCRIPTOR.heap,
+    name: NAME,
     libraries: &["libsnmalloc"],
     // Its constants have no text.
     text: None,

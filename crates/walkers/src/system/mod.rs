@@ -37,7 +37,6 @@ pub(crate) use version::of_file as release_of_file;
 
 use crate::known::Known;
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
-use allocanary_facts::system;
 
 /// The walker.
 pub const WALKER: Walker = Walker {
@@ -50,7 +49,7 @@ pub const WALKER: Walker = Walker {
 pub(super) const KNOWN: Known =
     Known { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
 
-const NAME: &str = system::HEAP;
+const NAME: &str = "glibc";
 
 /// A heap, with what glibc's own functions would report of it.
 #[derive(Debug)]

@@ -16,15 +16,16 @@ use map::Map;
 use crate::known::Known;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
-use allocanary_facts::tcmalloc::DESCRIPTOR;
+
+/// Its name in readings of a heap.
+const NAME: &str = "tcmalloc";
 
 /// The walker. `live` counts usable sizes: whole blocks, and of large ones whole pages of tcmalloc.
-pub const WALKER: Walker =
-    Walker { name: DESCRIPTOR.heap, about: "gperftools 2.8 to 2.18, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker { name: NAME, about: "gperftools 2.8 to 2.18, with symbols or stripped", walk };
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =
-    Known { name: DESCRIPTOR.heap, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
+    Known { name: NAME, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
