@@ -1,4 +1,4 @@
-//! The calls that make a running process give back memory. In: nothing. Out: names and arguments. The crate `give_back` makes
+//! The calls that make a running process give back memory. In: nothing. Out: names and arguments. The crate `inside` makes
 //! the calls.
 
 /// A call of one function.
