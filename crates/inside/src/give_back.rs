@@ -33,6 +33,8 @@ mod frame;
 mod functions;
 #[cfg(target_arch = "x86_64")]
 mod handlers;
+#[cfg(target_arch = "x86_64")]
+mod held;
 mod limits;
 #[cfg(target_arch = "x86_64")]
 mod locks;

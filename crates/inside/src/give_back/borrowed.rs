@@ -22,10 +22,11 @@ use libc::user_regs_struct as Registers;
 
 use crate::give_back::chain::{self, Before, Chain, NOTHING};
 use crate::give_back::frame::{self, Extended};
+use crate::give_back::held::{Stopped, Traced, ends_by_signal, let_go};
 use crate::give_back::reader::Reader;
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
-use crate::give_back::stopping::{self, Outcome, Tracee};
+use crate::give_back::stopping::{self, Outcome};
 use crate::give_back::threads::Waiting;
 use crate::give_back::walks::Walks;
 use crate::give_back::way_back::WayBack;
@@ -394,71 +395,6 @@ fn filters_differ(pid: u32, status: &Status) -> bool {
     let of = |status: &Status| (status.seccomp, status.filters);
     let tids = tids(pid).unwrap_or_default().into_iter();
     tids.filter_map(|tid| Status::of_thread(pid, tid).ok()).any(|other| of(&other) != of(status))
-}
-
-/// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
-struct Stopped {
-    pid: u32,
-    tid: u32,
-}
-
-impl Stopped {
-    fn registers(&self) -> Result<Registers, Refusal> {
-        ptrace::registers(self.tid).map_err(|error| Refusal::of(self.pid, "reading registers", error))
-    }
-
-    /// The thread's extended state and its signal mask.
-    fn state(&self) -> Result<(Vec<u8>, u64), Refusal> {
-        let state = ptrace::extended(self.tid).and_then(|extended| Ok((extended, ptrace::mask(self.tid)?)));
-        state.map_err(|error| Refusal::of(self.pid, "reading registers", error))
-    }
-
-    fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let_go(self.pid, self.tid, 0);
-    }
-}
-
-/// A thread that this thread traces.
-struct Traced {
-    pid: u32,
-    tid: u32,
-}
-
-impl Tracee for Traced {
-    fn stopped(&mut self) -> io::Result<Stop> {
-        ptrace::stopped(self.tid)
-    }
-
-    fn let_go(&mut self, signal: i32) {
-        let_go(self.pid, self.tid, signal);
-    }
-
-    fn pause(&mut self, time: Duration) -> Duration {
-        let begun = Instant::now();
-        std::thread::sleep(time);
-        begun.elapsed()
-    }
-}
-
-/// Detaches from a stopped thread, which then continues. `signal` is the signal that it was about to get, or 0. If the stop has ended its
-/// call with EINTR, the thread makes the call again, unless a signal ends the call.
-fn let_go(pid: u32, tid: u32, signal: i32) {
-    if !ends_by_signal(pid, tid, signal) {
-        let _ = ptrace::hide(tid);
-    }
-    let _ = ptrace::detach(tid, signal);
-}
-
-/// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.
-fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
-    // If this cannot be known, the call ends: a program that gets EINTR too often makes its call again.
-    Status::of_thread(pid, tid).map_or(true, |status| ptrace::ends_call(&status, signal))
 }
 
 /// Whether a stopped thread was in a system call of 64-bit code that the kernel can make again, or that has just ended with success.

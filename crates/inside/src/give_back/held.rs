@@ -1,0 +1,76 @@
+//! A thread that is stopped, and one that is traced: what is read of it, and how it goes on. In: a thread. Out: its registers and state.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use allocanary_heap::ptrace::{self, Stop};
+use allocanary_sys::proc::Status;
+use libc::user_regs_struct as Registers;
+
+use crate::give_back::Refusal;
+use crate::give_back::stopping::Tracee;
+
+/// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
+pub struct Stopped {
+    pub pid: u32,
+    pub tid: u32,
+}
+
+impl Stopped {
+    pub fn registers(&self) -> Result<Registers, Refusal> {
+        ptrace::registers(self.tid).map_err(|error| Refusal::of(self.pid, "reading registers", error))
+    }
+
+    /// The thread's extended state and its signal mask.
+    pub fn state(&self) -> Result<(Vec<u8>, u64), Refusal> {
+        let state = ptrace::extended(self.tid).and_then(|extended| Ok((extended, ptrace::mask(self.tid)?)));
+        state.map_err(|error| Refusal::of(self.pid, "reading registers", error))
+    }
+
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let_go(self.pid, self.tid, 0);
+    }
+}
+
+/// A thread that this thread traces.
+pub struct Traced {
+    pub pid: u32,
+    pub tid: u32,
+}
+
+impl Tracee for Traced {
+    fn stopped(&mut self) -> io::Result<Stop> {
+        ptrace::stopped(self.tid)
+    }
+
+    fn let_go(&mut self, signal: i32) {
+        let_go(self.pid, self.tid, signal);
+    }
+
+    fn pause(&mut self, time: Duration) -> Duration {
+        let begun = Instant::now();
+        std::thread::sleep(time);
+        begun.elapsed()
+    }
+}
+
+/// Detaches from a stopped thread, which then continues. `signal` is the signal that it was about to get, or 0. If the stop has ended its
+/// call with EINTR, the thread makes the call again, unless a signal ends the call.
+pub fn let_go(pid: u32, tid: u32, signal: i32) {
+    if !ends_by_signal(pid, tid, signal) {
+        let _ = ptrace::hide(tid);
+    }
+    let _ = ptrace::detach(tid, signal);
+}
+
+/// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.
+pub fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
+    // If this cannot be known, the call ends: a program that gets EINTR too often makes its call again.
+    Status::of_thread(pid, tid).map_or(true, |status| ptrace::ends_call(&status, signal))
+}
