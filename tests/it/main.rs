@@ -9,6 +9,7 @@ mod bounded;
 mod build;
 mod bursts;
 mod damaged;
+mod doctor;
 mod fake;
 mod figures;
 mod files;
