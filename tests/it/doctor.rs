@@ -1,7 +1,5 @@
 //! `allocanary doctor` as a user runs it: on this host, under environments, and on processes of our own.
 
-#![allow(clippy::disallowed_methods)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
