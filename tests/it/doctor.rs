@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
 
 /// The command, with only the given variables of allocators.
@@ -293,21 +294,9 @@ impl Own {
     /// None without a C compiler.
     fn start(flags: &[&str], variables: &[(&str, &str)]) -> Option<Own> {
         let folder = tempfile::tempdir().unwrap();
-        let (program, source) = (folder.path().join("own"), "tests/own_malloc/main.c");
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O1", "-w", "-rdynamic", "-pthread", "-fno-builtin"])
-            .args(flags)
-            .arg(source)
-            .arg("-o")
-            .arg(&program);
-        match compiler.current_dir(env!("CARGO_MANIFEST_DIR")).status() {
-            Ok(status) => assert!(status.success()),
-            Err(_) => {
-                skipped("there is no C compiler");
-                return None;
-            }
-        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/own_malloc/main.c");
+        let flags = [&["-O1", "-w", "-rdynamic", "-pthread", "-fno-builtin"], flags].concat();
+        let program = compiled_to(&folder.path().join("own"), &[&source], &flags)?;
         let mut command = Command::new(&program);
         command.args(["--port", "6379"]).env_clear().envs(variables.iter().copied()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use allocanary_testing::skipped::skipped;
+use allocanary_testing::programs;
 use object::{Object, ObjectSection};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -57,14 +57,9 @@ impl Service {
 
 pub fn compiled() -> Option<(TempDir, PathBuf)> {
     let folder = tempdir().unwrap();
-    let program = folder.path().join("service");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/profile_c/service.c");
-    let compiled = Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(source).status();
-    if compiled.is_ok_and(|status| status.success()) {
-        return Some((folder, program));
-    }
-    skipped("no C compiler");
-    None
+    let program = programs::compiled(&source, folder.path(), &["-g"])?;
+    Some((folder, program))
 }
 
 fn json(folder: &Path, pid: &str) -> Value {

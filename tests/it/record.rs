@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use allocanary_rows::Phase;
+use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};
@@ -30,17 +31,7 @@ pub fn compiled(folder: &Path, name: &str) -> Option<PathBuf> {
 /// The same with more flags, to a file of another name.
 pub fn compiled_as(folder: &Path, name: &str, out: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/record/{name}.c"));
-    let program = folder.join(out);
-    let mut command = Command::new("cc");
-    command.args(["-O1", "-pthread", "-w"]).args(flags).arg("-o").arg(&program).arg(source);
-    let compiled = command.status();
-    match compiled {
-        Ok(status) if status.success() => Some(program),
-        _ => {
-            skipped("no C compiler");
-            None
-        }
-    }
+    compiled_to(&folder.join(out), &[&source], &[&["-O1", "-pthread", "-w"], flags].concat())
 }
 
 /// Records a program in a folder; each trace by the name of its program, the largest first.

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use allocanary_sys::private::user;
+use allocanary_testing::programs::compiled_text;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
-use super::bounded::Bounded;
 use super::record::traces;
 use super::support::{Ran, allocanary, copy_program};
 
@@ -27,12 +26,9 @@ fn a_program_that_allocates_nothing_is_not_told_that_it_can_have_no_stacks() {
 #[test]
 fn a_program_with_a_sanitizer_is_told_of_it() {
     let folder = tempdir().unwrap();
-    let source = folder.path().join("hello.c");
-    fs::write(&source, "#include <stdlib.h>\nint main(void) { free(malloc(7)); return 0; }\n").unwrap();
-    let mut cc = Command::new("cc");
-    let built = cc.args(["-fsanitize=address", "-o", "hello", "hello.c"]).current_dir(folder.path()).finish();
-    if !built.is_ok_and(|built| built.status.success()) {
-        return skipped("no compiler with AddressSanitizer");
+    let text = "#include <stdlib.h>\nint main(void) { free(malloc(7)); return 0; }\n";
+    if compiled_text(folder.path(), "hello.c", text, &["-fsanitize=address"]).is_none() {
+        return;
     }
     let ran = record(folder.path(), "./hello");
     assert!(ran.code == Some(2) && ran.err.contains("AddressSanitizer"), "{}", ran.err);

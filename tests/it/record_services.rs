@@ -7,6 +7,7 @@ use std::process::Command;
 
 use allocanary_rows::Phase;
 use allocanary_rows::sample::MOST_ANON;
+use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
@@ -134,11 +135,7 @@ fn verify_compares_the_program_with_its_replay() {
 fn memory_is_read_while_blocks_are_handed_over() {
     let folder = tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs/handover.rs");
-    let program = folder.path().join("handover");
-    let compiled = Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(source).status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        return skipped("no rustc");
-    }
+    let Some(program) = compiled_to(&folder.path().join("handover"), &[&source], &["-O"]) else { return };
     let ran = record(folder.path(), &["--ready", "line:ready", "--stop", "SIGKILL"], &program);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let info = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use allocanary_rows::Phase;
 use allocanary_rows::sample::Sample;
 use allocanary_study::session::StudyFile;
+use allocanary_testing::programs::compiled_text;
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
@@ -68,13 +68,9 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
 #[test]
 fn the_peak_has_the_last_moment_before_the_end() {
     let folder = tempdir().unwrap();
-    let source = folder.path().join("grows.c");
     let text = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
                 int main(void) { memset(malloc(64 << 20), 1, 64 << 20); _exit(0); }\n";
-    fs::write(&source, text).unwrap();
-    let program = folder.path().join("grows");
-    let cc = Command::new("cc").arg(&source).arg("-o").arg(&program).status().expect("there is a C compiler");
-    assert!(cc.success());
+    let program = compiled_text(folder.path(), "grows.c", text, &[]).expect("a C compiler");
     let ran = run(folder.path(), "--repeats 5 --candidates own", &[program.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("out")) {

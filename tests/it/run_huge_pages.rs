@@ -1,13 +1,11 @@
 //! `allocanary run` with limited huge pages: a static program, and one with a preload.
 
 use std::fs;
-use std::process::Command;
 
 use allocanary_sys::sys::Given;
-use allocanary_testing::skipped::skipped;
+use allocanary_testing::programs::compiled_to;
 use tempfile::tempdir;
 
-use super::bounded::Bounded;
 use super::support::{allocanary, samples, words};
 
 #[test]
@@ -16,12 +14,9 @@ fn the_kernel_says_that_a_static_program_and_one_with_a_preload_get_no_huge_page
     let source = folder.path().join("service.c");
     let text = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts(\"ready\"); fflush(stdout); pause(); return 0; }\n";
     fs::write(&source, text).unwrap();
-    let built = |name: &str, flags: &[&str]| {
-        let ran = Command::new("cc").args(flags).arg("-o").arg(folder.path().join(name)).arg(&source).finish();
-        ran.is_ok_and(|ran| ran.status.success())
-    };
+    let built = |name: &str, flags: &[&str]| compiled_to(&folder.path().join(name), &[&source], flags).is_some();
     if !built("fixed", &["-static"]) || !built("moving", &[]) {
-        return skipped("no static C library");
+        return;
     }
     let run = |program: &str, candidates: &str| {
         let flags = format!(

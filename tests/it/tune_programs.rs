@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use allocanary_testing::skipped::skipped;
+use allocanary_testing::programs::compiled_text;
 use tempfile::{TempDir, tempdir};
 
 use super::bounded::Bounded;
@@ -212,11 +212,8 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
 #[test]
 fn a_program_in_which_a_preload_has_no_effect_is_told_with_the_reason() {
     let folder = tempdir().unwrap();
-    let source = folder.path().join("fixed.c");
-    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let built = Command::new("cc").args(["-static", "-o"]).arg(folder.path().join("fixed")).arg(&source).finish();
-    if !built.is_ok_and(|built| built.status.success()) {
-        return skipped("no static C library");
+    if compiled_text(folder.path(), "fixed.c", "int main(void) { return 0; }\n", &["-static"]).is_none() {
+        return;
     }
     let ran = allocanary(folder.path(), words("tune --candidates jemalloc -- ./fixed"));
     let said = "--candidates jemalloc: ./fixed is linked statically: no loader reads LD_PRELOAD";

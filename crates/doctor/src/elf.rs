@@ -190,6 +190,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use allocanary_testing::programs::compiled_text;
 
     fn opened(path: impl AsRef<Path>) -> Opened {
         Opened::of(std::fs::File::open(path).unwrap()).unwrap()
@@ -253,10 +254,7 @@ mod tests {
     /// The marks of a library that the C compiler makes of these lines. jemalloc needs this compiler as well.
     fn compiled(source: &str) -> Signs {
         let folder = tempfile::tempdir().unwrap();
-        let (code, library) = (folder.path().join("a.c"), folder.path().join("a.so"));
-        std::fs::write(&code, source).unwrap();
-        let built = std::process::Command::new("cc").args(["-shared", "-o"]).arg(&library).arg(&code).status().unwrap();
-        assert!(built.success());
+        let library = compiled_text(folder.path(), "a.c", source, &["-shared"]).expect("a C compiler");
         marks(&opened(library)).unwrap().unwrap()
     }
 

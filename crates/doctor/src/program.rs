@@ -249,6 +249,7 @@ fn needs_of(file: &Opened) -> Option<Needs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_testing::programs::compiled_to;
 
     fn file(folder: &Path, name: &str, text: &[u8], mode: u32) -> String {
         let path = folder.join(name);
@@ -292,8 +293,10 @@ mod tests {
     fn made(folder: &Path, name: &str, words: &[&str]) {
         let output = folder.join(name);
         fs::create_dir_all(output.parent().unwrap()).unwrap();
-        let mut cc = std::process::Command::new("cc");
-        assert!(cc.arg("-o").arg(output).args(words).current_dir(folder).status().unwrap().success(), "{name}");
+        let (sources, flags): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.ends_with(".c"));
+        let sources: Vec<PathBuf> = sources.iter().map(|name| folder.join(name)).collect();
+        let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+        compiled_to(&output, &sources, &flags).expect("a C compiler");
     }
 
     #[test]
@@ -308,9 +311,9 @@ mod tests {
         made(folder, "lib/libone.so", &["-shared", "-fPIC", "one.c"]);
         for (kind, list) in [("run", "--enable-new-dtags"), ("r", "--disable-new-dtags")] {
             let own = format!("-Wl,{list},-rpath,$ORIGIN/one");
-            made(folder, "lib/libtwo.so", &["-shared", "-fPIC", "two.c", "-Llib/one", "-lone", &own]);
-            let own = format!("-Wl,{list},-rpath,/none:${{ORIGIN}}/../lib,-rpath-link,lib/one");
-            made(folder, &format!("bin/{kind}"), &["main.c", "-Llib", "-ltwo", &own]);
+            made(folder, "lib/libtwo.so", &["-shared", "-fPIC", "two.c", "-L../lib/one", "-lone", &own]);
+            let own = format!("-Wl,{list},-rpath,/none:${{ORIGIN}}/../lib,-rpath-link,../lib/one");
+            made(folder, &format!("bin/{kind}"), &["main.c", "-L../lib", "-ltwo", &own]);
             let program = folder.join("bin").join(kind);
             let found = found(&program);
             assert_eq!(found, listed(&program), "{kind}");

@@ -9,23 +9,38 @@ use crate::skipped::skipped;
 
 /// Compiles a source file into a folder. `None`, and a line, if that is not possible here.
 pub fn compiled(source: &Path, folder: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let program = folder.join(source.file_stem()?);
-    let (compiler, first): (_, &[&str]) = match source.extension().is_some_and(|extension| extension == "rs") {
-        true => ("rustc", &["--edition", "2024", "-o"]),
-        false => ("cc", &["-O1", "-pthread", "-o"]),
+    let usual: &[&str] = if is(source, "rs") { &["--edition", "2024"] } else { &["-O1", "-pthread"] };
+    compiled_to(&folder.join(source.file_stem()?), &[source], &[usual, flags].concat())
+}
+
+/// Compiles a text, which is written to a file of this name in the folder.
+#[expect(clippy::disallowed_methods, reason = "a test's own folder")]
+pub fn compiled_text(folder: &Path, name: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
+    let source = folder.join(name);
+    std::fs::write(&source, text).expect("a file in the test's folder");
+    compiled_to(&source.with_extension(""), &[&source], flags)
+}
+
+/// Compiles sources to this file, in its folder: a program, or what the flags say. The first source's extension says by which compiler.
+pub fn compiled_to(output: &Path, sources: &[&Path], flags: &[&str]) -> Option<PathBuf> {
+    let compiler = match sources.first()? {
+        source if is(source, "rs") => "rustc",
+        source if is(source, "cc") || is(source, "cpp") => "c++",
+        _ => "cc",
     };
-    let output = Command::new(compiler).args(first).arg(&program).arg(source).args(flags).output();
-    match output {
-        Ok(output) if output.status.success() => Some(program),
-        Ok(output) => {
-            skipped(format_args!("{compiler} {flags:?}: {}", String::from_utf8_lossy(&output.stderr)));
-            None
-        }
-        Err(error) => {
-            skipped(format_args!("no {compiler}: {error}"));
-            None
-        }
+    // Libraries come after what needs them.
+    let mut command = Command::new(compiler);
+    command.arg("-o").arg(output).args(sources).args(flags).current_dir(output.parent()?);
+    match command.output() {
+        Ok(ran) if ran.status.success() => return Some(output.into()),
+        Ok(ran) => skipped(format_args!("{compiler} {flags:?}: {}", String::from_utf8_lossy(&ran.stderr))),
+        Err(error) => skipped(format_args!("no {compiler}: {error}")),
     }
+    None
+}
+
+fn is(source: &Path, extension: &str) -> bool {
+    source.extension().is_some_and(|found| found == extension)
 }
 
 /// A program that waits. It ends with its standard input.

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use allocanary_testing::programs::compiled;
+use allocanary_testing::programs::{compiled_text, compiled_to};
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::stacks::{Module, Node};
 use object::{Object, ObjectSymbol};
@@ -261,13 +262,8 @@ int main() {
 #[test]
 fn a_function_has_the_name_of_all_that_it_is_in() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("scoped.cc"), folder.path().join("scoped"));
-    std::fs::write(&source, SCOPED).unwrap();
-    let mut compiler = Command::new("c++");
-    compiler.args(["-O1", "-g", "-Wl,--build-id=sha1", "-o"]).args([&program, &source]);
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skipped("no C++ compiler is installed");
-    }
+    let flags = ["-O1", "-g", "-Wl,--build-id=sha1"];
+    let Some(program) = compiled_text(folder.path(), "scoped.cc", SCOPED, &flags) else { return };
     let stacks = stacks_at(&program, &symbols(&program, "calls_"));
     let mut names = Names::with(&stacks, Path::new("/nowhere"));
     let mut inner = |stack| names.stack(stack)[0].clone();
@@ -302,12 +298,9 @@ fn functions_of_one_name_in_two_files_are_two() {
         let (first, second, main) = (source("a.c", 1), source("b.c", 2), folder.path().join("main.c"));
         let text = "volatile int sink; void calls_1(void), calls_2(void); int main(void) { calls_1(); calls_2(); return 0; }\n";
         std::fs::write(&main, text).unwrap();
-        let program = folder.path().join("two");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", lines, "-Wl,--build-id=sha1", "-o"]).args([&program, &first, &second, &main]);
-        if !compiler.status().is_ok_and(|status| status.success()) {
-            return skipped("no C compiler is installed");
-        }
+        let flags = ["-O1", lines, "-Wl,--build-id=sha1"];
+        let built = compiled_to(&folder.path().join("two"), &[&first, &second, &main], &flags);
+        let Some(program) = built else { return };
         let stacks = stacks_at(&program, &symbols(&program, "make"));
         let mut names = Names::with(&stacks, Path::new("/nowhere"));
         let [one, other] = [1, 2].map(|stack| names.stack(stack)[0].clone());
@@ -323,11 +316,7 @@ fn functions_of_one_name_in_two_files_are_two() {
 fn code_without_unwinding_tables_is_where_a_stack_ends() {
     let folder = tempfile::tempdir().unwrap();
     let compile = |name: &str, text: &str, flags: &[&str]| {
-        let (source, object) = (folder.path().join(format!("{name}.c")), folder.path().join(format!("{name}.o")));
-        std::fs::write(&source, text).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.args(["-c", "-O1"]).args(flags).arg("-o").args([&object, &source]);
-        compiler.status().is_ok_and(|status| status.success()).then_some(object)
+        compiled_text(folder.path(), &format!("{name}.c"), text, &[&["-c", "-O1"], flags].concat())
     };
     let bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"];
     let objects = [
@@ -339,11 +328,9 @@ fn code_without_unwinding_tables_is_where_a_stack_ends() {
         ),
         compile("main", "int tabled(int); int main(int c, char **v) { (void)v; return tabled(c); }", &[]),
     ];
-    let [Some(bare), Some(tabled), Some(main)] = objects else { return skipped("no C compiler is installed") };
-    let program = folder.path().join("ends");
-    let linked =
-        Command::new("cc").args(["-Wl,--build-id=sha1", "-o"]).args([&program, &main, &tabled, &bare]).status();
-    assert!(linked.unwrap().success());
+    let [Some(bare), Some(tabled), Some(main)] = objects else { return };
+    let ends = folder.path().join("ends");
+    let program = compiled_to(&ends, &[&main, &tabled, &bare], &["-Wl,--build-id=sha1"]).unwrap();
     let at = |name: &str| {
         let bytes = std::fs::read(&program).unwrap();
         let object = object::File::parse(&*bytes).unwrap();
@@ -359,17 +346,10 @@ fn code_without_unwinding_tables_is_where_a_stack_ends() {
 #[test]
 fn of_lines_alone_the_symbol_has_the_whole_name() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("lines.rs"), folder.path().join("lines"));
     let text = "mod a { #[inline(never)] pub fn make(n: usize) -> usize { std::hint::black_box(n) } }\n\
                 fn main() { std::hint::black_box(a::make(std::env::args().count())); }\n";
-    std::fs::write(&source, text).unwrap();
-    let mut compiler = Command::new("rustc");
-    compiler
-        .args(["-O", "-Cdebuginfo=line-tables-only", "-Clink-arg=-Wl,--build-id=sha1", "-o"])
-        .args([&program, &source]);
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skipped("rustc cannot link here");
-    }
+    let flags = ["-O", "-Cdebuginfo=line-tables-only", "-Clink-arg=-Wl,--build-id=sha1"];
+    let Some(program) = compiled_text(folder.path(), "lines.rs", text, &flags) else { return };
     let stacks = stacks_at(&program, &symbols(&program, "1a4make"));
     let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(frames.last().unwrap().function, "lines::a::make");
