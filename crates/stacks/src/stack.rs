@@ -6,7 +6,7 @@
 //! refuses unmapped memory.
 
 use crate::copy::{PAGE, copy};
-use crate::mappings::{Mapping, for_each_mapping};
+use crate::mappings::mappings_at;
 
 /// The most pages that one walk copies.
 const MOST_COPIES: u32 = 64;
@@ -74,8 +74,8 @@ impl Stack {
             self.low = sp;
             return sp;
         }
-        // This reads all mappings. So for calls from a coroutine's stack it is done only at the 1st, 2nd, 4th, 8th time
-        // and so on.
+        // Before Linux 6.11 this reads all mappings. So for calls from a coroutine's stack it is done only at the 1st, 2nd, 4th, 8th
+        // time and so on.
         self.misses += 1;
         if self.misses.is_power_of_two() {
             self.read_mappings(sp);
@@ -91,17 +91,11 @@ impl Stack {
 
     fn read_mappings(&mut self, sp: u64) {
         let control = control_block();
-        let mut bounds = (0, 0);
-        for_each_mapping(self.buffer(), |Mapping { low, high, is_writable, is_first, .. }| {
-            let is_own = is_writable && (low..high).contains(&control);
-            if is_own && (low..control).contains(&sp) {
-                bounds = (low, control);
-            } else if is_writable && is_first && (low..high).contains(&sp) {
-                bounds = (low, high);
-            }
-        });
-        if bounds != (0, 0) {
-            (self.low, self.high) = bounds;
+        let [own, here] = mappings_at([control, sp], self.buffer());
+        if own.is_writable && (own.low..control).contains(&sp) {
+            (self.low, self.high) = (own.low, control);
+        } else if here.is_writable && here.is_first {
+            (self.low, self.high) = (here.low, here.high);
         }
     }
 
