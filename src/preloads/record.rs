@@ -21,6 +21,7 @@ mod functions {
     ]));
 
     allocanary_preload::opened_libraries!();
+    allocanary_preload::before_sandboxes!(allocanary_recorder::confined);
 
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;

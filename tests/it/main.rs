@@ -43,6 +43,7 @@ mod production;
 mod profile;
 mod record;
 mod record_attach;
+mod record_confined;
 mod record_ends;
 mod record_limits;
 mod record_reasons;

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn other(
 ) -> c_long {
     // SAFETY: the caller's promise.
     let answer = unsafe { waits::counters::syscall(number, [a, b, c, d, e, f]) };
-    sandbox::look(number, a, answer);
+    sandbox::look(number, [a, b, c], answer);
     answer
 }
 
@@ -33,11 +33,11 @@ pub extern "C" fn failed(answer: isize) -> c_long {
     raw::c_answer(answer)
 }
 
-/// Exports `syscall`.
+/// Exports `syscall`, which passes what begins no child to `$other`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __syscall {
-    () => {
+    ($other:path) => {
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -60,7 +60,7 @@ macro_rules! __syscall {
                 clone = const $crate::called::CLONE,
                 vfork = const $crate::called::VFORK,
                 clone3 = const $crate::called::CLONE3,
-                other = sym $crate::called::other,
+                other = sym $other,
                 failed = sym $crate::called::failed,
             )
         }
@@ -82,7 +82,7 @@ macro_rules! __syscall {
                 "b {failed}",
                 clone = const $crate::called::CLONE,
                 clone3 = const $crate::called::CLONE3,
-                other = sym $crate::called::other,
+                other = sym $other,
                 failed = sym $crate::called::failed,
             )
         }

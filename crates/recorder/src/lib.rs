@@ -22,6 +22,7 @@ pub mod attached;
 mod calls;
 mod clocks;
 mod config;
+mod confined;
 mod forks;
 pub mod got;
 mod memory;
@@ -34,6 +35,7 @@ mod undisturbed;
 
 pub use allocanary_trace::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
+pub use confined::confined;
 pub use forks::watch_forks;
 pub use stacks::{library_closed, look_up_in_program};
 

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use super::memory::{map_wiped, populate};
-use allocanary_trace::format::{CHUNK_ALIGN, DETACHED, at};
+use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
@@ -268,6 +268,11 @@ impl Process {
     /// Makes the next reading due.
     pub(super) fn sample_soon(&self) {
         self.next_sample.store(0, Relaxed);
+    }
+
+    /// Marks the trace as one that ended before its process confined itself.
+    pub(super) fn confine(&self) {
+        self.stop(CONFINED);
     }
 
     /// Marks the trace as complete.

@@ -84,6 +84,7 @@ pub fn turn_on(mean: u64, place: Place) -> bool {
         closed::more();
     }
     let mean = mean.clamp(MEANS[0], MEANS[1]);
+    thread::seed();
     MEAN.store(mean, Relaxed);
     thread::begin();
     filter::wipe_at_fork();
@@ -199,9 +200,12 @@ pub fn before_filter() {
     }
 }
 
-/// A sample was not taken, because the process has given itself a filter of system calls.
+/// A sample was not taken, because the process has given itself a filter of system calls, or forbidden itself the time-stamp counter. In
+/// the child of a fork that has no table of its own yet, it is not counted: a table begins with the time.
 pub fn filtered() {
-    if let Some(table) = table() {
+    // SAFETY: what `turn_on` has stored, which stays mapped.
+    let table = unsafe { BEACON.table.load(Acquire).as_ref() };
+    if let Some(table) = table.filter(|table| table.is_begun()) {
         table.count(word::FILTERED);
     }
 }

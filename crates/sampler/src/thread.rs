@@ -107,6 +107,14 @@ fn is_from_before() -> bool {
     MEAN.load(Relaxed) > 0 && number(words::random::<u8>()) == 0
 }
 
+/// What the draws of all threads begin with. Read from the clock once: a thread that begins later may not be allowed to read it.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Two processes hardly draw alike. Called before the sampler is on.
+pub(super) fn seed() {
+    SEED.store(monotonic_nanos() ^ (&raw const SEED).addr() as u64, Relaxed);
+}
+
 /// The calling thread draws anew: the sampler is on now.
 pub(super) fn begin() {
     words::set_left(word(0));
@@ -138,9 +146,7 @@ fn next() -> u64 {
     }
     let mut state = number(words::random::<u8>());
     if state == 0 {
-        // Two threads never begin alike, and two processes hardly do.
-        let process = monotonic_nanos() ^ (&raw const THREADS).addr() as u64;
-        state = Rng::part(process, THREADS.fetch_add(1, Relaxed)).next() | 1;
+        state = Rng::part(SEED.load(Relaxed), THREADS.fetch_add(1, Relaxed)).next() | 1;
     }
     words::set_random(word(state.wrapping_add(STEP)));
     gap(Rng::new(state).next(), mean)

@@ -218,6 +218,8 @@ pub const STAMP_TICKS: u64 = 1 << 13;
 
 /// The recorder was taken out of the process again.
 pub const DETACHED: u32 = 2;
+/// The state of a trace that ended before its process confined itself.
+pub const CONFINED: u32 = 4;
 
 /// Offsets in the file header, in the order of the table above.
 pub mod at {
@@ -308,6 +310,8 @@ pub enum State {
     NoRoom,
     /// The recorder was taken out of the process; the program ran on.
     TakenOut,
+    /// The process forbade itself what the recorder needs; the program ran on.
+    Confined,
 }
 
 impl State {
@@ -319,6 +323,9 @@ impl State {
             State::Full => "stopped at the maximum size; the program ran on",
             State::NoRoom => "stopped because the disk was full; the program ran on",
             State::TakenOut => "the recorder was taken out of the process; the program ran on",
+            State::Confined => {
+                "stopped before the process limited its own system calls or time-stamp counter; the program ran on"
+            }
         }
     }
 }
@@ -435,6 +442,7 @@ impl Header {
             1 if attached == DETACHED => State::TakenOut,
             1 => State::Exited,
             2 => State::Full,
+            CONFINED => State::Confined,
             _ => State::NoRoom,
         };
         let (ticks, nanos) = (

@@ -35,7 +35,7 @@ pub(super) fn tell(made: &[(PathBuf, Header)]) {
         let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
         let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
-            State::Full | State::NoRoom => format!(" ({})", header.state.words()),
+            State::Full | State::NoRoom | State::Confined => format!(" ({})", header.state.words()),
             _ => String::new(),
         };
         let (file, path, command) = (path, path.display(), brief(&header.command));

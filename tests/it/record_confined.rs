@@ -1,0 +1,68 @@
+//! Programs that forbid themselves what the recorder needs: they run as without it, and the trace says where it ends.
+
+use std::process::Command;
+
+use allocanary_testing::skipped::skipped;
+use allocanary_trace::format::State;
+use allocanary_trace::info::info;
+use allocanary_trace::reader::Trace;
+use tempfile::tempdir;
+
+use super::bounded::Bounded;
+use super::record::{compiled, traces};
+use super::support::allocanary;
+
+#[test]
+fn a_program_that_confines_itself_runs_as_without_and_its_trace_ends_there() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "confined") else { return };
+    let ways: &[&str] = if cfg!(target_arch = "x86_64") { &["filter", "strict", "tsc"] } else { &["filter", "strict"] };
+    for way in ways {
+        let alone = Command::new(&program).arg(way).finish().unwrap();
+        if !alone.status.success() {
+            skipped(format_args!("{way}: this kernel refuses it"));
+            continue;
+        }
+        for stacks in [["--stack-sample", "off"], ["--stack-sample", "all"]] {
+            let out = format!("traces-{way}-{}", stacks[1]);
+            let words = [&["record", "-o", &out][..], &stacks, &["--", program.to_str().unwrap(), way]].concat();
+            let ran = allocanary(folder.path(), words);
+            assert_eq!((ran.code, ran.out.contains("done")), (Some(0), true), "{way}: {ran:?}");
+            assert!(ran.err.contains("limited its own system calls"), "{way}: {}", ran.err);
+            let found = info(&Trace::open(&traces(&folder.path().join(out))[0]).unwrap()).unwrap();
+            assert_eq!(found.header.state, State::Confined, "{way}");
+            // What came before is there: 300,000 pairs, of which the last may still be in the thread's chunk.
+            assert!((500_000..700_000).contains(&found.merged.events), "{way}: {}", found.merged.events);
+        }
+    }
+}
+
+#[test]
+fn a_question_about_filters_ends_no_recording() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "confined") else { return };
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap(), "asks"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let found = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();
+    assert!(found.header.state != State::Confined && found.merged.events > 1_000_000, "{:?}", found.merged);
+}
+
+/// The profile reads the time for a new thread, and for each sample.
+#[test]
+fn a_sampled_program_that_confines_itself_runs_as_without() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "confined") else { return };
+    for way in ["filter", "strict", "tsc"] {
+        let run = |preload: Option<&str>| {
+            let mut command = Command::new(&program);
+            command.arg(way);
+            if let Some(preload) = preload {
+                command.env("LD_PRELOAD", preload).env("ALLOCANARY_PRELOAD", "profile=16KiB");
+            }
+            command.finish().unwrap()
+        };
+        let alone = run(None);
+        let sampled = run(Some(env!("CARGO_BIN_EXE_preload-profile")));
+        assert_eq!((alone.status, alone.stdout), (sampled.status, sampled.stdout), "{way}");
+    }
+}
