@@ -66,3 +66,19 @@ fn a_sampled_program_that_confines_itself_runs_as_without() {
         assert_eq!((alone.status, alone.stdout), (sampled.status, sampled.stdout), "{way}");
     }
 }
+
+/// A shell would say so of its own child. The exit code is the program's.
+#[test]
+fn a_signal_that_ended_the_program_is_named() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "confined") else { return };
+    let after = format!("{} asks; kill -SEGV $$", program.display());
+    for (script, has_trace) in [(after.as_str(), true), ("kill -SEGV $$", false)] {
+        let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", "sh", "-c", script]);
+        assert_eq!(ran.code, Some(128 + 11), "{ran:?}");
+        assert!(ran.err.contains("sh: was ended by signal 11 (SIGSEGV)"), "{}", ran.err);
+        let made = traces(&folder.path().join("traces"));
+        assert!(!has_trace || !made.is_empty(), "{made:?}");
+        assert!(!ran.err.contains("static or set-user-id"), "{}", ran.err);
+    }
+}

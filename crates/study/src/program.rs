@@ -30,6 +30,7 @@ mod values;
 mod variables;
 mod watch;
 
+pub use around::signal_name;
 pub use context::{RunContext, Unspent};
 pub use figures::Wanted;
 pub use group::ContainerLimits;

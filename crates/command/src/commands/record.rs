@@ -21,7 +21,9 @@ use super::terminal;
 use crate::args::RecordFlags;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_rows::error::{Error, Result};
+use allocanary_study::program::signal_name;
 use allocanary_study::session::{StudyFile, place};
+use allocanary_sys::sys;
 use allocanary_text::paste::Words;
 use allocanary_text::units::{parse_bytes, parse_duration};
 use allocanary_trace::pack::pack;
@@ -109,8 +111,16 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             terminal::tell_next(&["allocanary report", second].map(|begin| Words::new(begin).path(largest)));
         }
         let recorded = recorded?;
+        if let Some(signal) = recorded.signal.filter(|signal| !sys::asks_to_end(*signal)) {
+            // A shell would say so of a program that it has started itself.
+            terminal::tell(format_args!("{}: was ended by signal {}", program.command[0], signal_name(signal)));
+        }
         if made.is_empty() && recorded.code != INTERRUPTED {
             let command = &program.command[0];
+            if recorded.signal.is_some() {
+                terminal::tell(format_args!("{command}: nothing was recorded: it ended before it had made a trace"));
+                return Ok(ExitCode::from(recorded.code));
+            }
             return Err(Error::Input(format!(
                 "{command}: nothing was recorded: it ended before it allocated, or each of its processes is static or set-user-id, for \
                  which the loader drops preloads, or none could make a file in {} (a full disk, a small RLIMIT_FSIZE, another user)",

@@ -88,6 +88,11 @@ pub struct HeldSignal {
     by_kernel: bool,
 }
 
+/// Whether people and supervisors end a program by this signal.
+pub fn asks_to_end(signal: i32) -> bool {
+    matches!(signal, libc::SIGINT | libc::SIGTERM)
+}
+
 impl HeldSignal {
     /// Takes a held signal, the lowest number first. A signal that came twice is returned once, as in the kernel.
     pub fn next() -> Option<HeldSignal> {
@@ -100,7 +105,7 @@ impl HeldSignal {
 
     /// Whether it asks a program to end, and the program may take its time: SIGINT, SIGTERM.
     pub fn asks_to_end(self) -> bool {
-        matches!(self.signal, libc::SIGINT | libc::SIGTERM)
+        asks_to_end(self.signal)
     }
 
     /// Whether it ended a program that got it `before` its end. `by` is the signal by which the program ended, as the

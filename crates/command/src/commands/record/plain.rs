@@ -101,6 +101,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     if ends.is_some_and(|(signal, at)| !signal.has_ended(at.elapsed(), status.signal())) {
         (recorded.end, recorded.residents) = (0, Vec::new());
     }
+    recorded.signal = status.signal();
     recorded.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8;
     Ok(recorded)
 }

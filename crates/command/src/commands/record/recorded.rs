@@ -9,6 +9,8 @@ use allocanary_trace::stacks::Resident;
 pub(super) struct Recorded {
     /// Its exit code, or [`INTERRUPTED`].
     pub(super) code: u8,
+    /// The signal that ended it.
+    pub(super) signal: Option<i32>,
     /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
     /// none.
     pub(super) marks: [u64; 3],

@@ -54,8 +54,8 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
     if stop.load(Ordering::Relaxed) {
         terminal::tell("interrupted: what was recorded so far is kept");
         let Interrupted { moments, end, residents } = interrupted.into_inner().unwrap_or_else(PoisonError::into_inner);
-        return Ok(Recorded { code: INTERRUPTED, marks: times(&moments), end, residents });
+        return Ok(Recorded { code: INTERRUPTED, signal: None, marks: times(&moments), end, residents });
     }
     let recorded = recorded.map_err(|failure| Error::Input(format!("recording {title}: {}", failure.text)))?;
-    Ok(Recorded { code: 0, marks: times(&recorded.moments), end: 0, residents: recorded.residents })
+    Ok(Recorded { code: 0, signal: None, marks: times(&recorded.moments), end: 0, residents: recorded.residents })
 }
