@@ -18,7 +18,7 @@ use crate::walk::empty;
 use crate::{Check, Memory, Unknown, Walk, Walker};
 
 /// Its name in readings of a heap.
-const NAME: &str = "musl";
+const NAME: &str = "musl's malloc";
 
 /// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
 pub const WALKER: Walker =
