@@ -190,7 +190,7 @@ const V3_0: Release = Release {
     ..V3_1
 };
 
-// The others were found without headers, in processes: docs/adding.md says how.
+// The others were found without headers, in processes: docs/layouts.md says how.
 
 const V3_2: Release = Release {
     name: "3.2",
