@@ -6,7 +6,7 @@ features := "prometheus,leaks"
 default:
     @just --list
 
-# One crate's tests: `just quick session`.
+# One crate's tests: `just quick study`.
 quick crate *name:
     cargo test --release --locked -p allocanary-{{crate}} --lib {{name}}
 

@@ -2,7 +2,7 @@
 # The table of docs/give-back.md: programs under load, whose allocators are called from outside again and again.
 # Usage: examples/give_back/storm.sh [CALLS OF EACH] [PART of a row's name]. Needs cc; a program that is not installed is left out. The
 # program of tokio's, with tikv-jemallocator, is one of the workspace's: `cargo build --release --locked --workspace --bins`. STORM is the
-# example `storm` of crates/give_back; without it it is built.
+# example `storm` of crates/inside; without it it is built.
 set -u -m # with job control, so that a client notices SIGINT
 cd "$(dirname "$0")/../.." || exit 2
 [ -n "${STORM:-}" ] || cargo build --release --locked --quiet -p allocanary-inside --example storm || exit 2

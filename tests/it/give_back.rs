@@ -19,7 +19,7 @@ fn give_back(line: &str) -> Ran {
 /// A program that has freed most of its memory and waits for a line.
 fn start(flags: &[&str]) -> Option<(Running, TempDir)> {
     let folder = tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/give_back/tests/programs/holds.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/inside/tests/programs/holds.c");
     let program = compiled(&source, folder.path(), flags)?;
     let mut running = Running::start(Command::new(program).arg("poll"));
     running.counts();
@@ -85,7 +85,7 @@ fn tcmalloc_gives_back_its_free_spans() {
         return skipped(format_args!("{library} is not installed"));
     }
     let folder = tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/give_back/tests/programs/holds.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/inside/tests/programs/holds.c");
     let Some(program) = compiled(&source, folder.path(), &[]) else { return };
     let mut running = Running::start(Command::new(program).arg("poll").env("LD_PRELOAD", library));
     running.counts();

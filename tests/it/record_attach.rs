@@ -19,7 +19,7 @@ fn record(folder: &Path, line: &str) -> Ran {
 /// A program whose threads allocate, and check what is in their blocks.
 fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, TempDir)> {
     let folder = tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/attach/tests/programs/busy.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/inside/tests/programs/busy.c");
     let program = compiled(&source, folder.path(), &[&["-pthread"], flags].concat())?;
     let mut running = Running::start(Command::new(program).args(arguments));
     running.counts();

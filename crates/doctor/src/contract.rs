@@ -15,7 +15,7 @@ use crate::variables::{Assignment, Effect, Variables};
 
 /// The knowledge about one allocator.
 pub(crate) struct Part {
-    /// Its descriptor in the crate of allocators.
+    /// Its descriptor in the crate `facts`.
     pub of: &'static Descriptor,
     /// The flavour to assume if nothing else is known: its usual build.
     pub usual: Flavour,

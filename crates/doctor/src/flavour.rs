@@ -38,7 +38,7 @@ impl Flavour {
         }
     }
 
-    /// Its descriptor in the crate of allocators; `None` for the allocator of a runtime, and for an unknown one.
+    /// Its descriptor in the crate `facts`; `None` for the allocator of a runtime, and for an unknown one.
     pub fn allocator(self) -> Option<&'static Descriptor> {
         let name = match self {
             Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc => jemalloc::NAME,

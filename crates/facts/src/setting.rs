@@ -181,7 +181,7 @@ impl Kind {
     }
 
     /// Whether `value` is valid, as far as the compiler can tell: the allocator's own notations are left to
-    /// [`tuning::check`](crate::tuning::check).
+    /// `tuning::check` of the crate `allocanary`.
     pub const fn takes(&self, value: &str) -> bool {
         match self {
             Kind::Flag => equal(value, "true") || equal(value, "false"),

@@ -6,7 +6,7 @@
 //! 2. [`rows`] reads files of samples and makes the lines of which they consist.
 //! 3. A [`summary`] folds rows into medians, intervals and verdicts.
 //!
-//! The crate `allocanary-session` writes rows, and `allocanary-report` shows what is found in them.
+//! The crate `allocanary-study` writes rows, and `allocanary-screens` shows what is found in them.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

@@ -1,5 +1,5 @@
 //! Builds each release of the table, or those that are named, and says which one works here. Run it before a release of the table:
-//! `cargo run --release -p allocanary-builds --example every -- FOLDER [NAME...]`.
+//! `cargo run --release -p allocanary-study --example every -- FOLDER [NAME...]`.
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@
 //! 3. The [`Store`] writes each sample as a row of a file, flushed at once, so that no measurement is lost.
 //!
 //! Measuring writes rows. Summaries and reports are made from rows, by the crates `allocanary-measure` and
-//! `allocanary-report`.
+//! `allocanary-screens`.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 
