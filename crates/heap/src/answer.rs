@@ -112,18 +112,23 @@ pub fn how_sure(heap: &Heap) -> String {
         .take(CHECKS)
         .map(|check| format!("; {} {}, and the allocator counts {}", check.what, check.found, check.wanted))
         .collect();
-    let broken = match heap.breaks {
-        0 => "no block was wrong".to_string(),
-        count => format!(
+    let broken = match (heap.breaks, heap.skipped) {
+        (0, 0) => "no block was wrong".to_string(),
+        (0, skipped) => format!("no block was wrong; {} could not be read, and what is there is not known", Bytes(skipped)),
+        (count, skipped) => format!(
             "it changed while it was read: in {} places a block was wrong, and {} were skipped",
             Unit::Count.show(count as f64),
-            Bytes(heap.skipped)
+            Bytes(skipped)
         ),
+    };
+    let closed = match heap.unreadable {
+        0 => String::new(),
+        bytes => format!("; the program itself may not read {} of it (guards of stacks, or mprotect)", Bytes(bytes)),
     };
     let sure = match heap.sure {
         Sure::Exact => "exact",
         Sure::Close => "close",
         Sure::NotKnown => "not divided",
     };
-    format!("heap of {} {}: {sure}. {broken}; {counts}{}", heap.allocator, heap.version, others.concat())
+    format!("heap of {} {}: {sure}. {broken}{closed}; {counts}{}", heap.allocator, heap.version, others.concat())
 }

@@ -155,7 +155,7 @@ impl Live {
                         part.fill(0);
                         true
                     }
-                    State::Swapped => false,
+                    State::Swapped | State::Guard => false,
                 };
             if !whole {
                 return false;
@@ -191,7 +191,7 @@ impl Live {
     fn is_plain(&self, from: u64, bytes: usize) -> bool {
         let is_inside = |mapping: &&Mapping| mapping.to - from >= bytes as u64 && mapping.readable;
         self.mapping(from).filter(is_inside).is_some_and(Mapping::is_heap_like)
-            && self.pages.within(from, from + bytes as u64).all(|run| run.state != State::Swapped)
+            && self.pages.within(from, from + bytes as u64).all(|run| run.state.may_be_read())
     }
 }
 

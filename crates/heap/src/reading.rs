@@ -100,15 +100,23 @@ pub struct Heap {
     pub checks: Vec<Check>,
     /// The number of places that cannot be a block.
     pub breaks: u64,
-    /// The bytes that were skipped at these places.
+    /// The bytes that were skipped at these places, or because what says where they end could not be read.
     pub skipped: u64,
     /// Bytes of the heap in swap, which were not read.
     pub swapped: u64,
+    /// Bytes of pages of the heap that nobody may read, such as the guards of stacks that lie in blocks.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unreadable: u64,
     /// What each remedy would give back.
     pub remedies: Vec<Remedy>,
     /// The map of its memory.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub map: Map,
+}
+
+/// Whether there are no such bytes.
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// A heap's memory in the order of its addresses.
@@ -277,12 +285,13 @@ impl Claims {
         };
         let own = Claims(regions);
         let of_it = |of: fn(&Counted) -> Option<u64>| -> Option<u64> {
-            let writable = counted.iter().filter(|one| one.mapping.writable && !one.mapping.shared);
             let part = |one: &Counted| {
+                // Pages of the heap from which the program has taken rights are mappings of their own.
                 let bytes = own.divided(&one.mapping, pages);
-                Some(in_proportion(of(one)?, bytes, one.resident.max(bytes)))
+                let is_its = bytes > 0 || one.mapping.writable && !one.mapping.shared;
+                is_its.then(|| Some(in_proportion(of(one)?, bytes, one.resident.max(bytes))))
             };
-            writable.map(part).sum()
+            counted.iter().filter_map(part).sum()
         };
         let (share, lazy) = (of_it(|one| one.share), of_it(|one| one.lazy).unwrap_or(0));
         let mut heap = Heap {
@@ -300,6 +309,7 @@ impl Claims {
             breaks: walk.breaks,
             skipped: walk.skipped,
             swapped: walk.swapped,
+            unreadable: walk.unreadable,
             remedies: Vec::new(),
             map: Map::default(),
         };
@@ -313,7 +323,8 @@ impl Claims {
             heap.sure = Sure::NotKnown;
             return heap;
         }
-        if walk.breaks == 0 && walk.moved == 0 && walk.checks.iter().all(|check| check.wanted == check.found) {
+        if (walk.breaks, walk.skipped, walk.moved) == (0, 0, 0)
+            && walk.checks.iter().all(|check| check.wanted == check.found) {
             heap.sure = Sure::Exact;
         }
         heap.divide(&walk, arenas, lazy, pages);

@@ -24,10 +24,17 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
     let mut pace = Pace::until(until);
     let mut counted = Vec::new();
     let mut scans = true;
+    let mut wanted = CATEGORIES | GUARD;
     // No process has pages of its own in the kernel's mapping at the end of all addresses.
     for mapping in mappings.iter().filter(|one| one.name != "[vsyscall]") {
         if scans {
-            match scan(&pagemap, mapping, &mut pace, &mut pages) {
+            let mut done = scan(&pagemap, mapping, wanted, &mut pace, &mut pages);
+            if wanted != CATEGORIES && done.as_ref().is_err_and(is_missing) {
+                // Kernels before 6.16 do not tell guards.
+                wanted = CATEGORIES;
+                done = scan(&pagemap, mapping, wanted, &mut pace, &mut pages);
+            }
+            match done {
                 Err(error) if is_missing(&error) => scans = false,
                 done => done?,
             }
@@ -92,12 +99,21 @@ const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
+const GUARD: u64 = 1 << 8;
+/// What every kernel with `PAGEMAP_SCAN` tells.
+const CATEGORIES: u64 = FILE | PRESENT | SWAPPED | ZERO | HUGE;
 
 /// The range of addresses of one call. It is limited because the kernel also walks tables that the process has emptied,
 /// and there may be many.
 const RANGE: u64 = 64 << 20;
 
-fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+fn scan(
+    pagemap: &fs::File,
+    mapping: &Mapping,
+    wanted: u64,
+    pace: &mut Pace,
+    pages: &mut Pages,
+) -> io::Result<()> {
     let mut regions = [Region::default(); 512];
     let mut start = mapping.from;
     while start < mapping.to {
@@ -110,7 +126,7 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
             vec_len: regions.len() as u64,
             max_pages: PIECE / PAGE,
             category_anyof_mask: PRESENT | SWAPPED,
-            return_mask: FILE | PRESENT | SWAPPED | ZERO | HUGE,
+            return_mask: wanted,
             ..Scan::default()
         };
         // SAFETY: `scan` and the `vec_len` regions that it names live until the call returns, and only this call writes to them.
@@ -120,6 +136,8 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
         }
         for region in regions.iter().take(count as usize) {
             let state = match region.categories {
+                // The kernel also says that a guard is in swap.
+                bits if bits & GUARD != 0 => State::Guard,
                 bits if bits & SWAPPED != 0 => State::Swapped,
                 bits if bits & ZERO != 0 => State::Zero,
                 // Memory of a device: the kernel does not count it as resident.
@@ -139,6 +157,7 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
 
 pub(crate) const WORD_PRESENT: u64 = 1 << 63;
 const WORD_SWAPPED: u64 = 1 << 62;
+const WORD_GUARD: u64 = 1 << 58;
 const WORD_FILE: u64 = 1 << 61;
 pub(crate) const WORD_EXCLUSIVE: u64 = 1 << 56;
 /// The bits with the number of the page of memory. The number is 0 if this process may not know it.
@@ -149,6 +168,7 @@ pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
     each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
         let state = match word {
+            word if word & WORD_GUARD != 0 => Some(State::Guard),
             word if word & WORD_SWAPPED != 0 => Some(State::Swapped),
             word if word & WORD_PRESENT == 0 => None,
             word if mapping.shared => (word & WORD_FILE != 0).then_some(State::Resident),
@@ -219,7 +239,7 @@ mod tests {
         let mut words = Pages::default();
         read(&pagemap, &mapping, &mut Pace::until(None), &mut words).unwrap();
         let mut scanned = Pages::default();
-        match scan(&pagemap, &mapping, &mut Pace::until(None), &mut scanned) {
+        match scan(&pagemap, &mapping, CATEGORIES, &mut Pace::until(None), &mut scanned) {
             Err(error) => assert!(is_missing(&error), "{error}"),
             Ok(()) => {
                 let same = |page: u64| match (scanned.state(from + page * PAGE), words.state(from + page * PAGE)) {
@@ -230,5 +250,34 @@ mod tests {
             }
         }
         assert_eq!(words.state(from), Some(State::Resident));
+    }
+
+    /// `MADV_GUARD_INSTALL` of Linux 6.13.
+    const INSTALL: libc::c_int = 102;
+
+    #[test]
+    fn a_guard_is_not_in_swap() {
+        let memory = vec![1_u8; 4 * PAGE as usize];
+        let from = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+        // SAFETY: the page is inside of the vector's memory, and nobody reads it again.
+        if unsafe { libc::madvise(from as *mut _, PAGE as usize, INSTALL) } != 0 {
+            return allocanary_testing::skipped::skipped("the kernel has no guards (before 6.13)");
+        }
+        let mapping = Mapping { from: from - PAGE, to: from + 2 * PAGE, ..Mapping::default() };
+        let pages = states(std::process::id(), &[mapping], None).unwrap();
+        // SAFETY: as above. The allocator uses the page again.
+        assert_eq!(unsafe { libc::madvise(from as *mut _, PAGE as usize, INSTALL + 1) }, 0);
+        // Kernels before 6.15 say that it is in swap.
+        assert!([Some(State::Guard), Some(State::Swapped)].contains(&pages.state(from)), "{pages:?}");
+        if is_told() {
+            assert_eq!(pages.state(from), Some(State::Guard));
+        }
+    }
+
+    /// Whether this kernel tells guards.
+    fn is_told() -> bool {
+        let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
+        let mapping = Mapping { from: PAGE, to: 2 * PAGE, ..Mapping::default() };
+        scan(&pagemap, &mapping, CATEGORIES | GUARD, &mut Pace::until(None), &mut Pages::default()).is_ok()
     }
 }

@@ -6,8 +6,10 @@
 mod running;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use allocanary_heap::{Live, Memory, Parts};
+use allocanary_heap::{How, Live, Memory, PAGE, Parts, Sure, take};
+use allocanary_testing::skipped::skipped;
 use allocanary_walkers::system::{self as glibc, Free, Heap};
 use running::{compiled, start};
 
@@ -15,6 +17,10 @@ use running::{compiled, start};
 /// a data segment that cannot grow, one whose last piece of other memory has become free, memory that the program
 /// itself takes with `sbrk`, and aligned blocks.
 const CASES: &[&str] = &["one", "half", "threads", "mmaps", "blocked", "emptied", "foreign", "aligned"];
+
+/// Pages inside of blocks from which the program has taken rights: the right to write, all rights, in threads' arenas too, and where the
+/// data segment cannot grow.
+const CLOSED: &[&str] = &["closed", "closed_all", "closed_threads", "closed_blocked"];
 
 #[test]
 fn every_figure_of_a_program_is_glibcs_own() {
@@ -30,6 +36,30 @@ fn every_figure_of_a_static_program_is_glibcs_own() {
 fn every_figure_of_a_program_with_huge_pages_is_glibcs_own() {
     for tunables in ["glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=2"] {
         compare_all(&[], tunables, &["one", "threads"]);
+    }
+}
+
+#[test]
+fn pages_without_rights_hide_no_figure() {
+    compare_all(&[], "", CLOSED);
+}
+
+#[test]
+fn guards_hide_no_figure_and_their_bytes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "counts", &[]) else { return };
+    if start(&program, "closed_guards", "").counts().contains_key("missing") {
+        return skipped("the kernel has no guards (before 6.13)");
+    }
+    compare_all(&[], "", &["closed_guards"]);
+    // 64 stacks with a guard each, and three blocks with a page that nobody may read; with guards, 64 more.
+    for (case, pages) in [("closed_all", 67), ("closed_guards", 131)] {
+        let mut running = start(&program, case, "");
+        running.counts();
+        let reading = take(running.pid(), How::Running, Duration::MAX).unwrap();
+        let heap = &reading.heaps[0];
+        assert_eq!((heap.sure, heap.unreadable, heap.swapped, heap.skipped), (Sure::Exact, pages * PAGE, 0, 0), "{case}");
+        assert_eq!(reading.problems, [""; 0], "{case}");
     }
 }
 

@@ -18,6 +18,7 @@ pub struct Fake {
     bytes: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
     touched: BTreeSet<u64>,
     swapped: BTreeSet<u64>,
+    guards: BTreeSet<u64>,
     /// Reads until its time is over; `None` if that is never.
     left: Cell<Option<u64>>,
     late: Cell<bool>,
@@ -77,6 +78,23 @@ impl Fake {
         self.swapped.insert(at / PAGE);
     }
 
+    /// Puts a guard in the place of a page: it cannot be read, and has no memory.
+    pub fn guard(&mut self, at: u64) {
+        self.guards.insert(at / PAGE);
+        self.touched.insert(at / PAGE);
+    }
+
+    /// Takes all rights of pages away, as `mprotect` does: their mapping becomes two or three.
+    pub fn protect(&mut self, from: u64, to: u64) {
+        let of = |one: &Mapping, from, to| (from < to).then(|| Mapping { from, to, ..one.clone() });
+        let split = |one: Mapping| {
+            let (low, high) = (from.clamp(one.from, one.to), to.clamp(one.from, one.to));
+            let closed = of(&one, low, high).map(|inner| Mapping { readable: false, writable: false, ..inner });
+            [of(&one, one.from, low), closed, of(&one, high, one.to)]
+        };
+        self.mappings = std::mem::take(&mut self.mappings).into_iter().flat_map(split).flatten().collect();
+    }
+
     /// Its time is over after so many reads.
     pub fn end_after(&self, reads: u64) {
         self.left.set(Some(reads));
@@ -92,7 +110,11 @@ impl Fake {
     pub fn done(mut self) -> Fake {
         self.pages = Pages::default();
         for page in &self.touched {
-            let state = if self.swapped.contains(page) { State::Swapped } else { State::Resident };
+            let state = match page {
+                page if self.guards.contains(page) => State::Guard,
+                page if self.swapped.contains(page) => State::Swapped,
+                _ => State::Resident,
+            };
             self.pages.push(Run { from: page * PAGE, to: (page + 1) * PAGE, state });
         }
         self
@@ -139,13 +161,13 @@ impl Memory for Fake {
             return false;
         }
         self.left.set(self.left.get().map(|left| left - 1));
-        let in_swap = |page: u64| self.swapped.contains(&page);
+        let is_closed = |page: u64| self.swapped.contains(&page) || self.guards.contains(&page);
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
-        if (at / PAGE..end.div_ceil(PAGE)).any(in_swap) {
+        if (at / PAGE..end.div_ceil(PAGE)).any(is_closed) {
             return false;
         }
         while !into.is_empty() {
-            if self.mapping(at).is_none() {
+            if !self.mapping(at).is_some_and(|one| one.readable) {
                 return false;
             }
             let within = (at % PAGE) as usize;

@@ -1,6 +1,6 @@
 //! The contract of what can be read: a live process, a core file, or bytes in a test.
 
-use crate::{Fact, Mapping, Pages, Piece};
+use crate::{Fact, Mapping, Pages, Piece, State};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub trait Memory {
     fn pages(&self) -> &Pages;
 
     /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
-    /// Returns whether all could be read: not so outside of mappings, of swapped pages, or if the process has ended.
+    /// Returns whether all could be read: not so outside of mappings, of swapped pages and guards, or if the process has ended.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 
     /// Copies each piece, as [`Memory::read`] does, and with few calls where that is possible.
@@ -67,6 +67,19 @@ pub trait Memory {
         let all = self.mappings();
         let after = all.partition_point(|one| one.from <= at);
         all[..after].last().filter(|one| at < one.to)
+    }
+
+    /// The bytes of a range that nobody may read: those outside of mappings, of mappings without the right to read, and guards.
+    fn unreadable(&self, from: u64, to: u64) -> u64 {
+        let all = self.mappings();
+        let first = all.partition_point(|one| one.to <= from);
+        let within = all[first..].iter().take_while(|one| one.from < to).filter(|one| one.readable);
+        let readable = |one: &Mapping| {
+            let (from, to) = (one.from.max(from), one.to.min(to));
+            let guards = self.pages().within(from, to).filter(|run| run.state == State::Guard);
+            to - from - guards.map(|run| run.to - run.from).sum::<u64>()
+        };
+        to - from - within.map(readable).sum::<u64>()
     }
 
     /// The word at an address, which needs not be aligned.

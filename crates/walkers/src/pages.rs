@@ -16,12 +16,19 @@ pub enum State {
     Unclear,
     /// In swap. Reading it would bring it back.
     Swapped,
+    /// A guard that the program has put here (`MADV_GUARD_INSTALL`). It has no memory, and nobody can read it.
+    Guard,
 }
 
 impl State {
     /// Whether the kernel counts the page as resident.
     pub fn is_resident(self) -> bool {
         matches!(self, State::Resident | State::Huge)
+    }
+
+    /// Whether the page may be read: nothing is brought back from swap, and a guard has nothing to read.
+    pub fn may_be_read(self) -> bool {
+        !matches!(self, State::Swapped | State::Guard)
     }
 }
 

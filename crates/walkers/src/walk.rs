@@ -46,13 +46,15 @@ pub struct Walk {
     pub cached: u64,
     /// Places at which the walk found a block that cannot be, and went on behind it: the heap changed under it.
     pub breaks: u64,
-    /// Bytes that were skipped at breaks.
+    /// Bytes that were skipped at breaks, or because what says where they end could not be read.
     pub skipped: u64,
     /// Bytes of blocks that were allocated or freed while the counts were read, so that they may count twice or not at all. Only for
     /// an allocator that puts a block elsewhere than where it has just freed one (mimalloc).
     pub moved: u64,
     /// Bytes that are in swap. They were not read, since that would bring them back.
     pub swapped: u64,
+    /// Bytes of pages that nobody may read, such as the guards of stacks that lie in blocks.
+    pub unreadable: u64,
     /// What was compared with the allocator's own counts.
     pub checks: Vec<Check>,
     /// What each remedy would give back.
@@ -124,6 +126,12 @@ impl Walk {
                     self.swapped, self.skipped
                 ));
             }
+            if self.unreadable > 0 {
+                return Err(format!(
+                    "{} bytes are in pages that nobody may read (guards, or mprotect): {} bytes lie behind blocks whose sizes are there",
+                    self.unreadable, self.skipped
+                ));
+            }
             return Err(format!(
                 "the heap changed while it was read: {} of {resident} bytes were skipped, in {} places",
                 self.skipped, self.breaks
@@ -172,6 +180,7 @@ pub(crate) fn empty(memory: &dyn Memory, allocator: &'static str, version: impl 
         skipped: 0,
         moved: 0,
         swapped: 0,
+        unreadable: 0,
         checks: Vec::new(),
         forecasts: Vec::new(),
         late: None,

@@ -42,8 +42,16 @@ impl<'a> Window<'a> {
     /// Reads the piece that has the address, or as much of its mapping as lies in it.
     fn fill(&mut self, at: u64, end: u64) -> Option<()> {
         let mapping = self.memory.mapping(at)?;
-        let from = (at / self.piece * self.piece).max(mapping.from);
-        let to = (from / self.piece * self.piece).checked_add(self.piece)?.min(mapping.to).max(end);
+        let mut from = (at / self.piece * self.piece).max(mapping.from);
+        let mut to = (from / self.piece * self.piece).checked_add(self.piece)?.min(mapping.to);
+        for run in self.memory.pages().within(from, to).filter(|run| !run.state.may_be_read()) {
+            if run.to > at {
+                to = run.from;
+                break;
+            }
+            from = run.to;
+        }
+        let to = to.max(end);
         if to - from > 2 * self.piece {
             return None;
         }

@@ -31,6 +31,7 @@ fn walk() -> Walk {
         skipped: 0,
         moved: 0,
         swapped: 0,
+        unreadable: 0,
         checks: vec![Check { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],
         late: None,
@@ -146,6 +147,18 @@ fn the_answer_is_one_sentence() {
     let wanted = "heap of glibc 2.36: close. it changed while it was read: in 2 places a block was wrong, and 48 B were skipped; \
                   0 of 1 counts agree with the allocator's own; mmapped blocks 1, and the allocator counts 0";
     assert_eq!(answer::how_sure(&close), wanted);
+    let closed = crate::Heap { unreadable: 8192, ..reading.heaps[0].clone() };
+    let wanted = "heap of glibc 2.36: exact. no block was wrong; the program itself may not read 8.00 KiB of it (guards of stacks, or \
+                  mprotect); all of 1 counts agree with the allocator's own";
+    assert_eq!(answer::how_sure(&closed), wanted);
+    let unread = crate::Heap { skipped: 4096, sure: Sure::Close, ..reading.heaps[0].clone() };
+    assert!(answer::how_sure(&unread).contains("close. no block was wrong; 4.00 KiB could not be read, and what is there is not known;"));
+}
+
+#[test]
+fn bytes_that_could_not_be_read_make_it_not_exact() {
+    let sure = |skipped| reading_of(vec![Ok(Walk { skipped, ..walk() })], |_| {}).heaps[0].sure;
+    assert_eq!((sure(0), sure(16)), (Sure::Exact, Sure::Close));
 }
 
 #[test]

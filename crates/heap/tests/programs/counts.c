@@ -49,8 +49,26 @@ static void fill(size_t bytes, unsigned percent, uint64_t seed) {
   munmap(blocks, most * sizeof *blocks);
 }
 
+// Closes a page of a block: 0 takes all rights away, 1 the right to write, 2 makes it a guard.
+static void close_page(char *page, int how) {
+  int failed = how == 2 ? madvise(page, 4096, 102 /* MADV_GUARD_INSTALL */) : mprotect(page, 4096, how ? PROT_READ : PROT_NONE);
+  if (failed) say("missing=1\n"), _exit(0);
+}
+
+// Allocates stacks, as coroutines have them, and closes the lowest page of each.
+static void stacks(int count, int how) {
+  for (int i = 0; i < count; i++) {
+    void *stack;
+    if (posix_memalign(&stack, 4096, 65536)) _exit(5);
+    memset(stack, 1, 65536);
+    close_page(stack, how);
+  }
+}
+
 static pthread_barrier_t filled;
+static int with_stacks;
 static void *worker(void *at) {
+  if (with_stacks) stacks(16, 0);
   fill(8 << 20, 30, (uintptr_t)at * 77777 + 1);
   pthread_barrier_wait(&filled);
   for (;;) pause();
@@ -65,7 +83,20 @@ static void block_brk(void) {
 static void build(const char *name) {
   if (!strcmp(name, "one")) fill(20 << 20, 1, 1);
   if (!strcmp(name, "half")) fill(20 << 20, 50, 2);
-  if (!strcmp(name, "threads")) {
+  if (!strncmp(name, "closed", 6)) {
+    fill(1 << 20, 50, 21);
+    if (!strcmp(name, "closed_blocked")) block_brk();
+    stacks(64, name[6] ? 0 : 1);
+    if (!strcmp(name, "closed_guards")) stacks(64, 2);
+    fill(8 << 20, 30, 22);
+    for (int i = 0; i < 5; i++) {
+      char *block = malloc(1 << 20);
+      memset(block, 1, 1 << 20);
+      close_page(block - 16 + 8192 * (i + 1), i % 2);
+    }
+  }
+  with_stacks = !strcmp(name, "closed_threads");
+  if (!strcmp(name, "threads") || with_stacks) {
     pthread_barrier_init(&filled, 0, 13);
     pthread_t thread;
     for (intptr_t i = 0; i < 12; i++) pthread_create(&thread, 0, worker, (void *)(i + 1));

@@ -38,11 +38,13 @@ impl Mapping {
 
     /// Whether an allocator can have its blocks here: private memory that can be written and has no file behind it.
     pub fn is_heap_like(&self) -> bool {
-        self.writable
-            && !self.shared
-            && self.inode == 0
-            && !self.name.starts_with("[v")
-            && !self.name.starts_with("[stack")
+        self.writable && self.is_anonymous()
+    }
+
+    /// Whether it is private memory that has no file behind it, with whatever rights. Memory of an allocator is of this kind, also where
+    /// the program has taken rights of pages away.
+    pub fn is_anonymous(&self) -> bool {
+        !self.shared && self.inode == 0 && !self.name.starts_with("[v") && !self.name.starts_with("[stack")
     }
 }
 
@@ -89,5 +91,13 @@ mod tests {
         assert_eq!(found[0].name, "/usr/bin/a b (deleted)");
         assert!(found[0].readable && found[0].executable && !found[0].writable && !found[0].is_heap_like());
         assert!(found[1].is_heap_like() && found[1].name.is_empty() && found[1].bytes() == 0x1000);
+    }
+
+    #[test]
+    fn memory_without_rights_is_anonymous_and_a_stack_or_a_file_is_not() {
+        let text = "1000-2000 ---p 0 00:0 0 [heap]\n2000-3000 rw-p 0 00:0 0 [stack]\n3000-4000 rw-p 0 08:02 7 /a\n\
+                    4000-5000 rw-s 0 00:0 0 \n";
+        let is = parse_maps(text).iter().map(|one| (one.is_anonymous(), one.is_heap_like())).collect::<Vec<_>>();
+        assert_eq!(is, [(true, false), (false, false), (false, false), (false, false)]);
     }
 }

@@ -127,7 +127,7 @@ impl<'a> Batch<'a> {
 /// Whether all pages of a piece were there.
 fn is_full(memory: &dyn Memory, piece: &Piece) -> bool {
     let (from, to) = (piece.at, piece.at + piece.bytes.len() as u64);
-    let there = memory.pages().within(from, to).filter(|run| run.state != State::Swapped);
+    let there = memory.pages().within(from, to).filter(|run| run.state.may_be_read());
     there.map(|run| run.to - run.from).sum::<u64>() == to - from
 }
 

@@ -6,7 +6,7 @@ use super::links::Closure;
 use super::marks::Cursor;
 use super::structures::Structures;
 use super::trim::Trim;
-use crate::{Kind, Layout, Memory, Window};
+use crate::{Kind, Layout, Memory, PAGE, Window};
 
 /// After a break, the walk continues where this many blocks in a row are plausible.
 const PROOF: usize = 8;
@@ -59,6 +59,8 @@ pub(super) struct Sums {
     pub cached: u64,
     pub breaks: u64,
     pub skipped: u64,
+    /// The part of the skipped bytes that could not be read.
+    pub unread: u64,
 }
 
 /// A walk of many pieces.
@@ -92,10 +94,11 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// Walks a piece.
-    pub fn walk(&mut self, extent: &Extent, free: &mut Free, links: &mut Closure) {
+    /// Walks a piece. Returns how many of its bytes were walked: all of them, if none was skipped.
+    pub fn walk(&mut self, extent: &Extent, free: &mut Free, links: &mut Closure) -> u64 {
         let mut at = extent.from;
         let mut fenced = false;
+        let skipped = self.sums.skipped;
         while at < extent.to && Some(at) != extent.top {
             match size(&mut self.window, at, extent) {
                 Some(FENCE) => {
@@ -122,6 +125,8 @@ impl<'a> Chunks<'a> {
             None => {}
         }
         self.trim.used();
+        let end = if extent.top == Some(at) { extent.to } else { at.min(extent.to) };
+        (end - extent.from).saturating_sub(self.sums.skipped - skipped)
     }
 
     fn block(&mut self, at: u64, size: u64, extent: &Extent, free: &mut Free, links: &mut Closure) {
@@ -177,10 +182,14 @@ impl<'a> Chunks<'a> {
             self.layout.block(at, left, Kind::Structure);
             return extent.to;
         }
+        let is_unread = !self.memory.is_late() && self.window.word(at + 8).is_none();
         let next = self.resume(at, extent);
         self.layout.block(at, next - at, Kind::Unknown);
-        // After fences, the main heap may have memory that the program itself took with `sbrk`.
-        if !(fenced && extent.arena == 0) {
+        if is_unread {
+            self.sums.unread += next - at;
+            self.sums.skipped += next - at;
+        } else if !(fenced && extent.arena == 0) {
+            // After fences, the main heap may have memory that the program itself took with `sbrk`.
             self.sums.breaks += 1;
             self.sums.skipped += next - at;
         }
@@ -195,7 +204,11 @@ impl<'a> Chunks<'a> {
             if Some(at) == extent.top || proven(&mut self.probe, at, extent) {
                 return at;
             }
-            at += 16;
+            at = match self.probe.word(at + 8) {
+                Some(_) => at + 16,
+                // The next page is the next that can be read.
+                None => at / PAGE * PAGE + PAGE,
+            };
         }
         extent.top.filter(|&top| at <= top && top <= extent.to).unwrap_or(extent.to)
     }

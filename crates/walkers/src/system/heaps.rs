@@ -1,6 +1,9 @@
 //! The pieces of memory of an arena. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The
 //! main arena has the data segment. If the data segment cannot grow, it takes more memory by `mmap`: `mappings.rs`
 //! finds that.
+//!
+//! A program can change the rights of pages inside of its blocks, such as the guards of stacks that it allocates. So a
+//! piece need not be one mapping, and some of its pages may not be readable.
 
 use super::arenas::{Arena, end_now};
 use super::chunks::Extent;
@@ -32,7 +35,7 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
         let first = from + release.heap_header == arena.at;
         let header = release.heap_header + if first { release.arena } else { 0 };
         let end = from + size;
-        let to = end.min(mapped_end(memory, from)?);
+        let to = mapped_end(memory, from, end)?;
         let blocks = Extent {
             from: (from + header).next_multiple_of(16),
             to,
@@ -65,22 +68,23 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
 pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, found: &Structures) -> Option<Piece> {
     let base = found.params.base;
     let (top, end) = end_now(memory, arena.at, found.release.bins)?;
-    let to = end.min(mapped_end(memory, base)?);
+    let to = mapped_end(memory, base, end)?;
     let from = base.checked_next_multiple_of(16)?;
     // A heap that has more than doubled since then is not accepted.
-    let whole = base != 0 && from <= top && end - top >= 16 && end - to <= arena.system;
+    let whole = base != 0 && from <= top && end - top >= 16 && end - base <= arena.system.saturating_mul(2);
     let top = Some(top).filter(|&top| top < to);
     let shrinks = ends_data_segment(memory, to);
     whole.then_some(Piece { from: base, blocks: Extent { from, to, end, arena: 0, top, shrinks } })
 }
 
-/// The end of the memory that is mapped from an address on without a hole, for reading and writing.
-fn mapped_end(memory: &dyn Memory, from: u64) -> Option<u64> {
-    let mut to = None;
-    while let Some(mapping) = memory.mapping(to.unwrap_or(from)).filter(|one| one.readable && one.writable) {
-        to = Some(mapping.to);
-    }
-    to
+/// Where the memory ended for reading and writing, between an address and the present `end`, when the mappings were read. What is
+/// behind this has been added since: pages without these rights that lie before it are holes in the heap, not its end.
+fn mapped_end(memory: &dyn Memory, from: u64, end: u64) -> Option<u64> {
+    memory.mapping(from).filter(|one| one.readable && one.writable)?;
+    let all = memory.mappings();
+    let before = &all[..all.partition_point(|one| one.from < end)];
+    let last = before.iter().rev().take_while(|one| one.to > from).find(|one| one.readable && one.writable)?;
+    Some(last.to.min(end))
 }
 
 /// Whether the data segment ends at an address. The main arena can be made smaller only there.

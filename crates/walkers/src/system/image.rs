@@ -7,15 +7,15 @@ use super::release::Release;
 use crate::fake::Fake;
 use crate::{Memory, PAGE, Thread};
 
-const HEAP: u64 = 0x5555_0000_0000;
+pub(super) const HEAP: u64 = 0x5555_0000_0000;
 pub(super) const THREAD_HEAPS: [u64; 2] = [0x7e00_0000_0000, 0x7e00_0400_0000];
 pub(super) const MMAPPED: u64 = 0x7f00_0000_0000;
 const LIBC: u64 = 0x7f10_0000_0000;
 const DATA: u64 = LIBC + 0x10000;
 const THREAD: u64 = 0x7f20_0000_0800;
 const INODE: u64 = 7;
-const HEAP_BYTES: u64 = 64 * PAGE;
-const THREAD_BYTES: u64 = 8 * PAGE;
+pub(super) const HEAP_BYTES: u64 = 64 * PAGE;
+pub(super) const THREAD_BYTES: u64 = 8 * PAGE;
 
 /// What a walk must find.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(super) struct Truth {
     pub free: [Free; 2],
     /// A block after a free one.
     pub behind_free: u64,
+    /// A live block of several pages.
+    pub large: u64,
     /// The main arena.
     pub main: u64,
     /// The thread cache's list that has blocks.
@@ -72,7 +74,7 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
     truth.cached += 3 * 0x50;
     let fast = release.fast_bins.then(|| [chain.used(0x30), chain.used(0x30)]);
     truth.free[0].fast(fast.map_or(0, |fast| fast.len() as u64), 0x30);
-    chain.used(0x5000);
+    truth.large = chain.used(0x5000);
     truth.block(0x5000);
     let top = chain.top(HEAP + HEAP_BYTES);
     truth.free[0].add(HEAP + HEAP_BYTES - top);

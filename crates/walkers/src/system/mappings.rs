@@ -1,14 +1,15 @@
 //! Finds what the allocator took by `mmap` in addition to heaps: blocks with their own pages, and pieces of the main
 //! arena where the data segment could not grow. In: the mappings without a file. Out: both. Each proves itself: a block
 //! by its header, a piece by its chain of blocks up to its fences. The kernel merges adjacent mappings into one, so
-//! both may begin at any page.
+//! both may begin at any page. It splits a mapping where the program changes the rights of pages, so both may go on in the
+//! next one.
 
 use super::arenas::Arena;
 use super::choose::{Candidate, anchor, choose};
 use super::chunks::{Extent, FENCE, size};
 use super::heaps::{Piece, ends_data_segment};
 use super::release::Release;
-use crate::{Memory, PAGE, Window};
+use crate::{Mapping, Memory, PAGE, Window};
 
 /// What is searched. The allocator's own counts say when all of it is found.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +53,12 @@ pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) ->
 fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
     let mut small = Window::of_pages(memory);
     let mut all: Vec<Candidate> = Vec::new();
-    for mapping in memory.mappings().iter().filter(|one| one.is_heap_like() && one.readable) {
+    for (mapping, end) in searched(memory) {
         for (from, to) in gaps(mapping.from, mapping.to, taken) {
-            let first = all.len();
+            let (first, limit) = (all.len(), limit(to, end, taken));
             for run in memory.pages().within(from, to) {
                 for at in (run.from..run.to).step_by(PAGE as usize) {
-                    let bytes = mmapped(&mut small, at, to, wanted.release, true);
+                    let bytes = mmapped(&mut small, at, limit, wanted.release, true);
                     all.extend(bytes.map(|bytes| Candidate { at, bytes, anchored: false }));
                 }
             }
@@ -72,21 +73,26 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
     let mut found = Found::default();
     let mut small = Window::of_pages(memory);
     let mut large = Window::new(memory);
-    for mapping in memory.mappings().iter().filter(|one| one.is_heap_like() && one.readable) {
+    // The end of what was found last.
+    let mut done = 0;
+    for (mapping, end) in searched(memory) {
         for (from, to) in gaps(mapping.from, mapping.to, taken) {
-            let mut at =
-                if (from..to).contains(&wanted.base) && wanted.base < from + PAGE { wanted.base } else { from };
+            let limit = limit(to, end, taken);
+            let is_base = (from..to).contains(&wanted.base) && wanted.base < from + PAGE;
+            let mut at = if is_base { wanted.base } else { from.max(done) };
             while at < to && !found.complete(&wanted) {
-                if let Some(bytes) = mmapped(&mut small, at, to, wanted.release, each_page) {
+                if let Some(bytes) = mmapped(&mut small, at, limit, wanted.release, each_page) {
                     found.mmapped.push((at, bytes));
                     found.mmapped_bytes += bytes;
                     at += bytes;
+                    done = at;
                 } else if let Some(piece) =
-                    wanted.main.and_then(|main| piece(memory, &mut small, &mut large, at, to, main.top))
+                    wanted.main.and_then(|main| piece(memory, &mut small, &mut large, at, limit, main.top))
                 {
                     found.pieces.push(piece);
                     found.piece_bytes += piece.blocks.to - piece.from;
                     at = piece.blocks.to;
+                    done = at;
                 } else if each_page {
                     at = memory.pages().within((at + 1).next_multiple_of(PAGE), to).next().map_or(to, |run| run.from);
                 } else {
@@ -118,6 +124,27 @@ pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &R
     };
     let small = mmapped_then.iter().filter(|(_, bytes)| *bytes <= ALWAYS_OWN);
     small.filter(|(at, bytes)| !is_there(*at, *bytes)).map(|(_, bytes)| bytes).sum()
+}
+
+/// The mappings in which blocks and pieces begin, each with the end of the memory that adjoins it without a gap.
+fn searched(memory: &dyn Memory) -> Vec<(&Mapping, u64)> {
+    let mut all: Vec<(&Mapping, u64)> = Vec::new();
+    let (mut from, mut end) = (u64::MAX, 0);
+    for mapping in memory.mappings().iter().rev().filter(|one| one.is_anonymous()) {
+        end = if mapping.to == from { end } else { mapping.to };
+        from = mapping.from;
+        if mapping.writable && mapping.readable {
+            all.push((mapping, end));
+        }
+    }
+    all.reverse();
+    all
+}
+
+/// Where a block has to end that begins in a gap up to `to`: where something taken begins, or the memory ends that adjoins.
+fn limit(to: u64, end: u64, taken: &[(u64, u64)]) -> u64 {
+    let next = taken.get(taken.partition_point(|one| one.0 < to)).map_or(u64::MAX, |one| one.0);
+    end.min(next)
 }
 
 /// The parts of a range that are in no range of `taken`.
@@ -235,6 +262,19 @@ mod tests {
     fn a_piece_whose_blocks_are_all_free_is_the_free_end_and_nothing_else() {
         assert_eq!(piece_bytes(&[(0, 0x2001)], AT), Some(0x2000));
         assert_eq!(piece_bytes(&[(0, 0x5001)], AT), None, "longer than its mapping");
+    }
+
+    #[test]
+    fn a_block_may_end_behind_pages_of_other_rights_and_not_in_what_is_taken() {
+        let mut fake = Fake::default();
+        fake.map(AT, PAGE, true, 0, "");
+        fake.map(AT + PAGE, PAGE, false, 0, "");
+        fake.map(AT + 2 * PAGE, 2 * PAGE, true, 0, "");
+        fake.map(AT + 4 * PAGE, PAGE, true, 7, "/lib");
+        fake.map(AT + 5 * PAGE, PAGE, true, 0, "");
+        let ends: Vec<_> = searched(&fake).into_iter().map(|(one, end)| ((one.from - AT) / PAGE, (end - AT) / PAGE)).collect();
+        assert_eq!(ends, [(0, 4), (2, 4), (5, 6)]);
+        assert_eq!((limit(10, 40, &[(0, 5), (20, 30)]), limit(10, 15, &[(20, 30)]), limit(20, 40, &[(20, 30)])), (20, 15, 20));
     }
 
     #[test]

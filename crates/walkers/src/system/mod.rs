@@ -28,6 +28,7 @@ mod trim;
 mod version;
 
 use arenas::{Arena, Arenas};
+use checks::Walked;
 use chunks::Chunks;
 pub use chunks::Free;
 use links::Closure;
@@ -101,21 +102,26 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
     let mut chunks = Chunks::new(memory, found);
     let mut free = vec![Free::default(); found.arenas.len()];
     let mut breaks = found.caches.listed.broken + found.fast.broken + memories.breaks;
+    let mut walked = vec![0; found.arenas.len()];
     for (index, arena) in found.arenas.iter().enumerate() {
         let mut links = Closure::of_bins(memory, arena.at + found.release.bins);
+        let unread = chunks.sums.unread;
         for piece in &memories.pieces[index] {
             chunks.layout.region(memory.pages(), piece.from, piece.blocks.to, index as u32);
             chunks.layout.block(piece.from, piece.blocks.from - piece.from, Kind::Structure);
-            chunks.walk(&piece.blocks, &mut free[index], &mut links);
+            walked[index] += piece.blocks.from - piece.from;
+            walked[index] += chunks.walk(&piece.blocks, &mut free[index], &mut links);
         }
-        breaks += u64::from(arena.has_memory(found.release) && !links.closes());
+        // A free block that could not be read is in the bins, and was not met.
+        let is_read = chunks.sums.unread == unread;
+        breaks += u64::from(arena.has_memory(found.release) && is_read && !links.closes());
     }
     for &(at, bytes) in &memories.mmapped {
         own_pages(memory, &mut chunks, at, bytes, found.arenas.len() as u32);
     }
     let moved = mappings::gone(memory, &memories.mmapped, found.release);
     let after = found.params.again(memory, found.release).unwrap_or(found.params);
-    let checks = checks::all(memory, found, &after, &memories, chunks.sums.cached);
+    let checks = checks::all(memory, found, &after, &memories, &Walked { arenas: walked, cached: chunks.sums.cached });
     let Chunks { layout, trim, sums, .. } = chunks;
     let walk = Walk {
         allocator: NAME,
@@ -130,6 +136,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
         // size is in an arena: one that a program replaces during the walk may be counted in both places.
         moved,
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
+        unreadable: layout.regions().map(|(from, to, _)| memory.unreadable(from, to)).sum(),
         checks,
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],
         layout,
