@@ -42,7 +42,7 @@ impl Found {
                 Ok(walk) => {
                     let parts = walk.layout.parts(copy.pages(), walk.arenas.len() as u32);
                     if let Err(reason) = walk.trust(parts.iter().map(Parts::sum).sum()) {
-                        doubts.push(format!("{} {}: {reason}", walk.allocator, walk.version));
+                        doubts.push(format!("{} {}: {reason}", walk.name(), walk.version));
                     }
                     walks.push(walk);
                 }
@@ -76,7 +76,7 @@ impl Found {
 
     /// How many blocks there are, and whose.
     pub fn contents(&self) -> Contents {
-        let release = |walk: &Walk| format!("{} {}", walk.allocator, walk.version);
+        let release = |walk: &Walk| format!("{} {}", walk.name(), walk.version);
         let mut allocators: Vec<String> = self.walks.iter().map(release).collect();
         allocators.extend(self.types.as_ref().map(|_| "CPython's pools".to_string()));
         Contents {

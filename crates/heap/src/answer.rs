@@ -114,7 +114,9 @@ pub fn how_sure(heap: &Heap) -> String {
         .collect();
     let broken = match (heap.breaks, heap.skipped) {
         (0, 0) => "no block was wrong".to_string(),
-        (0, skipped) => format!("no block was wrong; {} could not be read, and what is there is not known", Bytes(skipped)),
+        (0, skipped) => {
+            format!("no block was wrong; {} could not be read, and what is there is not known", Bytes(skipped))
+        }
         (count, skipped) => format!(
             "it changed while it was read: in {} places a block was wrong, and {} were skipped",
             Unit::Count.show(count as f64),

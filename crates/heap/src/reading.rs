@@ -295,7 +295,7 @@ impl Claims {
         };
         let (share, lazy) = (of_it(|one| one.share), of_it(|one| one.lazy).unwrap_or(0));
         let mut heap = Heap {
-            allocator: walk.allocator.into(),
+            allocator: walk.name(),
             version: walk.version.clone(),
             sure: Sure::Close,
             resident: if overlap > 0 { 0 } else { resident },
@@ -318,13 +318,14 @@ impl Claims {
             self.0.sort_unstable();
         }
         if let Err(reason) = trust {
-            problems.push(format!("{} {}: heap not divided: {reason}", walk.allocator, walk.version));
+            problems.push(format!("{} {}: heap not divided: {reason}", walk.name(), walk.version));
             heap.parts.add(Part::Unknown, heap.resident);
             heap.sure = Sure::NotKnown;
             return heap;
         }
         if (walk.breaks, walk.skipped, walk.moved) == (0, 0, 0)
-            && walk.checks.iter().all(|check| check.wanted == check.found) {
+            && walk.checks.iter().all(|check| check.wanted == check.found)
+        {
             heap.sure = Sure::Exact;
         }
         heap.divide(&walk, arenas, lazy, pages);

@@ -107,13 +107,7 @@ const CATEGORIES: u64 = FILE | PRESENT | SWAPPED | ZERO | HUGE;
 /// and there may be many.
 const RANGE: u64 = 64 << 20;
 
-fn scan(
-    pagemap: &fs::File,
-    mapping: &Mapping,
-    wanted: u64,
-    pace: &mut Pace,
-    pages: &mut Pages,
-) -> io::Result<()> {
+fn scan(pagemap: &fs::File, mapping: &Mapping, wanted: u64, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
     let mut regions = [Region::default(); 512];
     let mut start = mapping.from;
     while start < mapping.to {

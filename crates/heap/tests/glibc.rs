@@ -58,7 +58,11 @@ fn guards_hide_no_figure_and_their_bytes_are_told() {
         running.counts();
         let reading = take(running.pid(), How::Running, Duration::MAX).unwrap();
         let heap = &reading.heaps[0];
-        assert_eq!((heap.sure, heap.unreadable, heap.swapped, heap.skipped), (Sure::Exact, pages * PAGE, 0, 0), "{case}");
+        assert_eq!(
+            (heap.sure, heap.unreadable, heap.swapped, heap.skipped),
+            (Sure::Exact, pages * PAGE, 0, 0),
+            "{case}"
+        );
         assert_eq!(reading.problems, [""; 0], "{case}");
     }
 }
@@ -83,6 +87,32 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
         assert_eq!(all.sum(), resident, "{case}");
         running.go_on("");
         assert_eq!(running.counts()["given"], heap.walk.forecasts[0].bytes, "{case}: what a trim gives back");
+    }
+}
+
+/// `dlmopen` and LD_AUDIT load a C library into a name space of its own, with a heap of its own.
+#[test]
+fn every_figure_of_each_c_library_of_a_process_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "copies", &["-ldl"]) else { return };
+    for case in ["plain", "threads", "blocked"] {
+        let mut running = start(&program, case, "");
+        let [own, small, large] = [running.counts(), running.counts(), running.counts()];
+        let live = Live::open(running.pid()).unwrap();
+        let heaps: Vec<Heap> = glibc::read_all(&live).into_iter().map(Result::unwrap).collect();
+        assert_eq!(heaps.iter().map(counts).collect::<Vec<_>>(), [own, large, small], "{case}");
+        assert_eq!(heaps.iter().map(|one| one.walk.name()).collect::<Vec<_>>(), ["glibc", "2nd glibc", "3rd glibc"]);
+        for walk in heaps.iter().map(|one| &one.walk) {
+            let what = format!("{case}: {}", walk.name());
+            assert_eq!((walk.breaks, walk.skipped, walk.layout.astray()), (0, 0, 0), "{what}");
+            assert!(walk.checks.iter().all(|check| check.wanted == check.found), "{what}: {:?}", walk.checks);
+        }
+        let has_forecast = heaps.iter().map(|one| !one.walk.forecasts.is_empty()).collect::<Vec<_>>();
+        assert_eq!(has_forecast, [true, false, false], "give-back calls the program's own");
+        let reading = take(running.pid(), How::Running, Duration::MAX).unwrap();
+        let names: Vec<&str> = reading.heaps.iter().map(|heap| heap.allocator.as_str()).collect();
+        assert!(["glibc", "2nd glibc", "3rd glibc"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(reading.heaps.iter().all(|heap| heap.sure == Sure::Exact) && reading.problems.is_empty(), "{case}");
     }
 }
 

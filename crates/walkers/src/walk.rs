@@ -12,9 +12,9 @@ pub struct Walker {
     pub name: &'static str,
     /// What it knows, in one line: the releases that it was tested with.
     pub about: &'static str,
-    /// Finds and walks the heap. `None` if this allocator is not in the process. A process can have several allocators, and then each
-    /// walker finds its own.
-    pub walk: fn(&dyn Memory) -> Option<Result<Walk, Unknown>>,
+    /// Finds and walks its heaps. None if this allocator is not in the process, and mostly one. A process can have several allocators, and
+    /// then each walker finds its own.
+    pub walk: fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>,
 }
 
 /// The allocator is there, and its heap could not be taken apart.
@@ -32,6 +32,8 @@ pub struct Unknown {
 pub struct Walk {
     /// The allocator's name.
     pub allocator: &'static str,
+    /// Which one it is, if a process has several of this allocator: 1 is the program's own, the others are in other name spaces.
+    pub copy: u32,
     /// The version or the layout by which it was read: `2.36`.
     pub version: String,
     /// What lies on each page.
@@ -109,6 +111,16 @@ pub struct Forecast {
 const FEW: u64 = 16 << 10;
 
 impl Walk {
+    /// The name of its heap: the allocator's, or `2nd glibc`.
+    pub fn name(&self) -> String {
+        match self.copy {
+            0 | 1 => self.allocator.into(),
+            2 => format!("2nd {}", self.allocator),
+            3 => format!("3rd {}", self.allocator),
+            copy => format!("{copy}th {}", self.allocator),
+        }
+    }
+
     /// Whether its figures may be shown: at most 2 % of the heap was skipped, and of the live blocks moved, and every check holds.
     /// Otherwise the reason.
     pub fn trust(&self, resident: u64) -> Result<(), String> {
@@ -170,6 +182,7 @@ impl Walk {
 pub(crate) fn empty(memory: &dyn Memory, allocator: &'static str, version: impl Into<String>) -> Walk {
     Walk {
         allocator,
+        copy: 1,
         version: version.into(),
         layout: Layout::of(memory),
         arenas: Vec::new(),

@@ -7,7 +7,7 @@ pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WAL
 
 /// Walks with every walker, and returns what each has found.
 pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
-    ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
+    ALL.iter().flat_map(|walker| (walker.walk)(memory)).collect()
 }
 
 /// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best

@@ -21,6 +21,7 @@ fn walk() -> Walk {
     (0..0x40).for_each(|page| layout.block(0x1080000 + page * PAGE, 0x400, Kind::Live));
     Walk {
         allocator: "glibc",
+        copy: 1,
         version: "2.36".into(),
         layout,
         arenas: ["main", "thread arena 1", "unused"].map(|name| Arena { name: name.into(), ..Arena::default() }).into(),
@@ -152,7 +153,10 @@ fn the_answer_is_one_sentence() {
                   mprotect); all of 1 counts agree with the allocator's own";
     assert_eq!(answer::how_sure(&closed), wanted);
     let unread = crate::Heap { skipped: 4096, sure: Sure::Close, ..reading.heaps[0].clone() };
-    assert!(answer::how_sure(&unread).contains("close. no block was wrong; 4.00 KiB could not be read, and what is there is not known;"));
+    assert!(
+        answer::how_sure(&unread)
+            .contains("close. no block was wrong; 4.00 KiB could not be read, and what is there is not known;")
+    );
 }
 
 #[test]

@@ -24,7 +24,11 @@ use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 const NAME: &str = "jemalloc";
 
 /// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
-pub const WALKER: Walker = Walker { name: NAME, about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker {
+    name: NAME,
+    about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped",
+    walk: |memory| walk(memory).into_iter().collect(),
+};
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =

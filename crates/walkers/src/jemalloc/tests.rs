@@ -138,7 +138,7 @@ fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64,
 }
 
 fn walk(fake: &Fake) -> Walk {
-    (WALKER.walk)(fake).expect("a heap").expect("a walk")
+    (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
 /// The regions in use, without those that are cached, and the large block.
@@ -256,7 +256,7 @@ fn the_layout_of_another_release_is_refused() {
         let bits = crate::Memory::word(&fake, EDATA + 128 * index).unwrap();
         fake.put(EDATA + 128 * index, &[bits ^ 1 << 17]);
     }
-    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert!(error.starts_with("jemalloc: heap not divided: layout unknown"), "{error}");
 }
 
@@ -271,7 +271,7 @@ fn pointers_to_ordinary_memory_are_no_tree() {
         // A list with lengths.
         fake.put(block, &[block + 128 * (index % 7), 24, 4096 + index, block + 64]);
     }
-    assert!((WALKER.walk)(&fake.done()).is_none());
+    assert!((WALKER.walk)(&fake.done()).is_empty());
 }
 
 #[test]
@@ -279,13 +279,13 @@ fn a_tree_whose_leaves_lie_in_one_another_is_none() {
     for shape in [Shape::Two, Shape::Three] {
         // Its pages are in two leaves, so that one that is wrong does not outweigh those that prove the tree.
         let mut fake = heap_at(shape, 0, HEAP - 8 * PAGE);
-        assert!((WALKER.walk)(&fake).unwrap().is_ok());
+        assert!((WALKER.walk)(&fake).pop().unwrap().is_ok());
         // A slot of the last level but one, behind those that prove the tree.
         match shape {
             Shape::Two | Shape::Older => fake.put(ROOT + 8 * 5, &[LEAF + 64]),
             Shape::Three => fake.put(NODE + 8 * 0x7000, &[LEAF + 64]),
         }
-        let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
+        let error = (WALKER.walk)(&fake.done()).pop().unwrap().unwrap_err().to_string();
         assert!(error.ends_with("found a tree whose leaves lie in one another"), "{error}");
     }
 }
@@ -294,14 +294,14 @@ fn a_tree_whose_leaves_lie_in_one_another_is_none() {
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
-    assert!((WALKER.walk)(&fake.done()).is_none());
+    assert!((WALKER.walk)(&fake.done()).is_empty());
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libjemalloc.so.1");
     let elf = [0x2_464c_457f, 0, 0, 0, 64, 0, 0, 1];
     fake.put(GLOBALS, &elf);
     fake.put(GLOBALS + 64, &[4, 0x200, 0, 0, 0x14, 0x14]);
     fake.put(GLOBALS + 0x200, &[4 | 4 << 32, 3 | u64::from(u32::from_le_bytes(*b"GNU\0")) << 32, 0xefbe_adde]);
-    let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake.done()).pop().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("found /usr/lib/libjemalloc.so.1, build-id deadbeef"), "{error}");
 }
 

@@ -26,8 +26,11 @@ use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 const NAME: &str = "mimalloc";
 
 /// The walker. `live` counts usable sizes, which are whole blocks.
-pub const WALKER: Walker =
-    Walker { name: NAME, about: "2.0.6 to 2.3, 3.0 to 3.4 and 3.6, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker {
+    name: NAME,
+    about: "2.0.6 to 2.3, 3.0 to 3.4 and 3.6, with symbols or stripped",
+    walk: |memory| walk(memory).into_iter().collect(),
+};
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =

@@ -132,7 +132,7 @@ fn chain(fake: &mut Fake, head: u64, start: u64, block: u64, blocks: &[u64]) {
 }
 
 fn walk(fake: &Fake) -> Walk {
-    (WALKER.walk)(fake).expect("a heap").expect("a walk")
+    (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
 const LIVE: u64 = 13 * 2048 + 65 * 1008 + (1 << 20);
@@ -233,12 +233,12 @@ fn blocks_that_move_while_they_are_counted_are_right_within_two_percent_or_not_k
     after.put(META + 3 * 120 + 16, &[416 | 1024 << 16 | 1024 << 32]);
     assert_eq!((walk(&heap()).live, walk(&after).live, walk(&after).breaks), (LIVE, LIVE, 0));
     let mut memory = Changing { before: heap(), after, reads: Cell::new(0), change: u64::MAX };
-    (WALKER.walk)(&memory).expect("a heap").expect("a walk");
+    (WALKER.walk)(&memory).pop().expect("a heap").expect("a walk");
     let all = memory.reads.get();
     let mut off = 0;
     for change in 0..=all {
         (memory.change, memory.reads) = (change, Cell::new(0));
-        let walk = (WALKER.walk)(&memory).expect("a heap").expect("a walk");
+        let walk = (WALKER.walk)(&memory).pop().expect("a heap").expect("a walk");
         let is_right = walk.live.abs_diff(LIVE) <= LIVE / 50;
         assert!(is_right || walk.trust(1 << 30).is_err(), "after {change} of {all} reads: {} live", walk.live);
         off += u64::from(!is_right && walk.breaks == 0);
@@ -283,7 +283,7 @@ fn a_page_from_the_kernel_that_the_map_has_lost_is_noticed() {
 fn an_arena_of_another_layout_is_refused() {
     let mut fake = heap();
     fake.put(FREE, &[0]);
-    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert_eq!(
         error,
         "mimalloc: heap not divided: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.0 to 3.4 and 3.6; none of its arenas can be read"
@@ -294,10 +294,10 @@ fn an_arena_of_another_layout_is_refused() {
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
-    assert!((WALKER.walk)(&fake.done()).is_none());
+    assert!((WALKER.walk)(&fake.done()).is_empty());
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libmimalloc.so.2.0");
-    let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake.done()).pop().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("found /usr/lib/libmimalloc.so.2.0, without a build-id"), "{error}");
 }
 

@@ -21,8 +21,11 @@ use crate::{Check, Memory, Unknown, Walk, Walker};
 const NAME: &str = "musl's malloc";
 
 /// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
-pub const WALKER: Walker =
-    Walker { name: NAME, about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker {
+    name: NAME,
+    about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped",
+    walk: |memory| walk(memory).into_iter().collect(),
+};
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known = Known {

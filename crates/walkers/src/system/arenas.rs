@@ -71,8 +71,8 @@ pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u
     None
 }
 
-/// Finds the arenas of every C library in the process. There is more than one if a library was loaded into another name
-/// space.
+/// Finds the arenas of every C library in the process. There is more than one if a library was loaded into another name space. First are
+/// those whose memory is in one piece, since only the program's own malloc has the data segment, then those with the most memory.
 pub(super) fn find(memory: &dyn Memory) -> Vec<Arenas> {
     let has_data = |one: &&Mapping| one.readable && one.writable && !one.shared && one.inode != 0;
     let mut found = Vec::new();
@@ -81,6 +81,11 @@ pub(super) fn find(memory: &dyn Memory) -> Vec<Arenas> {
             find_in(memory, mapping, run.from, run.to, &mut found);
         }
     }
+    let rank = |one: &Arenas| {
+        let main = Arena::read(memory, one.all[0], one.bins);
+        main.map(|main| (main.contiguous && main.system > 0, main.system))
+    };
+    found.sort_by_cached_key(|one| std::cmp::Reverse(rank(one)));
     found
 }
 

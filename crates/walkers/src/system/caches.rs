@@ -32,12 +32,13 @@ pub(super) struct Caches {
     pub found: u64,
 }
 
-/// Finds the caches of all threads whose pointer is known.
-pub(super) fn find(memory: &dyn Memory, release: &Release) -> Caches {
+/// Finds the caches of all threads whose pointer is known. `is_own` says whether memory is that of this C library.
+pub(super) fn find(memory: &dyn Memory, release: &Release, is_own: &dyn Fn(u64) -> bool) -> Caches {
     let mut caches = Caches::default();
     let pointers: Vec<u64> = memory.threads().iter().filter_map(|thread| thread.pointer).collect();
     let mut window = Window::of_pages(memory);
-    let distance = REACH.iter().find_map(|&reach| distance(memory, &mut window, &pointers, &release.cache, reach));
+    let distance =
+        REACH.iter().find_map(|&reach| distance(memory, &mut window, &pointers, &release.cache, reach, is_own));
     let Some(distance) = distance else {
         caches.wanted = u64::from(!pointers.is_empty() && !release.cache.at_first_free);
         return caches;
@@ -62,7 +63,14 @@ pub(super) fn find(memory: &dyn Memory, release: &Release) -> Caches {
     caches
 }
 
-fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &Cache, reach: u64) -> Option<u64> {
+fn distance(
+    memory: &dyn Memory,
+    window: &mut Window,
+    pointers: &[u64],
+    cache: &Cache,
+    reach: u64,
+    is_own: &dyn Fn(u64) -> bool,
+) -> Option<u64> {
     let mut votes = BTreeMap::new();
     let mut words = Window::new(memory);
     for &pointer in pointers.iter().take(VOTERS) {
@@ -70,7 +78,11 @@ fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &
         let resident = memory.pages().within(from, pointer).filter(|run| run.state.is_resident());
         for slot in resident.flat_map(|run| (run.from.next_multiple_of(8)..run.to).step_by(8)) {
             let Some(at) = words.word(slot) else { continue };
-            if at % 16 == 0 && memory.mapping(at).is_some_and(|one| one.writable) && is_cache(window, at, cache) {
+            if at % 16 == 0
+                && memory.mapping(at).is_some_and(|one| one.writable)
+                && is_cache(window, at, cache)
+                && is_own(at)
+            {
                 *votes.entry(pointer - slot).or_insert(0) += 1;
             }
         }

@@ -84,6 +84,7 @@ pub(super) fn all(
 /// The bytes by which a piece has grown since the mappings were read. At that time the main arena had no mapping there, and the heap of
 /// a thread arena had a reserve without rights.
 fn grown(memory: &dyn Memory, blocks: &Extent) -> u64 {
-    let known = memory.mapping(blocks.end.saturating_sub(1)).filter(|one| blocks.arena == 0 || one.readable || one.writable);
+    let known =
+        memory.mapping(blocks.end.saturating_sub(1)).filter(|one| blocks.arena == 0 || one.readable || one.writable);
     if known.is_some() { 0 } else { blocks.end - blocks.to }
 }

@@ -27,8 +27,7 @@ const SPAN: usize = COUNT + 8;
 impl Place {
     /// Finds the places. `None` if there is no glibc whose malloc was used.
     pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
-        let system = |one: &arenas::Arenas| Arena::read(memory, one.all[0], one.bins).map_or(0, |main| main.system);
-        let found = arenas::find(memory).into_iter().max_by_key(system)?;
+        let found = arenas::find(memory).into_iter().next()?;
         let main = Arena::read(memory, found.all[0], found.bins)?;
         let releases = release::candidates(found.bins, version::minor(memory, found.data.0)).into_iter();
         let params =

@@ -9,6 +9,7 @@ use super::choose::{Candidate, anchor, choose};
 use super::chunks::{Extent, FENCE, size};
 use super::heaps::{Piece, ends_data_segment};
 use super::release::Release;
+use super::share::{Owner, Share};
 use crate::{Mapping, Memory, PAGE, Window};
 
 /// What is searched. The allocator's own counts say when all of it is found.
@@ -23,6 +24,8 @@ pub(super) struct Wanted<'a> {
     pub main: Option<&'a Arena>,
     /// Where the main arena begins. This need not be the start of a page.
     pub base: u64,
+    /// What other C libraries of the process have.
+    pub share: &'a Share<'a>,
 }
 
 /// The blocks and pieces that were found.
@@ -73,6 +76,7 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
     let mut found = Found::default();
     let mut small = Window::of_pages(memory);
     let mut large = Window::new(memory);
+    let mut unclear = Vec::new();
     // The end of what was found last.
     let mut done = 0;
     for (mapping, end) in searched(memory) {
@@ -86,11 +90,15 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
                     found.mmapped_bytes += bytes;
                     at += bytes;
                     done = at;
-                } else if let Some(piece) =
-                    wanted.main.and_then(|main| piece(memory, &mut small, &mut large, at, limit, main.top))
+                } else if let Some(piece) = wanted
+                    .main
+                    .and_then(|main| piece(memory, &mut small, &mut large, at, limit, main.top, &wanted.share.ends))
                 {
-                    found.pieces.push(piece);
-                    found.piece_bytes += piece.blocks.to - piece.from;
+                    match wanted.share.owner(piece.from, piece.blocks.to) {
+                        Owner::This => found.add(piece),
+                        Owner::Another => {}
+                        Owner::Unclear => unclear.push(piece),
+                    }
                     at = piece.blocks.to;
                     done = at;
                 } else if each_page {
@@ -101,10 +109,26 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
             }
         }
     }
+    for piece in unclear {
+        if !found.complete(&wanted) {
+            found.add(piece);
+        }
+    }
+    if found.mmapped.len() as u64 > wanted.mmapped {
+        // Some are another C library's, or only look like blocks.
+        let all: Vec<_> = found.mmapped.iter().map(|&(at, bytes)| Candidate { at, bytes, anchored: false }).collect();
+        found.mmapped = choose(&all, wanted.mmapped, wanted.mmapped_bytes);
+        found.mmapped_bytes = found.mmapped.iter().map(|(_, bytes)| bytes).sum();
+    }
     found
 }
 
 impl Found {
+    fn add(&mut self, piece: Piece) {
+        self.pieces.push(piece);
+        self.piece_bytes += piece.blocks.to - piece.from;
+    }
+
     fn complete(&self, wanted: &Wanted) -> bool {
         self.mmapped.len() as u64 == wanted.mmapped
             && self.mmapped_bytes == wanted.mmapped_bytes
@@ -191,7 +215,8 @@ fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u
     })
 }
 
-/// The piece of the main arena that begins at an address. The arena's last piece may consist only of its free end.
+/// The piece of the main arena that begins at an address. The arena's last piece may consist only of its free end. `ends` are the free
+/// ends of other main arenas: their pieces end there.
 fn piece(
     memory: &dyn Memory,
     small: &mut Window,
@@ -199,13 +224,14 @@ fn piece(
     from: u64,
     limit: u64,
     top: u64,
+    ends: &[u64],
 ) -> Option<Piece> {
     let top = (from <= top && top < limit).then_some(top);
     let whole = Extent { from, to: limit, end: limit, arena: 0, top, shrinks: false };
     if small.word(from + 8)? & 7 != 1 {
         return None;
     }
-    if top != Some(from) {
+    if top != Some(from) && !ends.contains(&from) {
         size(small, from, &whole)?;
     }
     let (mut at, mut fences) = (from, 0);
@@ -214,6 +240,10 @@ fn piece(
             let to = at.checked_add(large.word(at + 8)? & !7).filter(|&to| to <= limit && to > at)?;
             let shrinks = ends_data_segment(memory, to);
             return Some(Piece { from, blocks: Extent { to, end: to, shrinks, ..whole } });
+        }
+        if ends.contains(&at) {
+            let to = at.checked_add(large.word(at + 8)? & !7).filter(|&to| to <= limit && to > at)?;
+            return Some(Piece { from, blocks: Extent { to, end: to, top: None, ..whole } });
         }
         match size(large, at, &whole)? {
             // A piece ends with two fences. A third one is before them if otherwise a block of 16 bytes would remain.
@@ -247,7 +277,7 @@ mod tests {
         headers.iter().for_each(|&(at, header)| fake.put(AT + at + 8, &[header]));
         let fake = fake.done();
         let (mut small, mut large) = (Window::of_pages(&fake), Window::new(&fake));
-        piece(&fake, &mut small, &mut large, AT, AT + 4 * PAGE, top).map(|piece| piece.blocks.to - piece.from)
+        piece(&fake, &mut small, &mut large, AT, AT + 4 * PAGE, top, &[]).map(|piece| piece.blocks.to - piece.from)
     }
 
     #[test]
@@ -272,9 +302,13 @@ mod tests {
         fake.map(AT + 2 * PAGE, 2 * PAGE, true, 0, "");
         fake.map(AT + 4 * PAGE, PAGE, true, 7, "/lib");
         fake.map(AT + 5 * PAGE, PAGE, true, 0, "");
-        let ends: Vec<_> = searched(&fake).into_iter().map(|(one, end)| ((one.from - AT) / PAGE, (end - AT) / PAGE)).collect();
+        let ends: Vec<_> =
+            searched(&fake).into_iter().map(|(one, end)| ((one.from - AT) / PAGE, (end - AT) / PAGE)).collect();
         assert_eq!(ends, [(0, 4), (2, 4), (5, 6)]);
-        assert_eq!((limit(10, 40, &[(0, 5), (20, 30)]), limit(10, 15, &[(20, 30)]), limit(20, 40, &[(20, 30)])), (20, 15, 20));
+        assert_eq!(
+            (limit(10, 40, &[(0, 5), (20, 30)]), limit(10, 15, &[(20, 30)]), limit(20, 40, &[(20, 30)])),
+            (20, 15, 20)
+        );
     }
 
     #[test]

@@ -23,6 +23,16 @@ impl Marks {
         new
     }
 
+    /// Whether it has an address in a range.
+    pub fn has_within(&self, from: u64, to: u64) -> bool {
+        let mut cursor = self.cursor();
+        let groups = (from / GROUP..to.div_ceil(GROUP)).filter(|key| self.groups.contains_key(key));
+        { groups }.any(|key| {
+            let (from, to) = (from.max(key * GROUP).next_multiple_of(16), to.min((key + 1) * GROUP));
+            (from..to).step_by(16).any(|at| cursor.has(at))
+        })
+    }
+
     /// A cursor that looks up addresses. It is fast if each address is near the one before.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { marks: self, key: u64::MAX, group: None }
@@ -66,5 +76,7 @@ mod tests {
         let mut cursor = marks.cursor();
         let has = [0x10000, 0x10010, 0x1fff0, 0x7000_0000_0010, 0x7000_0000_0000, 0x20000].map(|at| cursor.has(at));
         assert_eq!(has, [true, false, true, true, false, false]);
+        let within = |from, to| marks.has_within(from, to);
+        assert_eq!([within(0x10001, 0x1fff0), within(0x10010, 0x1fff1), within(0, 0x10000)], [false, true, false]);
     }
 }

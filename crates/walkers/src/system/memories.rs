@@ -4,6 +4,7 @@ use super::arenas::Arena;
 use super::heaps::{self, Piece};
 use super::mappings::{self, Wanted};
 use super::release::Release;
+use super::share::Share;
 use super::structures::Structures;
 use crate::Memory;
 
@@ -21,32 +22,46 @@ pub(super) struct Memories {
 }
 
 impl Memories {
-    /// Finds the memory of all arenas, and then the blocks and pieces between.
-    pub fn find(memory: &dyn Memory, found: &Structures) -> Memories {
-        let release = found.release;
+    /// Finds what the arenas know: the data segment, and the heaps of threads.
+    pub fn of_heaps(memory: &dyn Memory, found: &Structures) -> Memories {
         let (main, threads) = found.arenas.split_first().expect("there is a main arena");
-        let in_one_piece = main.has_memory(release) && main.contiguous;
-        let in_pieces = main.has_memory(release) && !main.contiguous;
+        let in_one_piece = main.has_memory(found.release) && main.contiguous;
         let of_main = in_one_piece.then(|| heaps::of_main(memory, main, found).map(|piece| vec![piece]));
         let of_threads = (1..).zip(threads).map(|(index, arena)| heaps::of_thread(memory, arena, index, found));
         let heaps: Vec<_> = [of_main.unwrap_or(Some(Vec::new()))].into_iter().chain(of_threads).collect();
         let breaks = heaps.iter().filter(|heaps| heaps.is_none()).count() as u64;
-        let mut pieces: Vec<Vec<Piece>> = heaps.into_iter().map(Option::unwrap_or_default).collect();
+        let pieces = heaps.into_iter().map(Option::unwrap_or_default).collect();
+        Memories { pieces, mmapped: Vec::new(), mmapped_bytes: 0, breaks }
+    }
 
-        let mut taken: Vec<_> = pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to)).collect();
-        taken.sort_unstable();
+    /// Adds the blocks and pieces between them, as far as they are not another C library's.
+    pub fn add_between(&mut self, memory: &dyn Memory, found: &Structures, share: &Share) {
+        let release = found.release;
+        let main = &found.arenas[0];
         // Reads the counts again, because blocks come and go.
         let params = &found.params.again(memory, release).unwrap_or(found.params);
         let wanted = Wanted {
             release,
             mmapped: params.mmapped,
             mmapped_bytes: params.mmapped_bytes,
-            main: in_pieces.then_some(main),
+            main: (main.has_memory(release) && !main.contiguous).then_some(main),
             base: params.base,
+            share,
         };
-        let mut between = mappings::find(memory, wanted, &taken);
-        pieces[0].append(&mut between.pieces);
-        Memories { pieces, mmapped: between.mmapped, mmapped_bytes: between.mmapped_bytes, breaks }
+        let mut between = mappings::find(memory, wanted, &share.taken);
+        self.pieces[0].append(&mut between.pieces);
+        (self.mmapped, self.mmapped_bytes) = (between.mmapped, between.mmapped_bytes);
+    }
+
+    /// The ranges of all of it.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let pieces = self.pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to));
+        pieces.chain(self.mmapped.iter().map(|(at, bytes)| (*at, at + bytes)))
+    }
+
+    /// Whether an arena has an address.
+    pub fn has(&self, at: u64) -> bool {
+        self.pieces.iter().flatten().any(|piece| piece.from <= at && at < piece.blocks.to)
     }
 }
 

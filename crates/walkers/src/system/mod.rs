@@ -21,6 +21,7 @@ mod marks;
 mod memories;
 mod params;
 mod release;
+mod share;
 mod structures;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
 pub const WALKER: Walker = Walker {
     name: NAME,
     about: "x86-64, 2.27 to 2.43; static programs too",
-    walk: |memory| read(memory).map(|heap| heap.map(|heap| heap.walk)),
+    walk: |memory| read_all(memory).into_iter().map(|heap| heap.map(|heap| heap.walk)).collect(),
 };
 
 /// How it is named if it was not walked. Its text is not searched, because it is in every statically linked program.
@@ -67,17 +68,44 @@ pub struct Heap {
     pub mmapped_bytes: u64,
 }
 
-/// Finds and walks the heap. `None` if there is no glibc whose malloc was used.
+/// Finds and walks the program's own heap. `None` if there is no glibc whose malloc was used.
 pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
-    // If there are several C libraries in different name spaces, the program's is the one with the most memory.
-    let system = |one: &Arenas| Arena::read(memory, one.all[0], one.bins).map_or(0, |main| main.system);
-    let arenas = arenas::find(memory).into_iter().max_by_key(system)?;
-    Some(read_known(memory, &arenas).map_err(|reason| Unknown { allocator: NAME, reason }))
+    read_all(memory).into_iter().next()
+}
+
+/// Finds and walks the heap of every C library of the process, the program's own first. The others are in other name spaces.
+pub fn read_all(memory: &dyn Memory) -> Vec<Result<Heap, Unknown>> {
+    let arenas = arenas::find(memory);
+    let has_memory = |one: &Arenas| Arena::read(memory, one.all[0], one.bins).is_some_and(|main| main.system > 0);
+    // Other memory may look like an arena. It has none of its own.
+    let is_one = |one: &Arenas, found: &Result<_, String>| found.is_ok() || arenas.len() == 1 || has_memory(one);
+    let known = arenas.iter().map(|one| (one, known(memory, one))).filter(|(one, found)| is_one(one, found));
+    let mut known: Vec<_> = known.map(|(_, found)| found).collect();
+    // Only the program's own malloc begins in the data segment, also where that could not grow later.
+    let has_begin = |found: &Structures| memory.mapping(found.params.base).is_some_and(|one| one.name == "[heap]");
+    known.sort_by_key(|one| !one.as_ref().is_ok_and(|(found, _)| has_begin(found)));
+    let structures: Vec<_> = known.iter().map(|one| one.as_ref().ok().map(|(found, _)| found)).collect();
+    let memories = share::divide(memory, &structures);
+    let several = known.len() > 1;
+    let heap = |(index, (known, memories)): (usize, (Result<_, String>, Option<Memories>))| {
+        let (mut found, version): (Structures, String) = match known {
+            Ok(found) => found,
+            Err(reason) => return Some(Err(Unknown { allocator: NAME, reason })),
+        };
+        let memories = memories?;
+        if several {
+            found.caches = caches::find(memory, found.release, &|at| memories.has(at));
+        }
+        // A C library of another name space that nobody uses has no heap.
+        let is_used = index == 0 || memories.ranges().next().is_some() || found.system() > 0;
+        is_used.then(|| Ok(walk(memory, &found, &memories, version, index as u32 + 1)))
+    };
+    known.into_iter().zip(memories).enumerate().filter_map(heap).collect()
 }
 
 /// Uses the release that the program names. A static program names none: then the release whose structures are least in
-/// doubt is used.
-fn read_known(memory: &dyn Memory, arenas: &Arenas) -> Result<Heap, String> {
+/// doubt is used. Out: the structures, and the version.
+fn known(memory: &dyn Memory, arenas: &Arenas) -> Result<(Structures, String), String> {
     let minor = version::minor(memory, arenas.data.0);
     let mut reason = match minor {
         Some(minor) => format!("2.{minor}: layout unknown. Known are 2.27 to 2.43 on x86-64"),
@@ -94,11 +122,10 @@ fn read_known(memory: &dyn Memory, arenas: &Arenas) -> Result<Heap, String> {
     }
     let found = best.ok_or(reason)?;
     let version = minor.map_or(found.release.name.to_string(), |minor| format!("2.{minor}"));
-    Ok(walk(memory, &found, version))
+    Ok((found, version))
 }
 
-fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
-    let memories = Memories::find(memory, found);
+fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: String, copy: u32) -> Heap {
     let mut chunks = Chunks::new(memory, found);
     let mut free = vec![Free::default(); found.arenas.len()];
     let mut breaks = found.caches.listed.broken + found.fast.broken + memories.breaks;
@@ -121,10 +148,12 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
     }
     let moved = mappings::gone(memory, &memories.mmapped, found.release);
     let after = found.params.again(memory, found.release).unwrap_or(found.params);
-    let checks = checks::all(memory, found, &after, &memories, &Walked { arenas: walked, cached: chunks.sums.cached });
+    let checks = checks::all(memory, found, &after, memories, &Walked { arenas: walked, cached: chunks.sums.cached });
     let Chunks { layout, trim, sums, .. } = chunks;
+    let trim = Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false };
     let walk = Walk {
         allocator: NAME,
+        copy,
         version,
         arenas: names(&found.arenas),
         live: sums.live,
@@ -138,7 +167,8 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         unreadable: layout.regions().map(|(from, to, _)| memory.unreadable(from, to)).sum(),
         checks,
-        forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],
+        // Only the program's own is called by its name.
+        forecasts: if copy == 1 { vec![trim] } else { Vec::new() },
         layout,
         late: None,
     };

@@ -28,7 +28,7 @@ impl Structures {
         let has_memory = arenas[0].has_memory(release);
         let params = Params::find(memory, found.data, release, has_memory);
         let params = params.ok_or("the parameters (mp_) were not found in the data of the main arena")?;
-        let caches = caches::find(memory, release);
+        let caches = caches::find(memory, release, &|_| true);
         let mut fast = Listed::default();
         arenas.iter().for_each(|arena| fast::find(memory, arena.at, release, &mut fast));
         Ok(Structures { release, params, arenas, caches, fast })

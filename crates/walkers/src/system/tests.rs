@@ -10,7 +10,7 @@ use super::image::{HEAP, HEAP_BYTES, MMAPPED, THREAD_BYTES, THREAD_HEAPS, Truth,
 use super::memories::Memories;
 use super::release::ALL;
 use super::structures::Structures;
-use super::{Heap, WALKER, arenas, read};
+use super::{Heap, WALKER, arenas, read, read_all, share};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
 use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, Thread, best_of};
@@ -45,6 +45,24 @@ fn words_that_are_like_parameters_but_know_no_heap_are_not_taken() {
     let (mut fake, truth) = image(&ALL[3], false);
     fake.put(truth.main - 0x200, &[0, 0, 0, 3, 100, 5, 0]);
     assert_eq!(read(&fake.done()).expect("it has an arena").unwrap().walk.live, truth.live);
+}
+
+#[test]
+fn words_that_are_like_another_arena_are_no_c_library_unless_it_has_memory() {
+    let with_another = |system: u64| {
+        let (mut fake, truth) = image(&ALL[3], false);
+        let main = 0x7f40_0000_0440_u64;
+        fake.map(main - 0x440, 4 * PAGE, true, 9, "/lib/other");
+        let bins = main + ALL[3].bins;
+        (0..127).for_each(|bin| fake.put(bins + 16 * bin, &[bins + 16 * bin - 16; 2]));
+        fake.put(bins - 16, &[bins - 16]);
+        fake.put(bins + 2048, &[main, 0, 1, system, system]);
+        let heaps = read_all(&fake.done());
+        assert_eq!(heaps[0].as_ref().unwrap().walk.live, truth.live);
+        assert!(heaps[1..].iter().all(Result::is_err));
+        heaps.len()
+    };
+    assert_eq!((with_another(0), with_another(8 * PAGE)), (1, 2));
 }
 
 #[test]
@@ -113,8 +131,17 @@ fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_g
         assert!(regions().all(|(_, to, _)| fake.mapping(to - 1).is_some()), "no page that is not known to be there");
         // What has grown was not walked, and does not count as found. It does not make the heap doubtful.
         let missing: Vec<u64> = walk.checks.iter().map(|check| check.wanted - check.found).collect();
-        assert_eq!(missing[..2], [HEAP + HEAP_BYTES - (top / PAGE - 2) * PAGE, THREAD_BYTES - PAGE], "2.{}", release.since);
-        assert!(missing[2..].iter().all(|bytes| *bytes == 0) && walk.checks.iter().all(Check::holds), "{:?}", walk.checks);
+        assert_eq!(
+            missing[..2],
+            [HEAP + HEAP_BYTES - (top / PAGE - 2) * PAGE, THREAD_BYTES - PAGE],
+            "2.{}",
+            release.since
+        );
+        assert!(
+            missing[2..].iter().all(|bytes| *bytes == 0) && walk.checks.iter().all(Check::holds),
+            "{:?}",
+            walk.checks
+        );
     }
 }
 
@@ -132,11 +159,8 @@ fn assert_exact(heap: &Heap, truth: &Truth, unreadable: u64) {
 fn pages_without_rights_hide_nothing_that_is_behind_them() {
     for release in ALL {
         let page = |truth: &Truth| truth.large.next_multiple_of(PAGE) + PAGE;
-        let places: [fn(&Truth) -> u64; 3] = [
-            |truth| truth.large.next_multiple_of(PAGE) + PAGE,
-            |_| THREAD_HEAPS[0] + 4 * PAGE,
-            |_| MMAPPED + 2 * PAGE,
-        ];
+        let places: [fn(&Truth) -> u64; 3] =
+            [|truth| truth.large.next_multiple_of(PAGE) + PAGE, |_| THREAD_HEAPS[0] + 4 * PAGE, |_| MMAPPED + 2 * PAGE];
         for place in places {
             let (mut fake, truth) = image(release, false);
             fake.protect(place(&truth), place(&truth) + PAGE);
@@ -177,7 +201,7 @@ fn bytes_that_were_not_walked_fail_the_check() {
     let (fake, truth) = image(release, false);
     let arenas = arenas::find(&fake).remove(0);
     let found = Structures::find(&fake, &arenas, release).unwrap();
-    let mut memories = Memories::find(&fake, &found);
+    let mut memories = share::divide(&fake, &[Some(&found)]).remove(0).unwrap();
 
     let walked = |memories: &Memories| Walked {
         arenas: memories.pieces.iter().map(|pieces| pieces.iter().map(|one| one.blocks.to - one.from).sum()).collect(),

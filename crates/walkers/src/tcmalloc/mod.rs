@@ -21,7 +21,11 @@ use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 const NAME: &str = "tcmalloc";
 
 /// The walker. `live` counts usable sizes: whole blocks, and of large ones whole pages of tcmalloc.
-pub const WALKER: Walker = Walker { name: NAME, about: "gperftools 2.8 to 2.18, with symbols or stripped", walk };
+pub const WALKER: Walker = Walker {
+    name: NAME,
+    about: "gperftools 2.8 to 2.18, with symbols or stripped",
+    walk: |memory| walk(memory).into_iter().collect(),
+};
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: Known =

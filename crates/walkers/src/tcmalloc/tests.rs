@@ -81,7 +81,7 @@ fn heap() -> Fake {
 const LIVE: u64 = 4 * 1024 + 3 * 8192 + 16 * OWN + (256 << 10);
 
 fn walk(fake: &Fake) -> Walk {
-    (WALKER.walk)(fake).expect("a heap").expect("a walk")
+    (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn a_span_that_the_map_has_lost_is_noticed() {
 fn a_heap_without_central_lists_or_caches_is_refused() {
     let mut fake = heap();
     fake.put(CENTRAL + 1216 * 2 + 8, &[7]);
-    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("its central lists were not found"), "{error}");
     let mut fake = heap();
     fake.put(CACHES + 32 + 24, &[9]);
-    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("no thread cache was found"), "{error}");
 }
 
@@ -141,7 +141,7 @@ fn a_heap_without_central_lists_or_caches_is_refused() {
 fn without_its_classes_it_is_another_allocator_and_its_library_is_named() {
     let mut fake = heap();
     fake.put(SIZES + 4, &[9]);
-    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert!(error.contains("found /lib/libtcmalloc.so.4"), "{error}");
 }
 
