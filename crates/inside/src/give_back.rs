@@ -38,6 +38,7 @@ mod held;
 mod limits;
 #[cfg(target_arch = "x86_64")]
 mod locks;
+mod name_space;
 #[cfg(target_arch = "x86_64")]
 mod needs;
 #[cfg(target_arch = "x86_64")]

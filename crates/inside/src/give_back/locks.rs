@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use allocanary_heap::{Mapping, Memory, State};
 use allocanary_sys::proc::pids::tids;
 
-use crate::give_back::places;
+use crate::give_back::name_space;
 use crate::give_back::reader::Reader;
 
 /// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
@@ -56,7 +56,7 @@ pub fn holder_of_loader(reader: &Reader, pid: u32) -> Option<u32> {
 /// Which of these threads have locked a mutex of the dynamic loader. The loader's data has few pages.
 pub fn holders_of_loader(reader: &Reader, tids: &[u32]) -> Vec<u32> {
     let mut held = BTreeMap::new();
-    let is_loader = |one: &&Mapping| one.writable && !one.shared && places::is_loader(&one.name);
+    let is_loader = |one: &&Mapping| one.writable && !one.shared && name_space::is_loader(&one.name);
     for mapping in Memory::mappings(reader).iter().filter(is_loader) {
         if let Ok(bytes) = reader.bytes(mapping.from, mapping.bytes() as usize) {
             count(&bytes, tids, &mut held);

@@ -6,6 +6,7 @@ use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
 
 use crate::give_back::functions::Function;
+use crate::give_back::name_space::is_loader;
 
 /// What a piece of code belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,8 +93,14 @@ impl Places {
             }
         }
         for own in functions.iter().filter(|one| one.name == GLIBC) {
+            // A process can have several C libraries of one file, with other libraries between them.
+            let Some(code) = mappings.iter().find(|one| one.executable && (one.from..one.to).contains(&own.at)) else {
+                continue;
+            };
             let is_own = |one: &&Function| {
-                one.file == own.file && one.name != "reallocarray" && ALLOCATOR.contains(&one.name.as_str())
+                (code.from..code.to).contains(&one.at)
+                    && one.name != "reallocarray"
+                    && ALLOCATOR.contains(&one.name.as_str())
             };
             let all = || functions.iter().filter(is_own);
             let (from, to) = (all().map(|one| one.at).min(), all().map(|one| one.at.saturating_add(one.bytes)).max());
@@ -111,12 +118,6 @@ impl Places {
     pub fn at(&self, address: u64) -> Option<Place> {
         self.0.iter().find(|(from, to, _)| (*from..*to).contains(&address)).map(|(.., place)| *place)
     }
-}
-
-/// Whether a mapping's file is the dynamic loader.
-pub fn is_loader(path: &str) -> bool {
-    let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
-    ["ld-linux", "ld-2", "ld.so", "ld64"].iter().any(|begin| name.starts_with(begin))
 }
 
 /// What all code of a file belongs to, if it is the loader or a library that is an allocator.
@@ -172,4 +173,25 @@ mod tests {
             (Some(Place::Allocator), Some(Place::Loader), None)
         );
     }
+
+    #[test]
+    fn code_between_two_c_libraries_of_one_file_is_no_allocator() {
+        let code = |from| Mapping {
+            from,
+            to: from + 0x1000,
+            executable: true,
+            inode: 7,
+            name: LIBC.into(),
+            ..Mapping::default()
+        };
+        let functions = [0x1000, 0x9000].map(|at| {
+            [("__libc_malloc", 0x100), ("malloc", 0x100), ("free", 0x200)]
+                .map(|(name, place)| function(name, at + place, LIBC))
+        });
+        let places = Places::of(functions.as_flattened(), &[code(0x1000), code(0x9000)]);
+        let at = [0x1180, 0x9180, 0x5000, 0x1f00].map(|at| places.at(at));
+        assert_eq!(at, [Some(Place::Allocator), Some(Place::Allocator), None, None]);
+    }
+
+    const LIBC: &str = "/lib/libc.so.6";
 }

@@ -9,8 +9,8 @@ use allocanary_process::elf::{self, Elf, Kind, Table};
 use allocanary_process::{Files, Name, text};
 use serde::{Deserialize, Serialize};
 
-use crate::give_back::Refusal;
 pub use crate::give_back::functions::{Function, Functions};
+use crate::give_back::{Refusal, name_space};
 
 /// Which functions are searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ impl Functions {
         let mappings = parse_maps(text);
         let files = Files::of(pid);
         let mut functions = Functions::default();
+        // Where each function's file is loaded.
+        let mut bases = Vec::new();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {
             let is_code = |one: &Mapping| one.executable && one.inode == mapping.inode && one.name == mapping.name;
             if !mappings.iter().any(is_code) {
@@ -73,15 +75,17 @@ impl Functions {
             functions.looked.push(mapping.name.clone());
             let cache = elf::cache(&file);
             let Some(elf) = Elf::of(&cache) else { continue };
-            let base = elf.lowest().unwrap_or(0) / PAGE * PAGE;
+            let lowest = elf.lowest().unwrap_or(0) / PAGE * PAGE;
             let tables = [Table::Dynamic, Table::Full].map(|table| elf.symbols(table).into_iter().flatten());
             for symbol in tables.into_iter().flatten() {
                 if symbol.kind != Kind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
                     continue;
                 }
-                let at = mapping.from.wrapping_add(symbol.address).wrapping_sub(base);
+                let base = mapping.from.wrapping_sub(lowest);
+                let at = base.wrapping_add(symbol.address);
                 let inside = |one: &Mapping| is_code(one) && (one.from..one.to).contains(&at);
                 if mappings.iter().any(inside) && functions.all.len() < MOST {
+                    bases.push(base);
                     functions.all.push(Function {
                         name: symbol.name.into(),
                         at,
@@ -91,6 +95,14 @@ impl Functions {
                     });
                 }
             }
+        }
+        // One file is there several times if it was loaded into several name spaces (`dlmopen`, LD_AUDIT). The program's own is first.
+        let is_twice = |(at, file): (usize, &String)| functions.looked[..at].contains(file);
+        if functions.looked.iter().enumerate().any(is_twice) {
+            let own = name_space::own(pid, &mappings, &files);
+            let mut all: Vec<_> = functions.all.into_iter().zip(bases).collect();
+            all.sort_by_key(|(_, base)| !own.contains(base));
+            functions.all = all.into_iter().map(|(function, _)| function).collect();
         }
         functions
     }
@@ -112,5 +124,12 @@ mod tests {
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [libc::malloc_trim as *const () as u64]);
         assert!(found[0].bytes > 16);
         assert!(functions.looked.iter().any(|file| file.contains("libc.so")), "{:?}", functions.looked);
+        // A second C library, which is loaded below the first one, is not the program's own.
+        // SAFETY: the library is the C library, which runs nothing of this program.
+        let second = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, c"libc.so.6".as_ptr(), libc::RTLD_NOW) };
+        assert!(!second.is_null());
+        let functions = Functions::find(pid, &wanted).unwrap();
+        let found: Vec<u64> = functions.of(&names).iter().map(|one| one.at).collect();
+        assert_eq!((found.len(), found[0]), (2, libc::malloc_trim as *const () as u64), "{found:x?}");
     }
 }
