@@ -90,6 +90,24 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
     }
 }
 
+/// `/proc/PID` shows a zombie without memory then, and its threads go on.
+#[test]
+fn a_process_whose_first_thread_has_ended_is_read_through_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "counts", &[]) else { return };
+    let mut running = start(&program, "dead_leader", "");
+    let (wanted, pid) = (running.counts(), running.pid());
+    while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let heap = glibc::read(&Live::open(pid).unwrap()).expect("it has glibc's malloc").unwrap();
+    assert_eq!(counts(&heap), wanted);
+    let reading = take(pid, How::Running, Duration::MAX).unwrap();
+    assert_eq!((reading.process.pid, reading.heaps[0].sure), (pid, Sure::Exact), "{:?}", reading.problems);
+    assert!(reading.process.raw_file() == "counts" && reading.heaps[0].live > 500_000);
+    assert!(!reading.heaps[0].version.contains("by its structures"), "the files of its mappings are found");
+}
+
 /// `dlmopen` and LD_AUDIT load a C library into a name space of its own, with a heap of its own.
 #[test]
 fn every_figure_of_each_c_library_of_a_process_is_its_own() {

@@ -7,7 +7,8 @@ use allocanary_sys::proc::pids::tids;
 use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
-use crate::what::{Called, Given, Host, Thread, What};
+use crate::living::{self, or_living};
+use crate::what::{Called, Given, Host, Name, Thread, What};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -17,17 +18,19 @@ pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", 
 /// Opens it.
 pub(crate) fn here(what: &What) -> io::Result<Given> {
     match what {
-        What::Proc(pid, name) => of_kernel(&format!("/proc/{pid}/{name}")),
+        // These are the process's numbers, also if its first thread has ended.
+        What::Proc(pid, name @ (Name::Stat | Name::Cmdline)) => of_kernel(&format!("/proc/{pid}/{name}")),
+        What::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
         What::Kernel(Host::Stat) => of_kernel("/proc/stat"),
         What::Kernel(Host::Pagecount) => of_kernel("/proc/kpagecount"),
         What::Link(pid) => {
-            let path = fs::read_link(format!("/proc/{pid}/exe"))?;
+            let path = or_living(*pid, |pid| fs::read_link(format!("/proc/{pid}/exe")))?;
             Ok(told(path.to_string_lossy().into_owned()))
         }
         What::Threads(pid) => as_json(&threads(*pid)?),
         What::Calls(pid) => as_json(&calls(*pid)?),
-        What::Executable(pid) => file::executable(*pid).map(given),
-        What::Mapped(pid, from, to) => file::mapped(*pid, *from, *to).map(given),
+        What::Executable(pid) => or_living(*pid, file::executable).map(given),
+        What::Mapped(pid, from, to) => or_living(*pid, |pid| file::mapped(pid, *from, *to)).map(given),
         What::JavaRelease(pid, from, to) => java_release(*pid, *from, *to).map(given),
         What::Links(pid) => {
             let found = LINKS.iter().filter_map(|path| Some((path, file::link_below_root(*pid, path).ok()?)));

@@ -26,6 +26,7 @@ mod freeze;
 mod get;
 mod here;
 pub mod limits;
+mod living;
 pub mod ptrace;
 mod slow;
 mod stopped;

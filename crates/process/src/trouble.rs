@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use allocanary_sys::proc::Stat;
+
 use crate::Cost;
 
 /// A process cannot be read.
@@ -63,5 +65,58 @@ impl Trouble {
             _ if error.kind() == io::ErrorKind::TimedOut => Trouble::Late(pid),
             _ => Trouble::Other { pid, what, error },
         }
+    }
+
+    /// Says what a process is that is there and has no memory. For the user, at the end: callers distinguish [`Trouble::Gone`].
+    pub fn explained(self) -> Trouble {
+        let Trouble::Gone(pid) = self else { return self };
+        let text = Stat::of(pid).ok().and_then(|stat| without_memory(&stat));
+        text.map_or(Trouble::Gone(pid), Trouble::Told)
+    }
+}
+
+/// Why a process that is there has no memory, and what to do instead.
+fn without_memory(stat: &Stat) -> Option<String> {
+    let Stat { pid, parent, .. } = stat;
+    if stat.is_of_kernel {
+        return Some(format!(
+            "process {pid}: it is a thread of the kernel, which has no memory of its own. The kernel's memory is in /proc/meminfo and \
+             /proc/slabinfo"
+        ));
+    }
+    stat.has_ended().then(|| {
+        format!(
+            "process {pid}: it has ended and has no memory. Its parent, process {parent}, has not asked for its exit code yet: read the \
+             parent, `allocanary heap {parent}`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pid: u32) -> String {
+        Trouble::Gone(pid).explained().to_string()
+    }
+
+    #[test]
+    fn a_process_without_memory_is_told_as_what_it_is() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        while !Stat::of(pid).unwrap().has_ended() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let own = std::process::id();
+        let wanted = format!(
+            "process {pid}: it has ended and has no memory. Its parent, process {own}, has not asked for its exit code yet: read the \
+             parent, `allocanary heap {own}`"
+        );
+        assert_eq!(told(pid), wanted);
+        child.wait().unwrap();
+        assert_eq!(told(u32::MAX), format!("process {}: there is none, or it has ended", u32::MAX));
+        let text = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0";
+        assert!(without_memory(&Stat::parse(text).unwrap()).unwrap().contains("a thread of the kernel"));
+        assert_eq!(without_memory(&Stat::of(own).unwrap()), None);
     }
 }

@@ -49,7 +49,7 @@ fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCo
     let started = Instant::now();
     let reading = or_unread(pid, child.take(pid, How::Running, DEADLINE));
     let took = started.elapsed();
-    let reading = reading.map_err(|error| Error::Input(error.to_string()))?;
+    let reading = reading.map_err(|error| Error::Input(error.explained().to_string()))?;
     let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
     if let Some(file) = &flags.to {
         page(file, &reading, &remedies)?;

@@ -139,12 +139,28 @@ static void build(const char *name) {
   }
 }
 
+static void *tell(void *main_thread);
+
 int main(int count, char **arguments) {
-  char line[512];
   // The kernel must not change by itself what is resident.
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   build(count > 1 ? arguments[1] : "half");
+  if (count > 1 && !strcmp(arguments[1], "dead_leader")) {
+    fill(1 << 20, 50, 31);
+    static pthread_t self, thread;
+    self = pthread_self();
+    pthread_create(&thread, 0, tell, &self);
+    pthread_exit(0);
+  }
+  tell(0);
+  return 0;
+}
+
+// Writes the counts, waits, trims, and writes what that gave; after the end of the main thread, if it is given.
+static void *tell(void *main_thread) {
+  char line[512];
+  if (main_thread) pthread_join(*(pthread_t *)main_thread, 0);
   struct mallinfo2 info = mallinfo2();
   snprintf(line, sizeof line, "arena=%zu uordblks=%zu fordblks=%zu fsmblks=%zu ordblks=%zu smblks=%zu hblks=%zu hblkhd=%zu\n",
            info.arena, info.uordblks, info.fordblks, info.fsmblks, info.ordblks, info.smblks, info.hblks, info.hblkhd);

@@ -45,6 +45,12 @@ fn problem(status: &Status, process_of: impl Fn(u32) -> u32) -> Option<(String, 
     }
     match status.state {
         Some('T' | 't') => return Some(("it is stopped".into(), "Let it go on first: `kill -CONT`")),
+        Some('Z' | 'X') if status.threads.is_some_and(|threads| threads > 1) => {
+            return Some((
+                "its first thread has ended, and the others go on".into(),
+                "Have the program make the call itself",
+            ));
+        }
         Some('Z' | 'X') => {
             return Some((
                 "it has ended, and its parent has not asked for its exit code".into(),
@@ -79,7 +85,8 @@ mod tests {
         assert_eq!(state("State:\tS (sleeping)\nTracerPid:\t0\nSigIgn:\t0000000000001000\nSeccomp:\t2\n"), None);
         assert!(state("TracerPid:\t8\n").unwrap().contains("process 7 traces"));
         assert!(state("State:\tT (stopped)\nTracerPid:\t0\n").unwrap().contains("stopped"));
-        assert!(state("State:\tZ (zombie)\n").unwrap().contains("ended"));
+        assert!(state("State:\tZ (zombie)\nThreads:\t1\n").unwrap().starts_with("it has ended"));
+        assert!(state("State:\tZ (zombie)\nThreads:\t3\n").unwrap().starts_with("its first thread has ended"));
         assert!(state("x86_Thread_features:\tshstk wrss\n").unwrap().contains("shadow stack"));
         assert_eq!(state("x86_Thread_features:\t\n"), None);
         assert!(state("Seccomp:\t1\n").unwrap().contains("strict"));

@@ -8,6 +8,9 @@ use crate::sys::{line_number, read_whole};
 /// A clock tick: the kernel counts in hundredths of a second for programs, whatever its own clock.
 pub const TICK: Duration = Duration::from_millis(10);
 
+/// The kernel's `PF_KTHREAD`, among the flags of a thread.
+const OF_KERNEL: u64 = 1 << 21;
+
 /// What the kernel says of a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -39,6 +42,8 @@ pub struct Stat {
     pub threads: u64,
     /// When it started, in ticks since boot.
     pub start: u64,
+    /// Whether it is a thread of the kernel.
+    pub is_of_kernel: bool,
     /// Bytes of address space; `None` if the text ends before.
     pub addresses: Option<u64>,
     /// Where the code of its program begins; 0 or 1 for who may not know it.
@@ -71,6 +76,7 @@ impl Stat {
             system_of_children: number(17)?,
             threads: number(20)?,
             start: number(22)?,
+            is_of_kernel: number(9)? & OF_KERNEL != 0,
             addresses: number(23),
             code: number(26).unwrap_or(0),
             stack: number(28).unwrap_or(0),
@@ -146,6 +152,7 @@ mod tests {
             system_of_children: 8,
             threads: 12,
             start: 500,
+            is_of_kernel: false,
             addresses: Some(1000),
             code: 11,
             stack: 13,
@@ -156,6 +163,7 @@ mod tests {
             assert_eq!(Stat::parse(TEXT.replace("a) b (c", name).as_bytes()), Some(named));
         }
         assert_eq!((wanted.cpu(), time(wanted.cpu())), (26, TICK * 26));
+        assert!(Stat::parse(TEXT.replace("4194560", "2129984").as_bytes()).unwrap().is_of_kernel);
         assert_eq!(Stat::parse(b"42 (a"), None);
         assert_eq!(Stat::parse(b"42 (a) S 7 7"), None, "a text that was cut");
     }

@@ -40,7 +40,9 @@ pub(super) fn find(memory: &dyn Memory, release: &Release, is_own: &dyn Fn(u64) 
     let distance =
         REACH.iter().find_map(|&reach| distance(memory, &mut window, &pointers, &release.cache, reach, is_own));
     let Some(distance) = distance else {
-        caches.wanted = u64::from(!pointers.is_empty() && !release.cache.at_first_free);
+        // The first thread has allocated something. If it has ended, the others may have allocated nothing.
+        let has_first = memory.threads().first().is_some_and(|first| first.pointer.is_some());
+        caches.wanted = u64::from(has_first && !release.cache.at_first_free);
         return caches;
     };
     for pointer in pointers {

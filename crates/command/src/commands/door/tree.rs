@@ -37,7 +37,7 @@ pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
 
 /// Every process of the tree that can be read, in the order in which they were started, with its remedies.
 fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
-    let told = |error: Trouble| Error::Input(error.to_string());
+    let told = |error: Trouble| Error::Input(error.explained().to_string());
     let (processes, mut child) = (processes(), Reader::new(MEMORY));
     let (mut all, mut first) = (Vec::new(), None);
     for one in tree(&processes, root) {

@@ -7,7 +7,7 @@ use crate::commands::readings::without_map;
 
 /// The error of a reading.
 pub(super) fn trouble(error: Trouble) -> Error {
-    Error::Input(format!("heap: {error}"))
+    Error::Input(format!("heap: {}", error.explained()))
 }
 
 /// Whether a heap that was found could not be divided.
