@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use allocanary_process::{Name, open, text};
 
@@ -20,34 +20,50 @@ use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
     let pagemap = open(pid, Name::Pagemap)?;
-    let mut pages = Pages::default();
     let mut pace = Pace::until(until);
-    let mut counted = Vec::new();
-    let mut scans = true;
-    let mut wanted = CATEGORIES | GUARD;
     // No process has pages of its own in the kernel's mapping at the end of all addresses.
-    for mapping in mappings.iter().filter(|one| one.name != "[vsyscall]") {
-        if scans {
-            let mut done = scan(&pagemap, mapping, wanted, &mut pace, &mut pages);
-            if wanted != CATEGORIES && done.as_ref().is_err_and(is_missing) {
-                // Kernels before 6.16 do not tell guards.
-                wanted = CATEGORIES;
-                done = scan(&pagemap, mapping, wanted, &mut pace, &mut pages);
-            }
-            match done {
-                Err(error) if is_missing(&error) => scans = false,
-                done => done?,
-            }
+    let mappings = || mappings.iter().filter(|one| one.name != "[vsyscall]");
+    // Kernels before 6.16 do not tell guards, and those before 6.7 have no scan.
+    for wanted in [CATEGORIES | GUARD, CATEGORIES] {
+        let mut pages = Pages::default();
+        let scanned = spans(mappings()).iter().try_for_each(|span| scan(&pagemap, span, wanted, &mut pace, &mut pages));
+        match scanned {
+            Err(error) if is_missing(&error) => {}
+            done => return done.map(|()| pages),
         }
-        let is_large = !scans && mapping.bytes() > LARGE;
+    }
+    let mut pages = Pages::default();
+    let mut counted = Vec::new();
+    for mapping in mappings() {
+        let is_large = mapping.bytes() > LARGE;
         if is_large && counted.is_empty() {
             counted = parse_smaps(text(pid, Name::Smaps)?);
         }
-        if !scans && (!is_large || has_pages(&counted, mapping)) {
+        if !is_large || has_pages(&counted, mapping) {
             read(&pagemap, mapping, &mut pace, &mut pages)?;
         }
     }
     Ok(pages)
+}
+
+/// Mappings that adjoin, and are scanned together: a process can have 65,000 of a page each.
+#[derive(Debug, PartialEq, Eq)]
+struct Span {
+    from: u64,
+    to: u64,
+    /// Whether other processes see what is written.
+    shared: bool,
+}
+
+fn spans<'a>(mappings: impl Iterator<Item = &'a Mapping>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for one in mappings {
+        match spans.last_mut() {
+            Some(last) if last.to == one.from && last.shared == one.shared => last.to = one.to,
+            _ => spans.push(Span { from: one.from, to: one.to, shared: one.shared }),
+        }
+    }
+    spans
 }
 
 /// A mapping larger than this is read word by word only if the kernel's counts show pages in it: 1 TiB needs 2 GiB of
@@ -104,18 +120,22 @@ const GUARD: u64 = 1 << 8;
 const CATEGORIES: u64 = FILE | PRESENT | SWAPPED | ZERO | HUGE;
 
 /// The range of addresses of one call. It is limited because the kernel also walks tables that the process has emptied,
-/// and there may be many.
+/// and there may be many. Where a call is quick and finds nothing, as in terabytes that a program reserves, the next range
+/// is longer.
 const RANGE: u64 = 64 << 20;
+const MOST_RANGE: u64 = 4 << 30;
+const QUICK: Duration = Duration::from_micros(20);
 
-fn scan(pagemap: &fs::File, mapping: &Mapping, wanted: u64, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
     let mut regions = [Region::default(); 512];
-    let mut start = mapping.from;
-    while start < mapping.to {
+    let (mut start, mut range) = (span.from, RANGE);
+    while start < span.to {
         pace.next()?;
+        let begun = Instant::now();
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
             start,
-            end: mapping.to.min(start.saturating_add(RANGE)),
+            end: span.to.min(start.saturating_add(range)),
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
             max_pages: PIECE / PAGE,
@@ -128,6 +148,7 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, wanted: u64, pace: &mut Pace, pag
         if count < 0 {
             return Err(io::Error::last_os_error());
         }
+        range = if count == 0 && begun.elapsed() < QUICK { (2 * range).min(MOST_RANGE) } else { RANGE };
         for region in regions.iter().take(count as usize) {
             let state = match region.categories {
                 // The kernel also says that a guard is in swap.
@@ -135,7 +156,7 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, wanted: u64, pace: &mut Pace, pag
                 bits if bits & SWAPPED != 0 => State::Swapped,
                 bits if bits & ZERO != 0 => State::Zero,
                 // Memory of a device: the kernel does not count it as resident.
-                bits if mapping.shared && bits & FILE == 0 => continue,
+                bits if span.shared && bits & FILE == 0 => continue,
                 bits if bits & HUGE != 0 => State::Huge,
                 _ => State::Resident,
             };
@@ -217,6 +238,15 @@ mod tests {
     }
 
     #[test]
+    fn mappings_that_adjoin_are_one_span() {
+        let text =
+            "1000-2000 r--p 0 00:0 0 \n2000-3000 rw-p 0 00:0 0 \n3000-4000 rw-s 0 00:0 0 \n5000-6000 rw-s 0 00:0 0 \n";
+        let span = |from, to, shared| Span { from, to, shared };
+        let found = spans(parse_maps(text).iter());
+        assert_eq!(found, [span(0x1000, 0x3000, false), span(0x3000, 0x4000, true), span(0x5000, 0x6000, true)]);
+    }
+
+    #[test]
     fn both_ways_see_the_same_pages() {
         const COUNT: usize = 60;
         // This is more than any allocator takes from an existing heap, so all pages are new.
@@ -233,7 +263,8 @@ mod tests {
         let mut words = Pages::default();
         read(&pagemap, &mapping, &mut Pace::until(None), &mut words).unwrap();
         let mut scanned = Pages::default();
-        match scan(&pagemap, &mapping, CATEGORIES, &mut Pace::until(None), &mut scanned) {
+        let span = Span { from: mapping.from, to: mapping.to, shared: false };
+        match scan(&pagemap, &span, CATEGORIES, &mut Pace::until(None), &mut scanned) {
             Err(error) => assert!(is_missing(&error), "{error}"),
             Ok(()) => {
                 let same = |page: u64| match (scanned.state(from + page * PAGE), words.state(from + page * PAGE)) {
@@ -271,7 +302,7 @@ mod tests {
     /// Whether this kernel tells guards.
     fn is_told() -> bool {
         let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
-        let mapping = Mapping { from: PAGE, to: 2 * PAGE, ..Mapping::default() };
-        scan(&pagemap, &mapping, CATEGORIES | GUARD, &mut Pace::until(None), &mut Pages::default()).is_ok()
+        let span = Span { from: PAGE, to: 2 * PAGE, shared: false };
+        scan(&pagemap, &span, CATEGORIES | GUARD, &mut Pace::until(None), &mut Pages::default()).is_ok()
     }
 }
