@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod answer;
+mod apart;
 mod copies;
 mod core_file;
 mod counted;

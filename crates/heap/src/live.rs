@@ -28,6 +28,7 @@ pub struct Live {
     kernel: [Kernel; 2],
     until: Option<Instant>,
     late: Cell<bool>,
+    cut: Cell<bool>,
     memory: fs::File,
     /// The files of its mappings.
     files: Rc<Files>,
@@ -56,8 +57,9 @@ impl Live {
         let after = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let all = threads(pid).map_err(|error| trouble("reading its threads", error))?;
         let memory = open(pid, Name::Mem).map_err(|error| trouble("opening its memory", error))?;
-        let (threads, kernel, late, files) = (Vec::new(), [before, after], Cell::new(false), files.clone());
-        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, memory, files };
+        let (threads, kernel, files) = (Vec::new(), [before, after], files.clone());
+        let (late, cut) = (Cell::new(false), Cell::new(false));
+        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
         live.clear_up();
         let thread =
             |one: &allocanary_process::Thread| Thread { tid: one.tid, pointer: live.thread_pointer(one.robust) };
@@ -73,6 +75,11 @@ impl Live {
     /// The kernel's counts just before and just after the states of the pages were read.
     pub fn kernel(&self) -> [Kernel; 2] {
         self.kernel
+    }
+
+    /// Whether its memory went away while it was read: the process has ended, or has become another program.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.get()
     }
 
     /// The time after which nothing is read.
@@ -172,8 +179,11 @@ impl Live {
 
     /// Copies present bytes of many ranges. Returns for each whether all could be copied.
     fn copy_each(&self, ranges: &mut [Range]) -> Vec<bool> {
+        let first = ranges.first().map_or(0, |range| range.at);
         copies::copy(&self.memory, ranges).unwrap_or_else(|Ended| {
             self.late.set(true);
+            // Of memory that is gone nothing is read, without an error.
+            self.cut.set(matches!(self.memory.read_at(&mut [0], first), Ok(0)));
             vec![false; ranges.len()]
         })
     }
@@ -380,5 +390,24 @@ mod tests {
     fn a_process_that_is_not_there() {
         let error = Live::open(0x3fff_ffff).unwrap_err();
         assert!(matches!(error, Trouble::Gone(_)), "{error}");
+    }
+
+    #[test]
+    fn a_process_that_becomes_another_program_is_cut() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("sh").args(["-c", "read x; exec cat"]).stdin(Stdio::piped()).spawn().unwrap();
+        let live = Live::open(child.id()).unwrap();
+        // Its stack has pages from the begin on.
+        let stack = live.mappings().iter().find(|one| one.name == "[stack]").unwrap();
+        let at = live.pages().within(stack.from, stack.to).next().unwrap().from;
+        assert!(live.word(at).is_some() && !live.is_cut());
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        while live.word(at).is_some() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(live.is_cut());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -6,15 +6,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_process::{Files, Name, Stopped, What, file_of, text};
+use allocanary_sys::proc::Stat;
 
+use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, Counted, Kernel, Live, Memory, PAGE, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of,
-    counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, Counted, Kernel, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, counted,
+    inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{KNOWN, Known, build_id};
 
-/// The most walks of a heap that changes.
+/// The most walks of a heap that changes, and the most programs of one process that are read one after the other.
 const TRIES: u32 = 3;
 
 /// How a process is read.
@@ -48,8 +50,47 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
 ///
 /// After `time` no more of its memory is read. A heap that is not finished by then is not divided. The sizes of its
 /// mappings are always in the reading, because the kernel has them.
+///
+/// A process that becomes another program meanwhile is read again.
 pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
     let until = Instant::now().checked_add(time);
+    let read = || while_it_changes(pid, || taken(pid, how, shares, time, until));
+    let mut best = read()?;
+    for _ in 1..TRIES {
+        if how == How::Stopped || !best.is_apart() {
+            break;
+        }
+        // Memory moved while it was read. If another reading differs as much, it is memory of another kind.
+        let Ok(next) = read() else { break };
+        let (before, now) = (best.is_apart_by(), next.is_apart_by());
+        best = if now < before { next } else { best };
+        if before.abs_diff(now) < before / 16 {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Reads a process again that has become another program meanwhile.
+fn while_it_changes<T>(pid: u32, mut read: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        match read() {
+            Err(Trouble::Gone(_) | Trouble::Changed(_)) if has_memory(pid) && tries > 0 => {}
+            Err(Trouble::Gone(_)) if has_memory(pid) => return Err(Trouble::Changed(pid)),
+            Err(Trouble::Changed(_)) if !has_memory(pid) => return Err(Trouble::Gone(pid)),
+            done => return done,
+        }
+    }
+}
+
+/// Whether a process is there and has not ended.
+fn has_memory(pid: u32) -> bool {
+    text(pid, Name::Stat).ok().and_then(|text| Stat::parse(&text)).is_some_and(|stat| !stat.is_bare())
+}
+
+fn taken(pid: u32, how: How, shares: Shares, time: Duration, until: Option<Instant>) -> Result<Reading, Trouble> {
     let files = Rc::new(Files::of(pid));
     let open = || Live::open_with(&files, until);
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
@@ -77,6 +118,9 @@ pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<R
         }
         (Some(_), _) => Walked { memory: open()?, walks: Vec::new() },
     };
+    if live.is_cut() {
+        return Err(Trouble::Changed(pid));
+    }
     let walked_late = live.is_late();
     if walked_late {
         walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
@@ -177,28 +221,6 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
     Ok(counted)
 }
 
-/// The resident bytes may differ from the kernel's count by one part in this many, plus the bytes of `FEW`. Kernels
-/// before 6.17 also have up to 64 pages for each processor that are not counted yet.
-const PART: u64 = 50;
-const FEW: u64 = 4 << 20;
-const OF_A_PROCESSOR: u64 = 64 * PAGE;
-
-/// The problem, if the pages do not agree with what the kernel counted at the same time.
-fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
-    let counts = kernel.map(|kernel| kernel.resident);
-    let (least, most) = (counts[0].min(counts[1]), counts[0].max(counts[1]));
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-    let may = |count: u64| count / PART + FEW.max(processors * OF_A_PROCESSOR);
-    let fits = reading.resident + may(least) >= least && reading.resident <= most + may(most);
-    (!fits).then(|| {
-        format!(
-            "its pages are {} bytes, and the kernel counted {least} to {most} while they were read: it changed, or has memory of another kind; \
-             wanted a difference of less than 2 %",
-            reading.resident
-        )
-    })
-}
-
 /// Whether the kernel allows this process to read the memory, and not only the mappings. If pages are resident, one of
 /// them must be readable.
 fn may_read(live: &Live) -> bool {
@@ -279,6 +301,26 @@ mod tests {
         assert!(head(1, 3).unwrap().contains("32-bit x86"));
         assert!(head(2, 183).unwrap().contains("aarch64"));
         assert_eq!(machine(&[0; 20]), None, "a script has an interpreter, which is the program");
+    }
+
+    #[test]
+    fn a_process_that_becomes_another_program_is_read_again_and_has_not_ended() {
+        let tries = |pid, trouble: fn(u32) -> Trouble, before: u32| {
+            let mut tries = 0;
+            let read = while_it_changes(pid, || {
+                tries += 1;
+                if tries > before { Ok(()) } else { Err(trouble(pid)) }
+            });
+            (read.map_err(|error| error.to_string().contains("another program")), tries)
+        };
+        let own = std::process::id();
+        assert_eq!((tries(own, Trouble::Gone, 2), tries(own, Trouble::Changed, 1)), ((Ok(()), 3), (Ok(()), 2)));
+        assert_eq!(tries(own, Trouble::Gone, 3), (Err(true), 3));
+        let none = 0x3fff_ffff;
+        assert_eq!(
+            (tries(none, Trouble::Gone, 9), tries(none, Trouble::Changed, 9)),
+            ((Err(false), 1), (Err(false), 1))
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn time(flag: &str, text: &str) -> Result<Duration> {
 }
 
 fn trouble(error: Trouble) -> Error {
-    Error::Input(format!("give-back: {error}"))
+    Error::Input(format!("give-back: {}", error.explained()))
 }
 
 /// Gives back once: forecast, question, calls, result.
@@ -156,7 +156,7 @@ fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limi
     let process = &reading.process;
     // This is done even if a call was taken back or failed, because some memory may have been given back before.
     if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
-        account.after = take(process.pid).ok().map(|after| after.resident);
+        account.after = take(process.pid).ok().map(|after| after.counted_resident());
     }
 }
 

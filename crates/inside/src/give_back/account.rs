@@ -111,7 +111,7 @@ impl Account {
             pid: reading.process.pid,
             name: reading.process.name.clone(),
             user,
-            before: reading.resident,
+            before: reading.counted_resident(),
             after: None,
             forecast: forecast(planned),
             at_most: planned.iter().any(|one| one.at_most),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
 use allocanary_text::outside::{Look, harmless};
-use allocanary_text::units::show_duration;
+use allocanary_text::units::{Bytes, show_duration};
 
 use crate::views::heap::{bold, subject};
 use crate::views::remedies::list;
@@ -27,7 +27,11 @@ fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, mos
     let wrapped = |text: &str| crate::draw::wrapped(&harmless(text), look.width.into());
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
-    out.push_str(&format!("{}\n\n", bold(&wrapped(&answer::answer(reading)), look)));
+    out.push_str(&format!("{}\n", bold(&wrapped(&answer::answer(reading)), look)));
+    if reading.is_apart() {
+        out.push_str(&format!("{}\n", wrapped(&moved(reading))));
+    }
+    out.push('\n');
     // A remedy whose effect is unknown never comes first.
     if remedies.first().is_none_or(|first| matches!(first.gives, Gives::Unknown { .. })) {
         out.push_str(&format!("{}\n", bold(&wrapped(&conclusion(reading, remedies)), look)));
@@ -44,6 +48,16 @@ fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, mos
         out.push_str(&format!("  {line:<width$}  {what}\n"));
     }
     out
+}
+
+/// What it means that the pages are not those that the kernel counts.
+fn moved(reading: &Reading) -> String {
+    format!(
+        "The kernel counts {}: memory moved while it was read, so these parts are not right. `allocanary heap {} --freeze` stops the \
+         process and reads it at one moment.",
+        Bytes(reading.kernel.resident),
+        reading.process.pid
+    )
 }
 
 /// What to do about one process of several. `like` is the number of processes that run the same program.

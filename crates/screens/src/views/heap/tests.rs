@@ -143,6 +143,11 @@ fn the_door_is_one_screen_with_the_first_remedy() {
         crate::views::door::screen(&reading, &remedies(&reading, None), std::time::Duration::from_millis(20), &LOOK);
     assert!(text.lines().count() < 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("\n1. Now, 520 MiB: ") && text.contains("only read, in 20.0 ms"), "{text}");
+    assert!(!text.contains("The kernel counts"), "{text}");
+    let mut moving = reading.clone();
+    moving.kernel.resident += 100 << 20;
+    let text = crate::door::screen(&moving, &remedies(&moving, None), std::time::Duration::ZERO, &LOOK);
+    assert!(text.contains("memory moved while it was read"), "{text}");
     let mut nothing = reading;
     nothing.heaps[0].remedies.clear();
     let text = crate::views::door::screen(&nothing, &remedies(&nothing, None), std::time::Duration::ZERO, &LOOK);
