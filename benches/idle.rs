@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench idle` (the instructions need valgrind)
 //!
-//! A "quiet" thread has not allocated since its last call, a "busy" one has. Both call before `thread_idle_every_ms` are over.
+//! A "quiet" thread has not allocated since its last call, a "busy" one has. Both call before `give_back_every_ms` are over.
 
 use std::alloc::GlobalAlloc;
 use std::alloc::Layout;

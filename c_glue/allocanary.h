@@ -202,7 +202,7 @@ AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
 
 /*
  Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget, and with `data`. A later call replaces both.
- The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+ The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_MEMORY_BUDGET=container`, or a size such as `1GiB`, in the
  environment turns it on.
 
  `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may
@@ -336,7 +336,7 @@ AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 /*
  Tells the allocator that the calling thread is about to wait: the memory that the thread keeps goes back to the system. Whether it gave
  memory back goes to `gave_back`, which may be null. Call it before each wait. It does nothing unless 100 ms have passed since this thread
- last gave memory back (`ALLOCANARY_THREAD_IDLE_EVERY_MS`; `ALLOCANARY_THREAD_IDLE=keep` turns it off). Do not call it in signal handlers.
+ last gave memory back (`ALLOCANARY_GIVE_BACK_EVERY_MS`; `ALLOCANARY_THREADS_GIVE_BACK=false` turns it off). Do not call it in signal handlers.
 
  # Safety
 

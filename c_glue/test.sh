@@ -69,9 +69,9 @@ for variant in "$@"; do
     else
         echo "skipped: valgrind is not installed"
     fi
-    ALLOCANARY_BUDGET=64MiB build/"$variant"/test pressure 2>"build/$variant/said" || fail "$variant: pressure: $(cat "build/$variant/said")"
-    matches "$variant: a budget that is none" '5 *ALLOCANARY_BUDGET: *found `80%`*' \
-        env ALLOCANARY_BUDGET=80% build/"$variant"/test check
+    ALLOCANARY_MEMORY_BUDGET=64MiB build/"$variant"/test pressure 2>"build/$variant/said" || fail "$variant: pressure: $(cat "build/$variant/said")"
+    matches "$variant: a budget that is none" '5 *ALLOCANARY_MEMORY_BUDGET: *found `80%`*' \
+        env ALLOCANARY_MEMORY_BUDGET=80% build/"$variant"/test check
     build/"$variant"/test profile >"build/$variant/heap.pb.gz" || fail "$variant: profile"
     if command -v go >/dev/null; then
         # The 64 MiB of the test, and its 16 bytes of a head.
@@ -96,8 +96,8 @@ echo "Resident MiB of 32 threads that wait, as they are and with allocanary_thre
 for variant in "$@"; do
     for program in idle go-idle; do
         [ -x build/"$variant"/$program ] || continue
-        kept=$(ALLOCANARY_THREAD_IDLE=keep build/"$variant"/$program | cut -d' ' -f2)
-        left=$(ALLOCANARY_THREAD_IDLE=give_back build/"$variant"/$program | cut -d' ' -f2)
+        kept=$(ALLOCANARY_THREADS_GIVE_BACK=false build/"$variant"/$program | cut -d' ' -f2)
+        left=$(ALLOCANARY_THREADS_GIVE_BACK=true build/"$variant"/$program | cut -d' ' -f2)
         echo "| $variant | $program | $kept | $left |"
         share=0.75
         [ "$variant" = system ] && share=1.1

@@ -4,7 +4,7 @@
 
 use allocanary::tuning;
 
-allocanary::install!(jemalloc, tuned, dirty_decay_ms = 2000, thread_idle_every_ms = 50);
+allocanary::install!(jemalloc, tuned, dirty_decay_ms = 2000, give_back_every_ms = 50);
 
 #[test]
 fn the_set_is_in_force_but_for_what_the_program_sets() {

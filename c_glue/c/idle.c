@@ -1,5 +1,5 @@
 /* A pool of threads in C that give their memory back before a long wait. Each waits for 100 ms first, so a busy thread never
-   pays for it. In: the number of threads, the milliseconds of load; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out:
+   pays for it. In: the number of threads, the milliseconds of load; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out:
    requests per second, and resident MiB when idle. */
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
    failed.
 
    `arenas`, `check` and `metrics` print what the library reports, for test.sh, which sets the environment. `pressure`
-   needs ALLOCANARY_BUDGET=64MiB. `profile` writes one to standard output. `valgrind` has all tests except those that
+   needs ALLOCANARY_MEMORY_BUDGET=64MiB. `profile` writes one to standard output. `valgrind` has all tests except those that
    cannot pass under valgrind. `checked` is for a checked build of the library. */
 #include <pthread.h>
 #include <stdio.h>

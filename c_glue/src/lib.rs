@@ -5,7 +5,7 @@
 //! C's own `malloc` is the same heap. In the others C keeps its own heap, and only this library's memory is in the
 //! allocator's.
 //!
-//! A memory budget is off by default. `ALLOCANARY_BUDGET` turns it on. So is the profile: `ALLOCANARY_PROFILE`, or a call.
+//! A memory budget is off by default. `ALLOCANARY_MEMORY_BUDGET` turns it on. So is the profile: `ALLOCANARY_PROFILE`, or a call.
 
 mod border;
 mod descriptor;
@@ -20,16 +20,16 @@ mod tuning;
 use std::ffi::{CStr, c_char};
 
 #[cfg(all(feature = "system", target_env = "gnu"))]
-allocanary::install!(system, arena_max = auto, budget = off, profile = off);
+allocanary::install!(system, arena_max = auto, memory_budget = off, profile = off);
 // Another C library's malloc has no arenas to limit.
 #[cfg(all(feature = "system", not(target_env = "gnu")))]
-allocanary::install!(system, budget = off, profile = off);
+allocanary::install!(system, memory_budget = off, profile = off);
 #[cfg(feature = "jemalloc")]
-allocanary::install!(jemalloc, narenas = auto, budget = off, profile = off);
+allocanary::install!(jemalloc, narenas = auto, memory_budget = off, profile = off);
 #[cfg(feature = "jemalloc-shared")]
-allocanary::install!(jemalloc_unprefixed, narenas = auto, budget = off, profile = off);
+allocanary::install!(jemalloc_unprefixed, narenas = auto, memory_budget = off, profile = off);
 #[cfg(any(feature = "mimalloc", feature = "mimalloc-shared"))]
-allocanary::install!(mimalloc, budget = off, profile = off);
+allocanary::install!(mimalloc, memory_budget = off, profile = off);
 
 /// The variants that are turned on.
 const VARIANTS: &[&CStr] = &[

@@ -1,6 +1,6 @@
 //! The memory budget, for C. In: a function of the program. Out: a code. The function is called with each new level.
 //!
-//! A budget is off in this library by default. `ALLOCANARY_BUDGET=container` or `=1GiB` turns it on before the first
+//! A budget is off in this library by default. `ALLOCANARY_MEMORY_BUDGET=container` or `=1GiB` turns it on before the first
 //! allocation.
 
 use std::ffi::c_void;
@@ -39,7 +39,7 @@ impl Data {
 }
 
 /// Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget, and with `data`. A later call replaces both.
-/// The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+/// The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_MEMORY_BUDGET=container`, or a size such as `1GiB`, in the
 /// environment turns it on.
 ///
 /// `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may

@@ -77,7 +77,7 @@ print(os.wait4(child, 0)[2].ru_maxrss * 1024)' "$(command -v "${words[0]}")" "${
     limited $((limit << 20))
     for _ in $(seq "$repeats"); do
         once "$preload" "$setting" "$out/without.runs" "${words[@]}"
-        once "$preload" "budget=container${setting:+,$setting}" "$out/with.runs" "${words[@]}"
+        once "$preload" "memory_budget=container${setting:+,$setting}" "$out/with.runs" "${words[@]}"
     done
     echo "| $name | $preload${setting:+, \`$setting\`} | $limit | $live | $peak |" \
         "$(grep -c killed "$out/without.runs" || true) of $repeats | $(grep -c killed "$out/with.runs" || true) of $repeats |" \

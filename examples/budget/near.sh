@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a budget costs a program whose live memory is just below its limit (`bursts.c` under `budget=256MiB`). Two figures: the ratio of
+# What a budget costs a program whose live memory is just below its limit (`bursts.c` under `memory_budget=256MiB`). Two figures: the ratio of
 # its processor time with the budget to that without; and the additional processor time, as a share of one processor while the program
 # ran. Medians; the runs alternate. Needs a C compiler. Prints a Markdown table.
 #
@@ -37,7 +37,7 @@ for shape in "8 3000 240" "4 6000 246" "24 300 220"; do
         rm -f "$out"/*.runs*
         for _ in $(seq "$repeats"); do
             once "$preload" "" "$out/without.runs" "$burst" "$rounds" "$stays"
-            once "$preload" budget=256MiB "$out/with.runs" "$burst" "$rounds" "$stays"
+            once "$preload" memory_budget=256MiB "$out/with.runs" "$burst" "$rounds" "$stays"
         done
         without=$(cut -d' ' -f1 "$out/without.runs" | median)
         more=$(awk -v without="$without" '{ print ($1 - without) / $2 }' "$out/with.runs" | median)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A program whose bursts come from different threads each time (`bursts.c`), in a control group with a memory limit: without a budget, and
-# with `budget=container`. Needs root, for the control group (v1 or v2), and a C compiler. Prints a Markdown table: how many runs the
+# with `memory_budget=container`. Needs root, for the control group (v1 or v2), and a C compiler. Prints a Markdown table: how many runs the
 # kernel killed, and the rounds per second of those that lived.
 #
 #   examples/budget/table.sh [REPEATS] [LIMIT in MiB]
@@ -48,7 +48,7 @@ round() {
         for row in "${rows[@]}"; do
             allocator=${row%%:*} settings=${row#*:}
             once "$allocator" "$settings" "$out/$row.without.runs"
-            once "$allocator" "$settings,budget=container" "$out/$row.with.runs"
+            once "$allocator" "$settings,memory_budget=container" "$out/$row.with.runs"
         done
     done
     echo

@@ -27,9 +27,9 @@ for threads in 1 8; do
     for name in system jemalloc mimalloc; do
         library=$built/preload-$name
         none=$(pair "$library" "" $threads)
-        budget=$(pair "$library" budget=100GiB $threads)
+        budget=$(pair "$library" memory_budget=100GiB $threads)
         profile=$(pair "$library" profile=512KiB $threads)
-        both=$(pair "$library" budget=100GiB,profile=512KiB $threads)
+        both=$(pair "$library" memory_budget=100GiB,profile=512KiB $threads)
         echo "| preload-$name | $threads | $none | $budget | $profile | $both | $(awk "BEGIN { printf \"%.3f\", $profile / $none }") |"
     done
     none=$(pair "" "" $threads)

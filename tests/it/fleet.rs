@@ -94,7 +94,7 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
 
     // A trial reads it again and again, and keeps what it read.
     let kept = folder.path().join("kept");
-    let line = format!("try deployment/web --env A=1 --for 2s --every 1s --save {}", kept.display());
+    let line = format!("try deployment/web --env A=1 --for 2s --every 1s --out-dir {}", kept.display());
     let tried = told(format!("{line} http://{} http://127.0.0.1:1", agent.address));
     assert!(tried.code == Some(2) && tried.err.contains("no replica of deployment/web"), "{tried:?}");
     assert!(tried.err.contains("left out: http://127.0.0.1:1"), "{tried:?}");
@@ -245,13 +245,12 @@ fn a_trial_prints_its_steps_and_then_its_verdict() {
     assert_eq!(steps.code, Some(0), "{steps:?}");
     assert!(steps.out.contains("kubectl -n shop get deployment web -o json |"), "{steps:?}");
     assert!(!steps.out.contains("delete pod"), "no other replica is restarted: {steps:?}");
-    let judge =
-        "allocanary try shop/deploy/web --env MALLOC_ARENA_MAX=1 --for 1h --save readings http://NODE:9912 readings\n";
+    let judge = "allocanary try shop/deploy/web --env MALLOC_ARENA_MAX=1 --for 1h --out-dir readings http://NODE:9912 readings\n";
     assert!(steps.out.contains(judge), "{steps:?}");
     let json: Value = serde_json::from_str(&told(&format!("{line} --json")).out).unwrap();
     assert_eq!(json["steps"].as_array().map(Vec::len), Some(4), "{json}");
-    let folder_of_a_shell = told("try deploy/web/main --env A=1 --save a;b");
-    assert!(folder_of_a_shell.out.contains(" --save 'a;b' "), "{folder_of_a_shell:?}");
+    let folder_of_a_shell = told("try deploy/web/main --env A=1 --out-dir a;b");
+    assert!(folder_of_a_shell.out.contains(" --out-dir 'a;b' "), "{folder_of_a_shell:?}");
     let unseen = told("try shop/deploy/web --env PYTHONMALLOC=malloc readings");
     assert!(unseen.code == Some(0) && unseen.err.contains("name it by --changed POD"), "{unseen:?}");
     for minute in 200..260 {

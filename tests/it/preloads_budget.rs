@@ -23,7 +23,7 @@ impl Ended {
 
     fn of(&self, process: usize, name: &str) -> u64 {
         let lines = at(&self.lines, "exit");
-        lines[process]["budget"][name].as_u64().unwrap_or_else(|| panic!("{name}: {lines:?}"))
+        lines[process]["memory_budget"][name].as_u64().unwrap_or_else(|| panic!("{name}: {lines:?}"))
     }
 }
 
@@ -48,8 +48,8 @@ const LINE: &str = "allocanary: memory budget: over 95 % of 16 MiB are in use af
 
 #[test]
 fn far_below_the_limit_readings_are_64_mib_apart_and_nothing_else_is_done() {
-    each(&["far"], "budget=1000GiB", |allocator, ended| {
-        assert_eq!(at(&ended.lines, "load")[0]["budget"]["limit"], 1000_u64 << 30, "{allocator}");
+    each(&["far"], "memory_budget=1000GiB", |allocator, ended| {
+        assert_eq!(at(&ended.lines, "load")[0]["memory_budget"]["limit"], 1000_u64 << 30, "{allocator}");
         let counts = ["looks", "levels", "purges", "threads", "nanos", "unread"].map(|name| ended.count(name));
         // The first block, and each 64 after it.
         assert_eq!(counts, [10, 0, 0, 0, 0, 0], "{allocator}");
@@ -59,7 +59,7 @@ fn far_below_the_limit_readings_are_64_mib_apart_and_nothing_else_is_done() {
 
 #[test]
 fn a_limit_below_what_the_program_holds_is_said_once() {
-    each(&["below"], "budget=16MiB", |allocator, ended| {
+    each(&["below"], "memory_budget=16MiB", |allocator, ended| {
         assert_eq!((ended.count("limit"), ended.count("levels")), (16 << 20, 1), "{allocator}");
         assert!((1..=3).contains(&ended.count("purges")), "{allocator}: {}", ended.count("purges"));
         assert!(ended.count("nanos") > 0);
@@ -69,25 +69,25 @@ fn a_limit_below_what_the_program_holds_is_said_once() {
 
 #[test]
 fn what_is_not_touched_or_cannot_be_had_is_not_told_of() {
-    each(&["sparse"], "budget=16MiB", |allocator, ended| {
+    each(&["sparse"], "memory_budget=16MiB", |allocator, ended| {
         assert_eq!((ended.count("levels"), ended.said.as_str()), (0, ""), "{allocator}");
     });
 }
 
 #[test]
 fn nothing_is_given_back_in_a_signal_handler() {
-    each(&["handler"], "budget=16MiB", |allocator, ended| {
+    each(&["handler"], "memory_budget=16MiB", |allocator, ended| {
         assert!(ended.count("looks") >= 1, "{allocator}: it read");
         assert_eq!((ended.count("purges"), ended.said.as_str()), (0, ""), "{allocator}");
     });
-    each(&["handler", "and outside"], "budget=16MiB", |allocator, ended| {
+    each(&["handler", "and outside"], "memory_budget=16MiB", |allocator, ended| {
         assert_eq!((ended.count("purges"), ended.said.as_str()), (1, LINE), "{allocator}");
     });
 }
 
 #[test]
 fn a_fork_s_child_has_the_budget_and_counts_of_its_own() {
-    each(&["fork"], "budget=16MiB", |allocator, ended| {
+    each(&["fork"], "memory_budget=16MiB", |allocator, ended| {
         assert_eq!((ended.of(0, "purges"), ended.of(0, "levels")), (1, 1), "{allocator}: the child");
         assert_eq!((ended.of(1, "purges"), ended.of(1, "levels")), (0, 0), "{allocator}: the parent");
         assert_eq!(ended.said, LINE, "{allocator}");
@@ -96,7 +96,7 @@ fn a_fork_s_child_has_the_budget_and_counts_of_its_own() {
 
 #[test]
 fn each_thread_gives_back_once_at_an_allocation_after_all_were_asked() {
-    each(&["threads"], "budget=128MiB", |allocator, ended| {
+    each(&["threads"], "memory_budget=128MiB", |allocator, ended| {
         // Each of the eight threads gives memory back at the first level that is not calm.
         assert_eq!(ended.count("threads"), 8, "{allocator}");
     });
@@ -104,14 +104,14 @@ fn each_thread_gives_back_once_at_an_allocation_after_all_were_asked() {
 
 #[test]
 fn off_is_as_without() {
-    each(&["below"], "budget=16MiB,budget=off", |allocator, ended| {
-        assert!(ended.lines.iter().all(|line| line.get("budget").is_none()), "{allocator}: {:?}", ended.lines);
+    each(&["below"], "memory_budget=16MiB,memory_budget=off", |allocator, ended| {
+        assert!(ended.lines.iter().all(|line| line.get("memory_budget").is_none()), "{allocator}: {:?}", ended.lines);
         assert_eq!(ended.said, "", "{allocator}");
     });
-    each(&["below"], "budget=80%", |allocator, ended| {
+    each(&["below"], "memory_budget=80%", |allocator, ended| {
         let wanted = "wanted container, off, or a size of at least 16MiB such as 1GiB";
         let problem = at(&ended.lines, "load")[0]["problem"].as_str().unwrap().to_string();
-        assert!(problem.contains("`budget=80%`") && problem.ends_with(wanted), "{allocator}: {problem}");
+        assert!(problem.contains("`memory_budget=80%`") && problem.ends_with(wanted), "{allocator}: {problem}");
         assert!(ended.said.contains(wanted), "{allocator}: {}", ended.said);
     });
 }

@@ -210,7 +210,7 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     command.env("ALLOCANARY_PRELOAD", "tuned");
     command.args(words(
         "run --repeats 1 --any-output --out-dir out --candidates own jemalloc jemalloc:thread_idle=100ms \
-                     jemalloc:budget=1GiB,thread_idle=100ms --",
+                     jemalloc:memory_budget=1GiB,thread_idle=100ms --",
     ));
     command.args(["sh", "-c", "echo \"${LD_PRELOAD##*/} ${ALLOCANARY_PRELOAD-none}\" >> seen"]);
     let ran: Ran = command.finish().unwrap().into();
@@ -219,17 +219,17 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     let mut seen: Vec<&str> = seen.lines().collect();
     seen.sort_unstable();
     seen.dedup();
-    let with_both = "preload-jemalloc thread_idle=100ms,budget=1GiB";
+    let with_both = "preload-jemalloc thread_idle=100ms,memory_budget=1GiB";
     assert_eq!(seen, [" tuned", "preload-jemalloc none", "preload-jemalloc thread_idle=100ms", with_both]);
     let rows = samples(&folder.path().join("out"));
-    let row = rows.iter().find(|row| row.cell.settings.contains_key("budget")).unwrap();
+    let row = rows.iter().find(|row| row.cell.settings.contains_key("memory_budget")).unwrap();
     let answer = row.answer.as_ref().unwrap();
     assert_eq!(
-        answer.found.get("budget").map(String::as_str),
+        answer.found.get("memory_budget").map(String::as_str),
         Some("1GiB"),
         "the preload says that it is on: {answer:?}"
     );
-    assert!(!answer.unproven.contains_key("budget"));
+    assert!(!answer.unproven.contains_key("memory_budget"));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn the_shipped_studies_of_a_program_can_be_planned() {
         let ran = allocanary(folder.path(), ["study", "--plan", study]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(
-            ran.out.contains(&format!("\n{cells} processes")) && ran.out.contains("jemalloc:budget=container"),
+            ran.out.contains(&format!("\n{cells} processes")) && ran.out.contains("jemalloc:memory_budget=container"),
             "{ran:?}"
         );
     }

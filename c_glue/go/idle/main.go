@@ -1,5 +1,5 @@
 // Goroutines that call C and keep a thread each, as cgo calls with a state do. Their threads' memory in C goes back before a
-// long wait. In: the number of goroutines; ALLOCANARY_THREAD_IDLE=keep turns the hook off. Out: requests per second, and
+// long wait. In: the number of goroutines; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out: requests per second, and
 // resident MiB when idle.
 package main
 

@@ -47,11 +47,11 @@ pub use check::{TUNED, checked, count, setting_of};
 ///   only `install!(system)` compiles there;
 /// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for these
 ///   CPUs (jemalloc's `narenas`: 4 per CPU, and 1 on one CPU; glibc's `arena_max`: 8 per CPU);
-/// - `thread_idle = give_back` (the default) or `thread_idle = keep`, and `thread_idle_every_ms = 100`, set what
+/// - `threads_give_back = true` (the default) or `threads_give_back = false`, and `give_back_every_ms = 100`, set what
 ///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
-///   `ALLOCANARY_THREAD_IDLE` and `ALLOCANARY_THREAD_IDLE_EVERY_MS` take precedence;
-/// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
-///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
+///   `ALLOCANARY_THREADS_GIVE_BACK` and `ALLOCANARY_GIVE_BACK_EVERY_MS` take precedence;
+/// - `memory_budget = container`, `memory_budget = "1GiB"` or `memory_budget = off`: before that limit is reached, the allocator gives back the pages
+///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_MEMORY_BUDGET` takes precedence.
 ///   With jemalloc it adds nothing to an allocation. With the other allocators it adds some five instructions;
 /// - `profile = "512KiB"`, `profile = bytes(512 << 10)` or `profile = off` (feature `profile`): an allocation is sampled every so many bytes on
 ///   average, and [`profile::pprof`](https://docs.rs/allocanary/latest/allocanary/profile/fn.pprof.html) says which call sites hold the heap. The
@@ -93,31 +93,31 @@ pub use check::{TUNED, checked, count, setting_of};
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, thread_idle = sometimes); // give_back or keep
+/// allocanary::install!(jemalloc, threads_give_back = sometimes); // true or false
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, thread_idle_every_ms = 3600001); // at most an hour
+/// allocanary::install!(jemalloc, give_back_every_ms = 3600001); // at most an hour
 /// # fn main() {}
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, thread_idle_every_ms = -1); // at least 0
+/// allocanary::install!(jemalloc, give_back_every_ms = -1); // at least 0
 /// # fn main() {}
 /// ```
 /// ```
-/// allocanary::install!(jemalloc, narenas = auto, thread_idle = give_back, background_thread = true, thread_idle_every_ms = 50);
+/// allocanary::install!(jemalloc, narenas = auto, threads_give_back = true, background_thread = true, give_back_every_ms = 50);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```compile_fail
-/// allocanary::install!(jemalloc, budget = "80%"); // container, off, or a size
+/// allocanary::install!(jemalloc, memory_budget = "80%"); // container, off, or a size
 /// # fn main() {}
 /// ```
 /// ```
-/// allocanary::install!(system, budget = "100GiB", thread_idle = keep, wrap = ::allocanary::Counting);
+/// allocanary::install!(system, memory_budget = "100GiB", threads_give_back = false, wrap = ::allocanary::Counting);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```
-/// allocanary::install!(jemalloc, tuned, background_thread = false, thread_idle = keep);
+/// allocanary::install!(jemalloc, tuned, background_thread = false, threads_give_back = false);
 /// # fn main() { assert_eq!(allocanary::tuning::settings().unwrap()["tcache_max"], "4096") }
 /// ```
 /// ```compile_fail
@@ -199,16 +199,16 @@ macro_rules! __install {
         $crate::__install!($allocator [$crate::__private::TUNED,] $idle $($($rest)*)?);
     };
     // This crate's own settings, not the allocator's.
-    ($allocator:tt $done:tt ($($idle:tt)*) thread_idle = $word:ident $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator $done ($($idle)*.with_word(::core::stringify!($word))) $($($rest)*)?);
+    ($allocator:tt $done:tt ($($idle:tt)*) threads_give_back = $whether:literal $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator $done ($($idle)*.with_give_back($whether)) $($($rest)*)?);
     };
-    ($allocator:tt $done:tt ($($idle:tt)*) thread_idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt ($($idle:tt)*) give_back_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
     };
-    ($allocator:tt $done:tt $idle:tt budget = $word:ident $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt $idle:tt memory_budget = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install_budget!($allocator $done $idle (::core::stringify!($word)) $($($rest)*)?);
     };
-    ($allocator:tt $done:tt $idle:tt budget = $size:literal $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt $idle:tt memory_budget = $size:literal $(, $($rest:tt)*)?) => {
         $crate::__install_budget!($allocator $done $idle (::core::concat!($size)) $($($rest)*)?);
     };
     ($allocator:tt $done:tt $idle:tt profile = off $(, $($rest:tt)*)?) => {
@@ -243,7 +243,7 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
-             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `thread_idle`, `thread_idle_every_ms`, `budget`, `profile`, and last `wrap`"
+             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `threads_give_back`, `give_back_every_ms`, `memory_budget`, `profile`, and last `wrap`"
         ));
     };
 }

@@ -160,7 +160,7 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 /// use std::sync::atomic::{AtomicBool, Ordering};
 /// use allocanary::tuning::{self, Level};
 ///
-/// allocanary::install!(jemalloc, budget = container);
+/// allocanary::install!(jemalloc, memory_budget = container);
 /// static SMALL: AtomicBool = AtomicBool::new(false);
 ///
 /// fn main() {
@@ -172,7 +172,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 pub fn on_pressure(callback: impl Fn(Level) + Send + Sync + 'static) -> Result<()> {
     let allocator = here()?;
     if !budget::is_on() {
-        let what = "no memory budget is on: write `budget = container` in install!, and see ALLOCANARY_BUDGET";
+        let what =
+            "no memory budget is on: write `memory_budget = container` in install!, and see ALLOCANARY_MEMORY_BUDGET";
         return Err(Error::Unsupported { allocator: allocator.name(), what });
     }
     budget::on_pressure(Box::new(callback));

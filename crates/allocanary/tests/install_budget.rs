@@ -1,4 +1,4 @@
-//! `install!(system, budget = ...)` in a separate process: each test is a child, because a process has only one budget.
+//! `install!(system, memory_budget = ...)` in a separate process: each test is a child, because a process has only one budget.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use allocanary::tuning::{self, Level};
 
-allocanary::install!(system, budget = "100GiB");
+allocanary::install!(system, memory_budget = "100GiB");
 
 /// A child's standard output and standard error.
 fn child(name: &str, budget: Option<&str>) -> (String, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]).env_remove("ALLOCANARY_BUDGET");
-    let output = command.envs(budget.map(|budget| ("ALLOCANARY_BUDGET", budget))).output().unwrap();
+    command
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
+        .env_remove("ALLOCANARY_MEMORY_BUDGET");
+    let output = command.envs(budget.map(|budget| ("ALLOCANARY_MEMORY_BUDGET", budget))).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     (text(&output.stdout), text(&output.stderr))
@@ -66,7 +68,7 @@ fn the_environment_wins_and_what_is_wrong_is_said() {
     let wrong = checked(Some("80%"));
     assert!(
         wrong.contains(
-            "ALLOCANARY_BUDGET: wanted container, off, or a size of at least 16MiB such as 1GiB, found `80%`"
+            "ALLOCANARY_MEMORY_BUDGET: wanted container, off, or a size of at least 16MiB such as 1GiB, found `80%`"
         ),
         "{wrong}"
     );

@@ -101,7 +101,7 @@ static ALL: &[Verb] = &[
         "try",
         More,
         "Give one replica other settings, and judge it against the others",
-        ["env", "save"],
+        ["env", "out_dir"],
         TRY_EXAMPLES,
         TryFlags,
         trial::run

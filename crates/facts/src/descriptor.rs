@@ -58,9 +58,6 @@ pub struct Ours {
     pub c: fn(&BTreeMap<String, String>) -> Option<String>,
 }
 
-/// A setting that `install!` itself has, with each allocator.
-const BUDGET: &str = "budget";
-
 /// What can be set before the first allocation, without the allocator's own variables.
 #[derive(Clone, Copy, Debug)]
 pub struct InCode {
@@ -106,6 +103,6 @@ impl Ours {
 
     /// Whether only the environment, and not a program's code, can set a setting.
     pub fn only_environment(&self, setting: &str) -> bool {
-        setting != BUDGET && !self.in_code.settings.iter().any(|settable| settable.name == setting)
+        setting != crate::MEMORY_BUDGET && !self.in_code.settings.iter().any(|settable| settable.name == setting)
     }
 }

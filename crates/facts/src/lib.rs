@@ -29,4 +29,7 @@ pub mod tcmalloc;
 /// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
 pub const THREAD_IDLE: &str = "thread_idle";
 
+/// A setting that `install!` and preloads have with each allocator: the memory limit before which unused memory is given back.
+pub const MEMORY_BUDGET: &str = "memory_budget";
+
 pub use all::{ALL, our, our_names, ours, suggested};

@@ -1,4 +1,4 @@
-//! The setting `budget`: the allocator gives back its unused memory before the kernel kills the container. In: the setting, and the
+//! The setting `memory_budget`: the allocator gives back its unused memory before the kernel kills the container. In: the setting, and the
 //! number of bytes that threads allocate. Out: memory that goes back to the system, a line on standard error if that is not enough,
 //! and counts for the proof.
 
@@ -58,7 +58,7 @@ fn say(parts: &[&str]) {
 /// Adds the limit in force to the first line of the proof.
 pub(crate) fn prove_limit(line: &mut JsonLine) {
     if let Some(counts) = budget::counts() {
-        line.add(",\"budget\":{");
+        line.add(",\"memory_budget\":{");
         limit(line, counts);
         line.add("}");
     }
@@ -67,7 +67,7 @@ pub(crate) fn prove_limit(line: &mut JsonLine) {
 /// Adds the limit and the counts to the last line of the proof.
 pub(crate) fn prove_counts(line: &mut JsonLine) {
     let Some(counts) = budget::counts() else { return };
-    line.add(",\"budget\":{");
+    line.add(",\"memory_budget\":{");
     limit(line, counts);
     let counts = [
         ("looks", &counts.looks),

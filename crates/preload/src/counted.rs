@@ -1,4 +1,4 @@
-//! The malloc family of an allocator, with a count of what each thread allocates, for the settings `budget` and `profile`. In: sizes.
+//! The malloc family of an allocator, with a count of what each thread allocates, for the settings `memory_budget` and `profile`. In: sizes.
 //! Out: the budget is called after each [`chunk`] of a thread, and the sampler after each distance that it has drawn.
 //!
 //! The exported functions jump to the functions in [`Entries`]. Without these settings they are the allocator's own functions, and

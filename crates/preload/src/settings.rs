@@ -147,7 +147,7 @@ fn parse(
             besides.idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
-        if name == "budget" {
+        if name == allocanary_facts::MEMORY_BUDGET {
             besides.budget = Source::of(value).ok_or(wrong(budget::WANTED))?;
             continue;
         }
@@ -218,9 +218,9 @@ mod tests {
         let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,thread_idle=2s,").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::PerCpu(2)), ("trim_threshold", Value::Number(65536))]);
         assert_eq!(settings.idle, Some(Duration::from_secs(2)));
-        assert_eq!(of("budget=container, thread_idle=keep").unwrap().budget, Some(Source::Container));
-        assert_eq!(of("budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
-        assert_eq!(of("budget=1GiB,budget=off").unwrap(), Settings::default(), "the last one counts");
+        assert_eq!(of("memory_budget=container, thread_idle=keep").unwrap().budget, Some(Source::Container));
+        assert_eq!(of("memory_budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
+        assert_eq!(of("memory_budget=1GiB,memory_budget=off").unwrap(), Settings::default(), "the last one counts");
         assert_eq!(of("profile=512KiB").unwrap().profile, Some(512 << 10));
         assert_eq!(of("profile=1MiB,profile=off").unwrap(), Settings::default());
         assert_eq!(of("").unwrap(), Settings::default());
@@ -255,10 +255,10 @@ mod tests {
             ("thread_idle=0ms", "thread_idle=0ms", "wanted keep"),
             ("thread_idle=2h", "thread_idle=2h", "wanted keep"),
             ("thread_idle=100", "thread_idle=100", "wanted keep"),
-            ("budget=80%", "budget=80%", "wanted container, off, or a size"),
+            ("memory_budget=80%", "memory_budget=80%", "wanted container, off, or a size"),
             ("profile=12", "profile=12", "wanted off, or a mean distance"),
             ("profile=on", "profile=on", "wanted off, or a mean distance"),
-            ("budget=1KiB", "budget=1KiB", "wanted container, off, or a size"),
+            ("memory_budget=1KiB", "memory_budget=1KiB", "wanted container, off, or a size"),
             ("mxfast=1,mxfast=1,mxfast=1,mxfast=1", "mxfast=1", "at most"),
             ("tuned,mxfast=1,mxfast=1", "tuned", "at most"),
         ] {

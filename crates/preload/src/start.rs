@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char};
 use allocanary_facts::system;
 use allocanary::__private::{Request, Value};
 use allocanary::budget::Source;
+use allocanary_facts::MEMORY_BUDGET;
 use allocanary_facts::notice::Writer;
 use allocanary_sys::sys;
 
@@ -73,7 +74,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     if let Some(source) = budget
         && !budget::turn_on(this, source)
     {
-        complain(settings::VARIABLE, b"budget", "this build of the allocator does not tell what threads allocate");
+        complain(settings::VARIABLE, MEMORY_BUDGET.as_bytes(), "this build of the allocator does not tell what threads allocate");
     }
     if let Some(mean) = profile {
         profile_by(this, mean);
@@ -108,9 +109,9 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
                 Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["thread_idle=", millis, "ms"]));
             }
             match budget {
-                Some(Source::Container) => notice.line(&["budget=container"]),
+                Some(Source::Container) => notice.line(&["memory_budget=container"]),
                 Some(Source::Bytes(bytes)) => {
-                    Value::Number(*bytes).with_text(None, |bytes| notice.line(&["budget=", bytes]));
+                    Value::Number(*bytes).with_text(None, |bytes| notice.line(&["memory_budget=", bytes]));
                 }
                 None => {}
             }

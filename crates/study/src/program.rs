@@ -35,7 +35,6 @@ pub use context::{RunContext, Unspent};
 pub use figures::Wanted;
 pub use group::ContainerLimits;
 pub use launcher::{Launcher, Other, Recorded, Recorder};
-pub use proof::BUDGET;
 pub use ready::Ready;
 pub use residents::{Interrupted, Residents, residents};
 pub use run::{Ran, SETTLE, end_all};

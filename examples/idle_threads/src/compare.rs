@@ -48,7 +48,7 @@ pub fn main<T>(name: &str, run: impl FnOnce() -> (u64, T)) -> ExitCode {
     let mut kept = Vec::new();
     let mut gave = Vec::new();
     for _ in 0..repeats {
-        for (policy, all) in [("keep", &mut kept), ("give_back", &mut gave)] {
+        for (policy, all) in [("false", &mut kept), ("true", &mut gave)] {
             match once(policy) {
                 Ok(measured) => all.push(measured),
                 Err(problem) => {
@@ -87,7 +87,7 @@ fn measure<T>(run: impl FnOnce() -> (u64, T)) -> Measured {
 /// Runs this program once more, as a process of its own.
 fn once(policy: &str) -> Result<Measured, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new(this).arg("once").env("ALLOCANARY_THREAD_IDLE", policy).output();
+    let output = Command::new(this).arg("once").env("ALLOCANARY_THREADS_GIVE_BACK", policy).output();
     let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();

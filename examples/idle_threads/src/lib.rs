@@ -1,8 +1,8 @@
 //! Threads that give their memory back before they wait, in the runtimes that people use. In: a pool of threads and its
 //! hook. Out: requests per second, and resident memory when idle, with the hook and without.
 //!
-//! Each binary is one runtime. It runs itself as two kinds of processes in turns: with `ALLOCANARY_THREAD_IDLE=keep`, in which
-//! the hook does nothing, and with `ALLOCANARY_THREAD_IDLE=give_back`.
+//! Each binary is one runtime. It runs itself as two kinds of processes in turns: with `ALLOCANARY_THREADS_GIVE_BACK=false`, in which
+//! the hook does nothing, and with `ALLOCANARY_THREADS_GIVE_BACK=true`.
 
 mod clients;
 mod compare;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 /// Runs a runtime once, and returns its requests per second and its idle bytes.
 fn once(program: &str, policy: &str) -> (f64, f64) {
-    let output = Command::new(program).arg("once").env("ALLOCANARY_THREAD_IDLE", policy).output().unwrap();
+    let output = Command::new(program).arg("once").env("ALLOCANARY_THREADS_GIVE_BACK", policy).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
     let [per_second, _, idle_bytes] = numbers[..] else { panic!("{policy}: {output:?}") };
@@ -19,7 +19,7 @@ fn gives_back(program: &str, most: f64) {
     // out of five count too, which chance gives once in 32 times.
     let mut seen = Vec::new();
     let gave = (0..5).any(|_| {
-        let ((served, kept), (also_served, left)) = (once(program, "keep"), once(program, "give_back"));
+        let ((served, kept), (also_served, left)) = (once(program, "false"), once(program, "true"));
         assert!(served > 0.0 && also_served > 0.0);
         seen.push((kept, left));
         left < kept * most

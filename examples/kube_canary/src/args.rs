@@ -127,9 +127,10 @@ struct Metrics {
     /// Threads of the web server; 0 serves on the prober's own.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     http_threads: u16,
-    /// What the web server's threads do with freed memory 200 ms after the last request. Needs --http-threads.
-    #[arg(long, alias = "idle-threads", value_name = "POLICY", value_enum, default_value_t = ThreadIdle::Keep)]
-    thread_idle: ThreadIdle,
+    /// The web server's threads give back 200 ms after the last request: each its cache, the free pages of its arena and of its
+    /// stack, as far as the allocator can. Needs --http-threads.
+    #[arg(long)]
+    threads_give_back: bool,
     /// The series of each peer [default: basic, or all with --latency or --buckets].
     #[arg(long, value_name = "SET", value_enum)]
     series: Option<Series>,
@@ -177,16 +178,6 @@ enum Latency {
     Native,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-// As the parameter of the studies is written.
-#[value(rename_all = "snake_case")]
-enum ThreadIdle {
-    /// They keep it for the next request.
-    Keep,
-    /// Each gives back its cache, the free pages of its arena and of its stack, as far as the allocator can.
-    GiveBack,
-}
-
 /// The options of this process. Help, version and what cannot be parsed end it, with code 0 or 2.
 ///
 /// # Errors
@@ -213,9 +204,8 @@ fn options(line: Line) -> Result<Options> {
             "--series basic has no such round-trip times; leave out --latency and --buckets, or ask for --series all";
         return Err(Error::Input(text.into()));
     }
-    let gives_back = metrics.thread_idle == ThreadIdle::GiveBack;
-    if gives_back && metrics.http_threads == 0 {
-        let text = "--thread-idle give_back: the web server has no threads; add --http-threads N, or leave it out";
+    if metrics.threads_give_back && metrics.http_threads == 0 {
+        let text = "--threads-give-back: the web server has no threads; add --http-threads N, or leave it out";
         return Err(Error::Input(text.into()));
     }
     let timeout = probing.timeout.unwrap_or(probing.interval);
@@ -241,7 +231,7 @@ fn options(line: Line) -> Result<Options> {
         peer_port: probing.peer_port.unwrap_or(metrics.listen.port()),
         udp_port: probing.udp_port,
         http_threads: metrics.http_threads.into(),
-        thread_idle_gives_back: gives_back,
+        threads_give_back: metrics.threads_give_back,
         peers: named.into_iter().filter_map(values::Named::peer).collect(),
         peer_hosts: hosts.into_iter().filter_map(values::Named::host).collect(),
         targets: targets.target,
@@ -315,8 +305,8 @@ mod tests {
         assert!(options.all_series && !options.label_addresses, "quantiles are among all series");
         assert_eq!(options.bounds.nanos(), [1_000_000, 10_000_000]);
         assert_eq!((&*options.node, options.own_addresses.len(), options.grace), ("n", 2, Duration::ZERO));
-        let options = parse(&["--http-threads", "4", "--thread-idle", "give_back"]).unwrap();
-        assert_eq!((options.http_threads, options.thread_idle_gives_back), (4, true));
+        let options = parse(&["--http-threads", "4", "--threads-give-back"]).unwrap();
+        assert_eq!((options.http_threads, options.threads_give_back), (4, true));
     }
 
     #[test]
@@ -341,7 +331,7 @@ mod tests {
             (&["--series", "basic", "--latency", "histogram"], "--series all"),
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),
-            (&["--thread-idle", "give_back"], "add --http-threads N"),
+            (&["--threads-give-back"], "add --http-threads N"),
             (&["--peers-max", "0"], "--peers-max"),
             (&["--peers-dns", "bad..name"], "bad..name"),
             (&["--peers-dns", "."], "found none"),

@@ -32,7 +32,7 @@ pub struct Options {
     /// Threads of the web server; 0 serves on the prober's own thread.
     pub http_threads: usize,
     /// Whether threads of the web server give unused memory back to the system when there are no more requests.
-    pub thread_idle_gives_back: bool,
+    pub threads_give_back: bool,
     /// Peers that were named one by one.
     pub peers: Vec<Peer>,
     /// Peers that were named by their hosts: name, and the node's name.
@@ -104,7 +104,7 @@ impl Default for Options {
             peer_port: 9427,
             udp_port: 8917,
             http_threads: 0,
-            thread_idle_gives_back: false,
+            threads_give_back: false,
             peers: vec![],
             peer_hosts: vec![],
             targets: vec![],

@@ -1,4 +1,4 @@
-// Allocates as the first argument says, to test the setting `budget`. Large blocks are written to, because untouched memory is not
+// Allocates as the first argument says, to test the setting `memory_budget`. Large blocks are written to, because untouched memory is not
 // reported.
 //   far      640 blocks of 1 MiB, one after the other
 //   below    three times a block of 64 MiB, which is kept

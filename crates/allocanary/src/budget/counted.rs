@@ -11,7 +11,7 @@ thread_local! {
     static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An allocator that a budget watches: `install!(system, budget = container)`.
+/// An allocator that a budget watches: `install!(system, memory_budget = container)`.
 #[derive(Debug, Default)]
 pub struct Counted<A>(A);
 

@@ -12,7 +12,7 @@ use crate::allocator::Allocator;
 use crate::error::{Error, Result};
 
 /// The environment variable. It takes precedence over the code.
-const VARIABLE: &CStr = c"ALLOCANARY_BUDGET";
+const VARIABLE: &CStr = c"ALLOCANARY_MEMORY_BUDGET";
 
 /// Whether the allocator has refused to report what its threads allocate.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
@@ -30,7 +30,7 @@ impl Wanted {
     pub const fn of(text: &str) -> Wanted {
         match Source::of(text) {
             Some(source) => Wanted { source, boot },
-            None => panic!("install!: budget is container, off, or a size of at least 16MiB such as \"1GiB\""),
+            None => panic!("install!: memory_budget is container, off, or a size of at least 16MiB such as \"1GiB\""),
         }
     }
 
@@ -80,15 +80,17 @@ pub(crate) fn problems(wanted: Option<Wanted>) -> Vec<String> {
 fn lines(variable: Option<&str>, is_refused: bool, limit: Option<u64>) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(found) = variable.filter(|found| Source::of(found).is_none()) {
-        problems.push(format!("ALLOCANARY_BUDGET: {WANTED}, found `{found}`"));
+        problems.push(format!("ALLOCANARY_MEMORY_BUDGET: {WANTED}, found `{found}`"));
     }
     if is_refused {
         let why = "this build of the allocator does not tell what threads allocate (experimental.hooks.thread_event)";
-        problems
-            .push(format!("budget: none is on: {why}: take the jemalloc that allocanary builds, or another allocator"));
+        problems.push(format!(
+            "memory_budget: none is on: {why}: take the jemalloc that allocanary builds, or another allocator"
+        ));
     }
     if limit == Some(0) {
-        problems.push("budget: no control group of this process has a memory limit: set one, or give a size".into());
+        problems
+            .push("memory_budget: no control group of this process has a memory limit: set one, or give a size".into());
     }
     problems
 }
@@ -103,7 +105,7 @@ mod tests {
         let cannot = Err(Error::Unsupported { allocator: "system", what: "a wrapper counts" });
         assert_eq!([counts_now(&Ok(())), counts_now(&cannot), counts_now(&refused)], [true, true, false]);
         let problems = lines(None, true, None);
-        assert!(problems.len() == 1 && problems[0].starts_with("budget: none is on: "), "{problems:?}");
+        assert!(problems.len() == 1 && problems[0].starts_with("memory_budget: none is on: "), "{problems:?}");
     }
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(lines(Some("1GiB"), false, Some(1)), [""; 0]);
         assert_eq!(lines(None, false, None), [""; 0], "off");
         let problems = lines(Some("80%"), false, Some(0));
-        assert_eq!(problems[0], format!("ALLOCANARY_BUDGET: {WANTED}, found `80%`"));
-        assert!(problems.len() == 2 && problems[1].starts_with("budget: no control group"), "{problems:?}");
+        assert_eq!(problems[0], format!("ALLOCANARY_MEMORY_BUDGET: {WANTED}, found `80%`"));
+        assert!(problems.len() == 2 && problems[1].starts_with("memory_budget: no control group"), "{problems:?}");
     }
 }

@@ -4,15 +4,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use allocanary_facts::setting::equal;
 use allocanary_sys::sys;
 
-/// The longest `thread_idle_every_ms`: an hour.
+/// The longest `give_back_every_ms`: an hour.
 const MOST_MILLIS: u32 = 3_600_000;
 
 /// The variables that take precedence over an `install!`.
-const WORD: &CStr = c"ALLOCANARY_THREAD_IDLE";
-const EVERY: &CStr = c"ALLOCANARY_THREAD_IDLE_EVERY_MS";
+const WORD: &CStr = c"ALLOCANARY_THREADS_GIVE_BACK";
+const EVERY: &CStr = c"ALLOCANARY_GIVE_BACK_EVERY_MS";
 
 /// The policy of an `install!` for threads that are about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +23,19 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// `thread_idle = give_back, thread_idle_every_ms = 100`.
+    /// `threads_give_back = true, give_back_every_ms = 100`.
     pub const DEFAULT: Policy = Policy { gives_back: true, every_millis: 100, asked: false };
 
-    /// With `thread_idle = <word>`. An unknown word does not compile.
-    pub const fn with_word(self, word: &str) -> Policy {
-        let gives_back = equal(word, "give_back");
-        assert!(gives_back || equal(word, "keep"), "install!: thread_idle is give_back or keep");
+    /// With `threads_give_back = <true or false>`.
+    pub const fn with_give_back(self, gives_back: bool) -> Policy {
         Policy { gives_back, asked: true, ..self }
     }
 
-    /// With `thread_idle_every_ms = <millis>`. A number out of range does not compile.
+    /// With `give_back_every_ms = <millis>`. A number out of range does not compile.
     pub const fn with_every_millis(self, millis: i64) -> Policy {
         assert!(
             0 <= millis && millis <= MOST_MILLIS as i64,
-            "install!: thread_idle_every_ms is a number from 0 to 3600000"
+            "install!: give_back_every_ms is a number from 0 to 3600000"
         );
         Policy { every_millis: millis as u32, asked: true, ..self }
     }
@@ -48,8 +45,8 @@ impl Policy {
     fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
         let mut policy = self;
         match word {
-            Some(b"give_back") => policy = Policy { gives_back: true, asked: true, ..policy },
-            Some(b"keep") => policy.gives_back = false,
+            Some(b"true") => policy = Policy { gives_back: true, asked: true, ..policy },
+            Some(b"false") => policy.gives_back = false,
             _ => {}
         }
         if let Some(millis) = every.and_then(millis) {
@@ -92,14 +89,15 @@ pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
         }
         found
     };
-    let word = read(WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
+    let word = read(WORD, "true or false", |found| matches!(found, b"true" | b"false"));
     let every = read(EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
     let policy = policy.with_variables(word.as_deref(), every.as_deref());
-    problems.extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("thread_idle: {why}")));
+    problems
+        .extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("threads_give_back: {why}")));
     problems
 }
 
-/// `thread_idle_every_ms` as text.
+/// `give_back_every_ms` as text.
 #[inline]
 fn millis(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|millis| *millis <= MOST_MILLIS)
@@ -112,16 +110,18 @@ mod tests {
     #[test]
     fn the_policy_reads_its_words_and_numbers() {
         const { assert!(Policy::DEFAULT.gives_back && !Policy::DEFAULT.asked) };
-        let policy = Policy::DEFAULT.with_word("keep").with_every_millis(0);
+        let policy = Policy::DEFAULT.with_give_back(false).with_every_millis(0);
         assert_eq!(policy, Policy { gives_back: false, every_millis: 0, asked: true });
         assert_eq!(
             (millis(b"3600000"), millis(b"3600001"), millis(b"-1"), millis(b"")),
             (Some(MOST_MILLIS), None, None, None)
         );
         assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_every_millis(-1)).is_err());
-        assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_word("auto")).is_err());
         assert_eq!(problems(policy, Some("cannot".into())), Vec::<String>::new(), "who keeps need not be able to");
-        assert_eq!(problems(Policy::DEFAULT.with_word("give_back"), Some("cannot".into())), ["thread_idle: cannot"]);
+        assert_eq!(
+            problems(Policy::DEFAULT.with_give_back(true), Some("cannot".into())),
+            ["threads_give_back: cannot"]
+        );
         assert_eq!(problems(Policy::DEFAULT, Some("cannot".into())), Vec::<String>::new(), "nobody asked");
     }
 }

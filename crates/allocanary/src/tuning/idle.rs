@@ -18,12 +18,12 @@ thread_local! {
 ///
 /// Each thread that waits calls it before each wait. The call is cheap: it does nothing unless all of these are true:
 ///
-/// - `thread_idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
-///   or the variable `ALLOCANARY_THREAD_IDLE_EVERY_MS` changes it;
+/// - `give_back_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
+///   or the variable `ALLOCANARY_GIVE_BACK_EVERY_MS` changes it;
 /// - 100 times the CPU time that giving it back took has passed too;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
-/// `thread_idle = keep` in `install!`, or `ALLOCANARY_THREAD_IDLE=keep`, turns it off.
+/// `threads_give_back = false` in `install!`, or `ALLOCANARY_THREADS_GIVE_BACK=false`, turns it off.
 ///
 /// What it does:
 ///
@@ -39,7 +39,7 @@ thread_local! {
 /// that keeps other stacks *inside* a thread's own stack, such as a coroutine's stack in a local array, must not call it
 /// there: the memory below the stack pointer may be a frame of the other stack.
 ///
-/// A thread that waits again before `thread_idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
+/// A thread that waits again before `give_back_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
 ///
 /// Returns [`Error::Unsupported`] with musl's malloc, and [`Error::NotInstalled`] without an `install!`.
@@ -64,7 +64,7 @@ pub fn thread_idle() -> Result<bool> {
 ///
 /// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
 /// something comes. The wait is the same if no memory can be returned: with no allocator installed, with
-/// `thread_idle = keep`, or with musl's malloc.
+/// `threads_give_back = false`, or with musl's malloc.
 ///
 /// ```
 /// use std::sync::mpsc::{RecvTimeoutError, channel};

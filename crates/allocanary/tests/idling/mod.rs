@@ -53,7 +53,7 @@ fn threads_that_wait_give_their_memory_back() {
     let (before, after) = read(child("memory", &[NOT_BY_TIME]));
     assert!(before > 20 << 10, "{before} KiB are kept before anything is given back");
     assert!(after < before / 2, "{after} KiB of {before} are still there");
-    let (before, after) = read(child("memory", &[NOT_BY_TIME, ("ALLOCANARY_THREAD_IDLE", "keep")]));
+    let (before, after) = read(child("memory", &[NOT_BY_TIME, ("ALLOCANARY_THREADS_GIVE_BACK", "false")]));
     assert!(after > before * 3 / 4, "{after} KiB of {before}: the environment says keep");
 }
 
@@ -72,12 +72,12 @@ fn the_environment_has_the_last_word_on_idle_threads() {
     // The second call must come within 100 ms of the first, which a busy machine may not allow.
     let is_said = |variables: &[(&str, &str)], wanted: &str| (0..5).any(|_| child("policy", variables) == wanted);
     assert!(is_said(&[], "true false none"));
-    assert_eq!(child("policy", &[("ALLOCANARY_THREAD_IDLE", "keep")]), "false false none");
-    assert_eq!(child("policy", &[("ALLOCANARY_THREAD_IDLE_EVERY_MS", "0")]), "true true none");
+    assert_eq!(child("policy", &[("ALLOCANARY_THREADS_GIVE_BACK", "false")]), "false false none");
+    assert_eq!(child("policy", &[("ALLOCANARY_GIVE_BACK_EVERY_MS", "0")]), "true true none");
     assert!(is_said(
-        &[("ALLOCANARY_THREAD_IDLE", "never"), ("ALLOCANARY_THREAD_IDLE_EVERY_MS", "3600001")],
-        "true false ALLOCANARY_THREAD_IDLE: wanted give_back or keep, found `never`; \
-         ALLOCANARY_THREAD_IDLE_EVERY_MS: wanted a whole number from 0 to 3600000, found `3600001`"
+        &[("ALLOCANARY_THREADS_GIVE_BACK", "never"), ("ALLOCANARY_GIVE_BACK_EVERY_MS", "3600001")],
+        "true false ALLOCANARY_THREADS_GIVE_BACK: wanted true or false, found `never`; \
+         ALLOCANARY_GIVE_BACK_EVERY_MS: wanted a whole number from 0 to 3600000, found `3600001`"
     ));
 }
 

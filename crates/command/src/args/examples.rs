@@ -234,7 +234,7 @@ Examples:
   allocanary try deployment/web --env MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
       print the commands; again an hour later, the verdict
   allocanary try deployment/web --env MALLOC_ARENA_MAX=2 --for 1h \\
-      --save readings http://10.0.0.1:9912     read for an hour, keep it, judge
+      --out-dir readings http://10.0.0.1:9912  read for an hour, keep it, judge
   allocanary try statefulset/db --env MALLOC_ARENA_MAX=2 --changed db-2 readings
       judge what was read before
 

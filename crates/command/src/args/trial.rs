@@ -27,7 +27,7 @@ pub struct TryFlags {
     pub every: Option<String>,
     /// Keep the readings of this workload as files in this folder [default: none are kept].
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub save: Option<PathBuf>,
+    pub out_dir: Option<PathBuf>,
     /// Differences below this percentage count as equal [default: 5].
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, hide_default_value = true)]
     pub tolerance: f64,

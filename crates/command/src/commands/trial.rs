@@ -78,9 +78,9 @@ fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&F
     let namespace = target.namespace.as_deref().or(known).unwrap_or("default");
     let known = Known { namespace, container, pod: newest(replicas) };
     let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
-    let folder = flags.save.as_deref().unwrap_or(Path::new("readings"));
+    let folder = flags.out_dir.as_deref().unwrap_or(Path::new("readings"));
     let read = Words::new("allocanary try").word(&flags.workload).word("--env").word(&flags.env);
-    let read = read.words(["--for", "1h", "--save"]).path(folder);
+    let read = read.words(["--for", "1h", "--out-dir"]).path(folder);
     let read = if urls.is_empty() { read.word("http://NODE:9912") } else { read.words(urls) };
     let files = files.into_iter().filter(|file| Path::new(file) != folder);
     let judge = files.fold(read.clone(), Words::path).path(folder);
@@ -119,7 +119,7 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
             "--for: wanted agents to read, such as http://10.0.0.1:9912, found files alone".into(),
         ));
     }
-    if let Some(folder) = flags.save.as_deref().filter(|_| !urls.is_empty()) {
+    if let Some(folder) = flags.out_dir.as_deref().filter(|_| !urls.is_empty()) {
         private::make_folder(folder).map_err(|error| Error::file(folder, "making it", error))?;
     }
     let begun = Instant::now();
@@ -137,7 +137,7 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
             match fleet::read(url) {
                 Ok(report) => {
                     let report = only(report, target);
-                    if let Some(folder) = &flags.save {
+                    if let Some(folder) = &flags.out_dir {
                         save(folder, &report)?;
                     }
                     reports.extend(Some(report).filter(has_rows));

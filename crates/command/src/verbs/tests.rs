@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[test]
@@ -52,6 +54,21 @@ fn no_two_flags_have_one_idea() {
         ("JSON", "json", &["as-json", "json-lines"]),
         ("processes per candidate", "repeats", &["runs", "repeat", "count"]),
         ("a process", "", &["pid", "process"]),
+        ("rest before the memory is read", "settle", &["idle"]),
+        ("again and again", "every", &["watch", "interval"]),
+        ("a time limit: of a study", "time-budget", &["budget"]),
+        ("a limit of memory: of the process that reads", "reader-memory", &["memory"]),
+        ("a limit of memory: of the program", "memory-limit", &["limit"]),
+        ("a limit of processors: of the program", "cpu-limit", &["cpus"]),
+        ("processors that an allocator is told", "emulate-cpus", &["cores"]),
+        ("a limit of processor time: of an agent", "cpu-percent", &["share"]),
+        ("a limit of bytes: copied of a process", "copy-limit", &["copy"]),
+        ("where lines to paste are for", "write-for", &["lines", "place"]),
+        ("variables of an environment", "env", &["variables"]),
+        ("settings of an allocator", "settings", &["set"]),
+        ("differences that count as equal, or are allowed", "tolerance", &["within", "margin"]),
+        ("one allocation of N", "sample", &["rate"]),
+        ("one stack of N", "stack-sample", &["stacks"]),
     ];
     let line = command();
     for verb in line.get_subcommands().filter(|verb| !verb.is_hide_set()).chain([&line]) {
@@ -60,6 +77,29 @@ fn no_two_flags_have_one_idea() {
             assert_eq!(wrong, None, "{}: --{flag}", verb.get_name());
         }
     }
+}
+
+/// A flag of several verbs takes the same kind of value in each.
+#[test]
+fn no_flag_has_two_kinds_of_value() {
+    // `who` and `try` judge one metric, so that `who` names it and `try` needs no name. `tune` finds the settings itself: a
+    // comma is between its candidates, and not between settings.
+    const OTHERWISE: &[(&str, &str)] = &[("who", "gate"), ("try", "tolerance"), ("tune", "candidates")];
+    let line = command();
+    let mut kinds = BTreeMap::new();
+    for verb in line.get_subcommands().filter(|verb| !verb.is_hide_set()).chain([&line]) {
+        for flag in verb.get_arguments() {
+            let Some(name) = flag.get_long().filter(|name| !OTHERWISE.contains(&(verb.get_name(), name))) else {
+                continue;
+            };
+            // clap gives a switch a name of a value, which no help shows.
+            let takes = flag.get_action().takes_values();
+            let value = flag.get_value_names().filter(|_| takes).map(|names| format!("{names:?}"));
+            let first = kinds.entry(name.to_string()).or_insert_with(|| (value.clone(), verb.get_name().to_string()));
+            assert_eq!(first.0, value, "--{name} of {} and of {}", first.1, verb.get_name());
+        }
+    }
+    assert!(kinds.len() > 80, "{}", kinds.len());
 }
 
 /// There is one way to give each value. If two ways differ, neither may be ignored silently.

@@ -6,10 +6,9 @@ use std::path::Path;
 
 use super::given::{CORES, PROOF, PROVE};
 use super::launcher::Launcher;
-use super::proof::BUDGET;
 use super::variables;
-use allocanary_facts::THREAD_IDLE;
 use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_rows::Cell;
 use allocanary_rows::{PRELOAD, PROCESS_THP};
 
@@ -50,7 +49,7 @@ impl Launcher {
         if let Some(found) = self.runtime_of(cell) {
             found.add_to(&mut all, &mut settings);
         }
-        let of_preloads = [THREAD_IDLE, BUDGET].map(|name| Some(format!("{name}={}", settings.remove(name)?)));
+        let of_preloads = [THREAD_IDLE, MEMORY_BUDGET].map(|name| Some(format!("{name}={}", settings.remove(name)?)));
         let of_preloads: Vec<String> = of_preloads.into_iter().flatten().collect();
         if !of_preloads.is_empty() {
             all.insert(SETTINGS.into(), of_preloads.join(","));

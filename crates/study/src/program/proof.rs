@@ -7,13 +7,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use allocanary_facts::MEMORY_BUDGET;
 use allocanary_rows::Cell;
 use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::private;
-
-/// The setting that makes the allocator give back before a memory limit is reached.
-pub const BUDGET: &str = "budget";
 
 /// A line of the file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -42,7 +40,7 @@ pub struct ProofLine {
     pub malloc: String,
     /// The memory budget, if one is on.
     #[serde(default)]
-    pub budget: Option<BudgetLine>,
+    pub memory_budget: Option<BudgetLine>,
     /// What is wrong.
     #[serde(default)]
     pub problem: Option<String>,
@@ -179,8 +177,8 @@ pub fn check(
     }
     let mut proven = Proven { version: version.to_string(), ..Proven::default() };
     for (name, wanted) in &cell.settings {
-        if name == BUDGET {
-            match &load.budget {
+        if name == MEMORY_BUDGET {
+            match &load.memory_budget {
                 Some(BudgetLine { limit: Some(_) }) => drop(proven.found.insert(name.clone(), wanted.clone())),
                 Some(BudgetLine { limit: None }) => {
                     let why = "no control group of the program has a memory limit: give it one by --memory-limit, or name a size";
@@ -272,17 +270,18 @@ mod tests {
 
     #[test]
     fn a_budget_counts_if_it_has_a_limit() {
-        let cell = |budget: &str| Cell { settings: [(BUDGET.to_string(), budget.to_string())].into(), ..cell() };
+        let cell = |budget: &str| Cell { settings: [(MEMORY_BUDGET.to_string(), budget.to_string())].into(), ..cell() };
         let check = |budget: &str, found: &str| {
             check(&cell(budget), &line(&format!("\"settings\">{found}\"settings\"")), 7, "/bin/x", "", Library::Ours)
         };
-        let proven = check("container", r#""budget":{"limit":1000},"#).unwrap();
-        assert!(proven.found[BUDGET] == "container" && proven.unproven.is_empty());
+        let proven = check("container", r#""memory_budget":{"limit":1000},"#).unwrap();
+        assert!(proven.found[MEMORY_BUDGET] == "container" && proven.unproven.is_empty());
         assert!(
-            check("container", r#""budget":{"limit":null},"#).unwrap().unproven[BUDGET].contains("no control group")
+            check("container", r#""memory_budget":{"limit":null},"#).unwrap().unproven[MEMORY_BUDGET]
+                .contains("no control group")
         );
         assert!(check("off", "").unwrap().unproven.is_empty());
-        assert!(check("1GiB", "").unwrap_err().text.contains("budget: wanted 1GiB, found that none is on"));
+        assert!(check("1GiB", "").unwrap_err().text.contains("memory_budget: wanted 1GiB, found that none is on"));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Server {
             started_ns: clock::now(),
         };
         site.warm();
-        let (threads, give_back) = (options.http_threads, options.thread_idle_gives_back);
+        let (threads, give_back) = (options.http_threads, options.threads_give_back);
         Ok(Server { listener, site: Arc::new(site), threads, give_back })
     }
 

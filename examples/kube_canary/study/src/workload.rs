@@ -55,7 +55,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         udp_port: free_port()?,
         http_threads: servers,
-        thread_idle_gives_back: setup.flag("threads_give_back")?,
+        threads_give_back: setup.flag("threads_give_back")?,
         peers: loopback(peers),
         // The option with which the README's table was measured.
         all_series: true,

@@ -21,7 +21,7 @@ pub fn options() -> Options {
         peer_port: 1,
         udp_port: 0,
         http_threads: 0,
-        thread_idle_gives_back: false,
+        threads_give_back: false,
         peers: Vec::new(),
         peer_hosts: Vec::new(),
         targets: Vec::new(),

@@ -10,16 +10,15 @@ use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
 use allocanary_doctor::program::Program as Looked;
-use allocanary_facts::THREAD_IDLE;
 use allocanary_facts::environment::Environment;
 use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_facts::{our, ours, suggested};
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_study::builds::cache::Cache;
 use allocanary_study::builds::releases::{Release, find, releases};
-use allocanary_study::program::BUDGET;
 use allocanary_study::program::Other;
 use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
@@ -43,9 +42,9 @@ pub const fn idle() -> Setting {
     Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
 }
 
-/// The setting `budget`, which all preloads have.
+/// The setting `memory_budget`, which all preloads have.
 pub const fn budget() -> Setting {
-    Setting::new(BUDGET, Kind::Text, "gives back before this memory limit: container, or a size such as 1GiB")
+    Setting::new(MEMORY_BUDGET, Kind::Text, "gives back before this memory limit: container, or a size such as 1GiB")
 }
 
 /// The other allocators on this host: those that `allocanary build` has built, and those that are installed. A built

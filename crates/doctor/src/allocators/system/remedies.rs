@@ -1,8 +1,8 @@
 //! What a process would save by settings of glibc's malloc. In: its heap, and the settings in force. Out: remedies for the next
 //! start.
 
-use allocanary_facts::THREAD_IDLE;
 use allocanary_facts::system::NAME;
+use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::Bytes;
 
@@ -20,7 +20,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
 fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
-    let has = case.seen.code.contains_key(THREAD_IDLE) || case.seen.code.contains_key("budget");
+    let has = case.seen.code.contains_key(THREAD_IDLE) || case.seen.code.contains_key(MEMORY_BUDGET);
     // A JVM has an option for this. Go's threads do not wait in the C library.
     if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
         return None;

@@ -146,7 +146,7 @@ fn the_door_is_one_screen_with_the_first_remedy() {
     assert!(!text.contains("The kernel counts"), "{text}");
     let mut moving = reading.clone();
     moving.kernel.resident += 100 << 20;
-    let text = crate::door::screen(&moving, &remedies(&moving, None), std::time::Duration::ZERO, &LOOK);
+    let text = crate::views::door::screen(&moving, &remedies(&moving, None), std::time::Duration::ZERO, &LOOK);
     assert!(text.contains("memory moved while it was read"), "{text}");
     let mut nothing = reading;
     nothing.heaps[0].remedies.clear();
