@@ -133,7 +133,7 @@ fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
         let ended = run_child(&child, &NEVER).expect("the hello-world program was just built");
         hellos.extend(String::from_utf8_lossy(&ended.output).trim().parse::<f64>());
         let answer = sample(roster, cell).answer.expect("a cell without an error has an answer");
-        cells.extend(answer.reading("rss_bytes", Phase::Start).map(|bytes| bytes as f64));
+        cells.extend(answer.reading("resident_bytes", Phase::Start).map(|bytes| bytes as f64));
     }
     (median(&cells).unwrap_or(f64::NAN), median(&hellos).unwrap_or(f64::NAN))
 }

@@ -76,7 +76,7 @@ fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u6
     let mut resident = None;
     let row = |sample: &allocanary_rows::sample::Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);
-        resident = sample.answer.as_ref().and_then(|answer| answer.reading("rss_bytes", Phase::Idle));
+        resident = sample.answer.as_ref().and_then(|answer| answer.reading("resident_bytes", Phase::Idle));
         Ok(())
     };
     session.run(&[cell], row).expect("the row is not written anywhere");

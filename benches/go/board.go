@@ -39,7 +39,7 @@ func (board *board) mark(phase string, liveBytes uint64) {
 	}
 	readings := map[string]int64{}
 	fields(readings, "/proc/self/status", map[string]string{
-		"VmRSS:": "rss_bytes", "VmHWM:": "peak_rss_bytes", "RssAnon:": "rss_anon_bytes", "VmSize:": "vsz_bytes",
+		"VmRSS:": "resident_bytes", "VmHWM:": "peak_resident_bytes", "RssAnon:": "anonymous_bytes", "VmSize:": "vsz_bytes",
 		"Threads:": "threads",
 	})
 	var usage syscall.Rusage
@@ -49,7 +49,7 @@ func (board *board) mark(phase string, liveBytes uint64) {
 	}
 	board.readHeap(readings)
 	fields(readings, "/proc/self/smaps_rollup", map[string]string{
-		"Rss:": "smaps_rss_bytes", "Pss:": "pss_bytes", "LazyFree:": "lazy_free_bytes", "AnonHugePages:": "anon_huge_bytes",
+		"Rss:": "smaps_resident_bytes", "Pss:": "pss_bytes", "LazyFree:": "lazy_free_bytes", "AnonHugePages:": "anonymous_huge_bytes",
 	})
 	board.phases = append(board.phases, phase)
 	board.live = append(board.live, liveBytes)
@@ -67,11 +67,11 @@ func (board *board) readHeap(readings map[string]int64) {
 		return int64(board.heap[at].Value.Uint64())
 	}
 	objects, unused, free, released := value(0), value(1), value(2), value(3)
-	readings["heap_allocated_bytes"] = objects
-	readings["heap_active_bytes"] = objects + unused
-	readings["heap_resident_bytes"] = objects + unused + free
-	readings["heap_retained_bytes"] = released
-	readings["heap_metadata_bytes"] = value(4) + value(5) + value(6)
+	readings["allocator_allocated_bytes"] = objects
+	readings["allocator_active_bytes"] = objects + unused
+	readings["allocator_resident_bytes"] = objects + unused + free
+	readings["allocator_retained_bytes"] = released
+	readings["allocator_metadata_bytes"] = value(4) + value(5) + value(6)
 	readings["gc_cycles"] = value(7)
 }
 

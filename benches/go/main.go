@@ -35,17 +35,17 @@ type sample struct {
 }
 
 type answer struct {
-	Version    string              `json:"version"`
-	Found      map[string]string   `json:"found,omitempty"`
-	Phases     []string            `json:"phases"`
-	LiveBytes  []uint64            `json:"live_bytes"`
-	Readings   map[string][]*int64 `json:"readings"`
-	Operations uint64              `json:"operations"`
-	ActiveNs   int64               `json:"active_ns"`
-	WorkerUs   int64               `json:"worker_us"`
-	Latency    *quantiles          `json:"latency,omitempty"`
-	Verified   uint64              `json:"verified"`
-	Notes      map[string]uint64   `json:"notes,omitempty"`
+	Version        string              `json:"version"`
+	Found          map[string]string   `json:"found,omitempty"`
+	Phases         []string            `json:"phases"`
+	RequestedBytes []uint64            `json:"requested_bytes"`
+	Readings       map[string][]*int64 `json:"readings"`
+	Operations     uint64              `json:"operations"`
+	ActiveNs       int64               `json:"active_ns"`
+	WorkerUs       int64               `json:"worker_us"`
+	Latency        *quantiles          `json:"latency,omitempty"`
+	Verified       uint64              `json:"verified"`
+	Notes          map[string]uint64   `json:"notes,omitempty"`
 }
 
 type failure struct {
@@ -118,15 +118,15 @@ func run(board *board, text []byte, started time.Time) ([]byte, error) {
 
 func (board *board) answer(done outcome, setup *setup, found map[string]string) *answer {
 	return &answer{
-		Version:    runtime.Version(),
-		Found:      found,
-		Phases:     board.phases,
-		LiveBytes:  board.live,
-		Readings:   board.byName(),
-		Operations: done.operations,
-		ActiveNs:   done.active.Nanoseconds(),
-		Latency:    setup.laps.quantiles(done.timedEvery),
-		Verified:   done.verified,
-		Notes:      done.notes,
+		Version:        runtime.Version(),
+		Found:          found,
+		Phases:         board.phases,
+		RequestedBytes: board.live,
+		Readings:       board.byName(),
+		Operations:     done.operations,
+		ActiveNs:       done.active.Nanoseconds(),
+		Latency:        setup.laps.quantiles(done.timedEvery),
+		Verified:       done.verified,
+		Notes:          done.notes,
 	}
 }

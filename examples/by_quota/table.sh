@@ -27,7 +27,7 @@ idle() {
     under target/release/allocanary study --candidates jemalloc --threads 64 --repeats "$repeats" --out-dir "$out/$1-$2" \
         ${3:+--cells "$3"} >/dev/null 2>&1
     target/release/allocanary report "$out/$1-$2" --format csv |
-        awk -F, '$6 == "rss" { printf "%.1f MiB [%.1f, %.1f]", $9 / 2^20, $10 / 2^20, $11 / 2^20 }'
+        awk -F, '$6 == "resident" { printf "%.1f MiB [%.1f, %.1f]", $9 / 2^20, $10 / 2^20, $11 / 2^20 }'
 }
 
 echo "| CPU quota | arenas by default | resident when idle | arenas, \`per_cpu(1)\` | resident when idle |"

@@ -55,9 +55,9 @@ of node node peak -- node -e "const a = []; for (let i = 0; i < 200000; i++) a.p
 of java java peak -- java -Xmx64m -version
 of 'C++, 32 threads' threads-cpp peak -- "$out/bin/threads-cpp"
 of 'Rust, 32 threads' threads-rs peak -- "$out/bin/threads-rs"
-of redis-server redis rss --program $programs/redis.toml
-of nginx nginx rss --program $programs/nginx.toml
-of memcached memcached rss --repeats 5 --settle 1s --ready 'tcp:{port}' --load "python3 -c \"import socket
+of redis-server redis resident --program $programs/redis.toml
+of nginx nginx resident --program $programs/nginx.toml
+of memcached memcached resident --repeats 5 --settle 1s --ready 'tcp:{port}' --load "python3 -c \"import socket
 s = socket.create_connection(('127.0.0.1', {port}))
 [s.sendall(b'set k%d 0 0 500 noreply\\r\\n' % i + b'x' * 500 + b'\\r\\n') for i in range(20000)]
 s.sendall(b'version\\r\\n')

@@ -46,7 +46,7 @@ print(len([json.loads(row) for row in rows[::4]]))"
 of jq jq peak --stdin "$out/rows.json" -- jq 'map(.tags) | length'
 of 'C++, 32 threads' threads-cpp peak -- "$out/bin/threads-cpp"
 of 'Rust, 32 threads' threads-rs peak -- "$out/bin/threads-rs"
-of redis-server redis rss --program "$programs/redis.toml"
+of redis-server redis resident --program "$programs/redis.toml"
 
 printf '\n| candidate | version | rows | proven |\n|---|---|--:|--:|\n'
 cat "$out"/*/samples.jsonl | jq -rs '

@@ -33,18 +33,18 @@ search() {
         row="keep \`$kept\` | - | - | - | -"
     else
         before=$(part "$answer" ' instead of ([0-9.]+ [KMG]iB), [-+]?[0-9]')
-        after=$(part "$answer" ' instead of [^ ]+: rss ([0-9.]+ [KMG]iB) instead')
+        after=$(part "$answer" ' instead of [^ ]+: resident ([0-9.]+ [KMG]iB) instead')
         saved=$(part "$answer" ' instead of [0-9.]+ [KMG]iB, ([-+0-9.]+ % \(95 % interval [^)]*\)|[^ ]+ % )')
         saved=$(echo "$saved" | sed -E 's/\(95 % interval (.*) to (.*)\)/[\1, \2]/')
         price="$(part "$answer" 'Its throughput: ([-+0-9.]+ %|[0-9.]+x)') | $(part "$answer" 'Its p99: ([-+0-9.]+ %|[0-9.]+x)')"
         row="\`$use\` | $before, $after | $saved | $price"
     fi
-    same=$(part "$answer" 'Without another allocator: ([^ ,]+(,[^ ,]+)*), rss')
-    [ "$same" = - ] || same="\`$same\`, $(part "$answer" 'Without another allocator: [^ ]+, rss ([0-9.]+ [KMG]iB)')"
+    same=$(part "$answer" 'Without another allocator: ([^ ,]+(,[^ ,]+)*), resident')
+    [ "$same" = - ] || same="\`$same\`, $(part "$answer" 'Without another allocator: [^ ]+, resident ([0-9.]+ [KMG]iB)')"
     echo "| \`$workload\` | $cores | $row | $same | $(cat "$folder/load.txt") |"
 }
 
-echo '| workload | cores | recommendation | rss before, after | saved | throughput | p99 | without another allocator | load |'
+echo '| workload | cores | recommendation | resident before, after | saved | throughput | p99 | without another allocator | load |'
 echo '|---|--:|---|--:|--:|--:|--:|---|--:|'
 for cores in 40 4; do
     for workload in server storm handoff bleed small wakes blob list sort reserve; do

@@ -22,9 +22,9 @@ fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
     let cell = cell_with(&spec.name, "server:settle=1ms", &spec.settings);
     let answer = answer(&allocanary_rows::Cell { job: Job::workload("server:settle=1ms", threads), ..cell });
-    assert_eq!(answer.reading("program_bytes", Phase::Start), None, "it is read only when idle");
+    assert_eq!(answer.reading("part_files_bytes", Phase::Start), None, "it is read only when idle");
     let found = Anatomy::of(&answer, Some(threads)).expect("a cell of this build has the readings");
-    assert!(answer.reading("smaps_rss_bytes", Phase::Idle).is_some(), "the kernel's own sum");
+    assert!(answer.reading("smaps_resident_bytes", Phase::Idle).is_some(), "the kernel's own sum");
     found
 }
 
@@ -92,7 +92,7 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
             let has = |part| found.get(part) > 0.0;
             assert!(found.is_divided && has(Part::Live) || !found.is_divided && has(Part::Unknown), "{found:?}");
             assert!(found.is_divided || phase != Phase::Idle, "{found:?}");
-            assert!(answer.reading("peak_rss_bytes", phase).is_some());
+            assert!(answer.reading("peak_resident_bytes", phase).is_some());
         }
         // Sentences of a table are broken at the width of a terminal.
         let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");

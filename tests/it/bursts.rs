@@ -22,13 +22,13 @@ fn refusal(allocator: &str, workload: &str) -> String {
 fn every_cycle_of_a_churn_is_a_mark() {
     for (allocator, threads) in [("system", 1), ("jemalloc", 2), ("mimalloc", 3)] {
         let answer = answer(&cell(allocator, CHURN, threads));
-        let rests = answer.each("rss_bytes", Idle);
+        let rests = answer.each("resident_bytes", Idle);
         assert_eq!((rests.len(), answer.phases.len()), (5, 10));
         for (rss, live) in rests {
             assert!(live <= 1 << 20 && live > 1 << 19, "{allocator}: {live} live after a cycle down to 1 MiB");
             assert!(rss >= live, "{allocator}: {rss} resident, {live} live");
         }
-        assert!(answer.live(Filled).unwrap() >= 1 << 20 && answer.live(Purged) == Some(0));
+        assert!(answer.requested(Filled).unwrap() >= 1 << 20 && answer.requested(Purged) == Some(0));
         assert!(answer.operations > 500 && answer.verified > answer.operations, "{}", answer.verified);
     }
 }
@@ -57,9 +57,9 @@ fn a_ballast_spares_a_storm_its_faults_and_costs_memory() {
         let settings: BTreeMap<String, String> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let answer = answer(&cell_with(allocator, &format!("{STORM}{ballast}"), &settings));
-        assert_eq!((answer.operations, answer.each("rss_bytes", Idle).len()), (600, 4));
+        assert_eq!((answer.operations, answer.each("resident_bytes", Idle).len()), (600, 4));
         let faults = reading(&answer, "minor_faults", Idle) - reading(&answer, "minor_faults", Filled);
-        (faults, reading(&answer, "rss_bytes", Idle))
+        (faults, reading(&answer, "resident_bytes", Idle))
     };
     let decays = [("dirty_decay_ms", "0")];
     let (without, given_back) = faults("jemalloc", &decays, "");
@@ -79,7 +79,7 @@ fn addresses_cost_nothing_until_they_are_touched() {
         assert!(grown(0, "vsz_bytes") >= SIZE, "{allocator}");
         // Huge pages, threads and the workload itself need some memory.
         for touched in [0, 50, 100] {
-            let (resident, wanted) = (grown(touched, "rss_bytes"), SIZE * touched / 100);
+            let (resident, wanted) = (grown(touched, "resident_bytes"), SIZE * touched / 100);
             assert!((wanted..wanted + (16 << 20)).contains(&resident), "{allocator}, {touched} %: {resident}");
         }
     }

@@ -49,8 +49,8 @@ panic) printf "thread 'main' panicked at src/x.rs:1:2:\na block was overwritten\
 clip) error='"error":{"kind":"setting","text":"size: wanted 9, found 5"},' ;;
 nosy) echo "variables of allocators: $(env | grep -c -e RJEM -e MIMALLOC -e GLIBC)" >&2; exit 5 ;;
 esac
-printf '{"schema":1,"cell":%s,"answer":{"version":"1.2","phases":["start","idle"],"live_bytes":%s,' "$cell" "$live"
-printf '"readings":{"rss_bytes":[1048576,%s],"peak_rss_bytes":[1048576,52428800]},' $rss
+printf '{"schema":1,"cell":%s,"answer":{"version":"1.2","phases":["start","idle"],"requested_bytes":%s,' "$cell" "$live"
+printf '"readings":{"resident_bytes":[1048576,%s],"peak_resident_bytes":[1048576,52428800]},' $rss
 printf '"operations":1000,"active_ns":500000000,"verified":7},%s"provenance":%s}\n' "$error" "$provenance"
 "#;
 

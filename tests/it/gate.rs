@@ -36,7 +36,7 @@ fn pair(folder: &Path, change: impl Fn(&mut Sample) -> bool) {
 }
 
 fn gate(change: impl Fn(&mut Sample) -> bool) -> Ran {
-    gate_with("--gate rss=5%", change)
+    gate_with("--gate resident=5%", change)
 }
 
 fn gate_with(flags: &str, change: impl Fn(&mut Sample) -> bool) -> Ran {
@@ -48,7 +48,7 @@ fn gate_with(flags: &str, change: impl Fn(&mut Sample) -> bool) -> Ran {
 /// Multiplies the resident memory of a row.
 fn grow(sample: &mut Sample, times: f64) {
     let readings = &mut sample.answer.as_mut().unwrap().readings;
-    let grown = readings.get_mut("rss_bytes").unwrap().iter_mut().flatten();
+    let grown = readings.get_mut("resident_bytes").unwrap().iter_mut().flatten();
     grown.for_each(|rss| *rss = (*rss as f64 * times) as u64);
 }
 
@@ -61,10 +61,10 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
     let same = gate(|_| true);
     assert_eq!(same.code, Some(0));
     let passed = same.out.split("Answer\n").nth(1).unwrap_or_default();
-    assert!(passed.starts_with("gate passed: rss +0.0 % [") && passed.contains("], limit +5 %"), "{}", same.out);
+    assert!(passed.starts_with("gate passed: resident +0.0 % [") && passed.contains("], limit +5 %"), "{}", same.out);
     let grown = gate(|sample| {
         let readings = &mut sample.answer.as_mut().unwrap().readings;
-        readings.get_mut("rss_bytes").unwrap().iter_mut().flatten().for_each(|rss| *rss *= 2);
+        readings.get_mut("resident_bytes").unwrap().iter_mut().flatten().for_each(|rss| *rss *= 2);
         sample.provenance.host.name = "other".into();
         true
     });
@@ -72,8 +72,8 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
     let named =
         grown.out.lines().any(|line| line.starts_with("differs: host: ") && line.ends_with(", other in the new"));
     assert!(named, "{}", grown.out);
-    assert!(grown.err.contains("gate broken: rss of one, "), "{}", grown.err);
-    assert!(grown.out.contains("Answer\ngate failed: rss 2.0x "), "the answer is last: {}", grown.out);
+    assert!(grown.err.contains("gate broken: resident of one, "), "{}", grown.err);
+    assert!(grown.out.contains("Answer\ngate failed: resident 2.0x "), "the answer is last: {}", grown.out);
     let gone = gate(|sample| !is_two(sample));
     assert_eq!(gone.code, Some(1));
     assert!(gone.err.contains("lost: two, ") && gone.err.contains("not in the new rows"), "{}", gone.err);
@@ -95,7 +95,7 @@ fn a_job_gets_annotations_and_a_summary() {
         }
         true
     });
-    let line = || words("compare old.jsonl new.jsonl --gate rss=5% --format github");
+    let line = || words("compare old.jsonl new.jsonl --gate resident=5% --format github");
     let plain = allocanary(folder.path(), line());
     assert_eq!(plain.code, Some(1), "{plain:?}");
     assert!(plain.out.starts_with("## Memory: gates failed\n"), "{}", plain.out);
@@ -105,9 +105,9 @@ fn a_job_gets_annotations_and_a_summary() {
     assert_eq!(job.code, Some(1), "{job:?}");
     let annotations: Vec<&str> = job.out.lines().collect();
     assert!(annotations.iter().all(|line| line.starts_with("::")), "{}", job.out);
-    assert!(annotations[0].starts_with("::error title=allocanary::gate failed: rss 2.0x "), "{}", job.out);
+    assert!(annotations[0].starts_with("::error title=allocanary::gate failed: resident 2.0x "), "{}", job.out);
     let summary = fs::read_to_string(folder.path().join("summary.md")).unwrap();
-    assert!(summary.starts_with("before\n## Memory: gates failed\n\n- gate failed: rss 2.0x "), "{summary}");
+    assert!(summary.starts_with("before\n## Memory: gates failed\n\n- gate failed: resident 2.0x "), "{summary}");
     assert!(plain.out.ends_with(&job.out), "{}", plain.out);
 }
 
@@ -134,15 +134,19 @@ fn an_undecided_gate_fails_and_says_how_many_repeats_would_decide() {
     };
     let ran = gate(spread);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("gate undecided: rss of one, ") && ran.err.contains("and the gate is 5 %"), "{}", ran.err);
+    assert!(
+        ran.err.contains("gate undecided: resident of one, ") && ran.err.contains("and the gate is 5 %"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains(" repeats would decide") && ran.err.contains("--undecided pass"), "{}", ran.err);
     assert!(ran.out.contains("undecided") && !ran.out.contains("no difference"), "{}", ran.out);
-    assert_eq!(gate_with("--gate rss=5% --undecided pass", spread).code, Some(0));
+    assert_eq!(gate_with("--gate resident=5% --undecided pass", spread).code, Some(0));
     let worse = |sample: &mut Sample| {
         grow(sample, 2.0);
         true
     };
-    assert_eq!(gate_with("--gate rss=5% --undecided pass", worse).code, Some(1), "it lets nothing else through");
+    assert_eq!(gate_with("--gate resident=5% --undecided pass", worse).code, Some(1), "it lets nothing else through");
     assert_eq!(gate_with("--undecided perhaps", spread).code, Some(2));
 }
 

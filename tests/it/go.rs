@@ -48,7 +48,9 @@ fn go_is_studied_beside_our_cells_where_go_is() {
         let (answer, ours) = (row.answer.as_ref().unwrap(), system.answer.as_ref().unwrap());
         assert_eq!((&answer.phases, answer.operations), (&ours.phases, ours.operations));
         assert!(answer.verified > 0 && answer.version.starts_with("go1."), "{answer:?}");
-        for reading in ["rss_bytes", "peak_rss_bytes", "rss_anon_bytes", "vsz_bytes", "minor_faults", "user_us"] {
+        for reading in
+            ["resident_bytes", "peak_resident_bytes", "anonymous_bytes", "vsz_bytes", "minor_faults", "user_us"]
+        {
             assert!(answer.readings[reading].iter().all(Option::is_some), "{reading}");
             assert!(ours.readings.contains_key(reading), "{reading}");
         }

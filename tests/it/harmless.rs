@@ -134,8 +134,8 @@ fn no_error_passes_on_what_a_terminal_obeys() {
         assert_harmless(&format!("{arguments:?}"), &ran.err);
         ran
     };
-    text(&["compare", "wild.jsonl", "other.jsonl", "--gate", "rss=0%"]);
-    let lost = text(&["compare", "wild.jsonl", "lost.jsonl", "--gate", "rss=0%"]);
+    text(&["compare", "wild.jsonl", "other.jsonl", "--gate", "resident=0%"]);
+    let lost = text(&["compare", "wild.jsonl", "lost.jsonl", "--gate", "resident=0%"]);
     assert!(lost.code == Some(1) && lost.err.contains("lost: system\u{fffd}[2J"), "{lost:?}");
     let torn = text(&["report", "torn.jsonl"]);
     assert!(torn.code == Some(2) && torn.err.contains("not a row"), "{torn:?}");

@@ -38,7 +38,7 @@ fn what_does_not_exist_is_named_with_the_nearest_names() {
     // Rows may have metrics of their own, so that they are read first.
     let rows = golden_path("rows.jsonl").display().to_string();
     for (flag, said) in [
-        ("--metrics=rs", "no metric `rs`; perhaps rss"),
+        ("--metrics=residen", "no metric `residen`; perhaps resident"),
         ("--gate=troughput=5%", "no metric `troughput`; perhaps throughput"),
     ] {
         assert_refused(flag, &allocanary(folder.path(), ["compare", &rows, &rows, flag]), &[said]);
@@ -62,8 +62,11 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --time-budget soon", "time_budget: wanted a time such as 90s or 5m, found `soon`"),
         ("study --run-timeout 0s", "run_timeout: wanted a time"),
         ("study --workloads server:live=1", "live: wanted a size from 65536"),
-        ("compare a b --gate rss", "--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `rss`"),
-        ("compare a b --gate rss=-5%", "--gate: wanted METRIC=PERCENT"),
+        (
+            "compare a b --gate resident",
+            "--gate: wanted METRIC=PERCENT such as resident=5% or peak.p90=5%, found `resident`",
+        ),
+        ("compare a b --gate resident=-5%", "--gate: wanted METRIC=PERCENT"),
         ("study --resume", "--resume: wanted --out-dir"),
         ("--threads 0", "threads: wanted 1 to "),
     ] {

@@ -255,8 +255,8 @@ fn a_replay_ends_and_has_all_that_lived_at_the_peak() {
         assert!(answer.operations >= 5 * HANDED_OVER, "{}", answer.operations);
         assert!(answer.verified > HANDED_OVER);
         let (start, peak) = (
-            reading(&answer, "rss_anon_bytes", Phase::Start),
-            reading(&answer, "rss_anon_bytes", Phase::Peak).max(reading(&answer, "rss_anon_bytes", Phase::Idle)),
+            reading(&answer, "anonymous_bytes", Phase::Start),
+            reading(&answer, "anonymous_bytes", Phase::Peak).max(reading(&answer, "anonymous_bytes", Phase::Idle)),
         );
         assert!(peak > start + infos[0].peak_live / 2, "{allocator}: {peak}");
     }

@@ -28,7 +28,7 @@ fn record(folder: &Path, flags: &[&str], program: &Path) -> Ran {
 /// Live bytes of a replay at its peak and when idle, in MiB.
 fn live(trace: &Path, more: &str) -> (f64, f64) {
     let answer = answer(&cell("system", &format!("replay:trace={}{more}", trace.display()), 1));
-    let mib = |phase| answer.live(phase).unwrap() as f64 / f64::from(1 << 20);
+    let mib = |phase| answer.requested(phase).unwrap() as f64 / f64::from(1 << 20);
     (mib(Phase::Peak), mib(Phase::Idle))
 }
 

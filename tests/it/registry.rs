@@ -39,7 +39,7 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
         "jemalloc, mimalloc, system",
         "of jemalloc",
         "server, handoff",
-        "rss, ",
+        "resident, ",
         "default, cores",
         "table, markdown, csv, html, json",
     ] {

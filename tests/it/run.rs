@@ -38,11 +38,11 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
         assert_eq!(row.error, None, "{}", row.cell.title());
         let answer = row.answer.as_ref().unwrap();
         assert_eq!(answer.phases, [Phase::Start, Phase::Peak]);
-        let peak = answer.reading("peak_rss_bytes", Phase::Peak).expect("it lived for long enough");
+        let peak = answer.reading("peak_resident_bytes", Phase::Peak).expect("it lived for long enough");
         assert!(peak > 100 << 10 && answer.active_ns > 50_000_000, "{answer:?}");
         assert!(answer.reading("minor_faults", Phase::Peak).unwrap() > 10);
         assert_eq!(answer.output.as_ref().unwrap().bytes, 5);
-        assert!(!answer.over_time.as_ref().unwrap().rss_kib.is_empty());
+        assert!(!answer.over_time.as_ref().unwrap().resident_kib.is_empty());
         assert_eq!((row.cell.job.threads(), row.cell.job.name().starts_with("sh -c ")), (None, true));
     }
     for (candidate, setting, value) in [
@@ -74,7 +74,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
     let ran = run(folder.path(), "--repeats 5 --candidates own", &[program.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("out")) {
-        let peak = row.answer.as_ref().unwrap().reading("peak_rss_bytes", Phase::Peak).unwrap();
+        let peak = row.answer.as_ref().unwrap().reading("peak_resident_bytes", Phase::Peak).unwrap();
         assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
     }
     // The high-water mark that the kernel carries from this command into a small program is not the program's.
@@ -82,7 +82,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("small")) {
         let reading = |name| row.answer.as_ref().unwrap().reading(name, Phase::Peak).unwrap();
-        let (rss, peak) = (reading("rss_bytes"), reading("peak_rss_bytes"));
+        let (rss, peak) = (reading("resident_bytes"), reading("peak_resident_bytes"));
         assert!(peak * 10 <= rss * 11, "{rss} sampled, {peak}");
     }
 }

@@ -320,5 +320,5 @@ fn a_program_that_closes_its_descriptors_is_read() {
     let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc:narenas=1", &["sh", "-c", text]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().reading("rss_bytes", Phase::Peak).is_some()));
+    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().reading("resident_bytes", Phase::Peak).is_some()));
 }

@@ -54,8 +54,8 @@ fn a_service_is_read_when_it_is_ready_loaded_and_idle() {
         let answer = row.answer.as_ref().unwrap();
         assert_eq!(answer.phases, [Phase::Start, Phase::Ready, Phase::Peak, Phase::Idle]);
         for phase in [Phase::Ready, Phase::Peak, Phase::Idle] {
-            let rss = answer.reading("rss_bytes", phase).unwrap();
-            assert!(rss > 100 << 10 && rss <= answer.reading("peak_rss_bytes", phase).unwrap(), "{answer:?}");
+            let rss = answer.reading("resident_bytes", phase).unwrap();
+            assert!(rss > 100 << 10 && rss <= answer.reading("peak_resident_bytes", phase).unwrap(), "{answer:?}");
         }
         assert!(answer.reading("pss_bytes", Phase::Idle).is_some());
         assert_eq!((answer.figures["throughput"].value, answer.figures["p99"].value), (1250.5, 1.5e6));
@@ -89,7 +89,7 @@ fn a_daemon_is_followed_and_ended() {
     let (ran, rows) = service(folder.path(), &["--candidates", "own", "--ready", "line:up"], &["sh", "-c", text]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let answer = rows[0].answer.as_ref().unwrap();
-    assert!(answer.reading("rss_bytes", Phase::Idle).unwrap() > 0, "{answer:?}");
+    assert!(answer.reading("resident_bytes", Phase::Idle).unwrap() > 0, "{answer:?}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn redis_is_loaded_and_its_own_jemalloc_is_recognised() {
     assert_eq!(rows.len(), 4);
     for row in &rows {
         let answer = row.answer.as_ref().unwrap();
-        assert!(answer.reading("rss_bytes", Phase::Idle).unwrap() > 1 << 20, "{}", row.cell.title());
+        assert!(answer.reading("resident_bytes", Phase::Idle).unwrap() > 1 << 20, "{}", row.cell.title());
         assert!(answer.figures["throughput"].value > 0.0 && answer.figures["p99"].value > 0.0);
     }
     let own = rows.iter().find(|row| row.cell.candidate == "own:narenas=1".into()).unwrap().answer.as_ref().unwrap();

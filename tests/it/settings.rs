@@ -137,6 +137,7 @@ fn the_mark_purged_is_read_after_a_purge() {
     let ran = study(folder.path(), &flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();
-    let [released, purged] = [Phase::Released, Phase::Purged].map(|phase| answer.reading("rss_bytes", phase).unwrap());
+    let [released, purged] =
+        [Phase::Released, Phase::Purged].map(|phase| answer.reading("resident_bytes", phase).unwrap());
     assert!(purged + (12 << 20) < released, "{purged} bytes purged, {released} released");
 }

@@ -38,7 +38,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("study --workloads ", &["server", "handoff", "churn"]),
     ("list ", &["settings", "workloads", "metrics"]),
     ("list me", &["meters", "metrics"]),
-    ("compare a b --metrics ", &["rss", "p99"]),
+    ("compare a b --metrics ", &["resident", "p99"]),
     ("compare a b --undecided ", &["fail", "pass"]),
     ("completions ", &["bash", "fish", "zsh"]),
     ("man ", &["study", "doctor"]),

@@ -42,7 +42,7 @@ fn a_large_parent_does_not_change_a_cells_peak() {
         eprintln!("this kernel does not carry a parent's peak across exec: the trap is not there to fall into");
     }
     let answer = serde_json::from_str::<Sample>(&text).unwrap().answer.unwrap();
-    let peak = reading(&answer, "peak_rss_bytes", Purged);
+    let peak = reading(&answer, "peak_resident_bytes", Purged);
     assert!(peak < 64 << 20 && peak > 256 << 10, "{peak}");
 }
 
@@ -56,7 +56,7 @@ fn a_cell_tells_what_its_blobs_allocated() {
         let notes = [("work_allocations", 50 * allocations), ("work_allocated_bytes", 50 * bytes)];
         let notes: BTreeMap<String, u64> = notes.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         assert_eq!((answer.notes.clone(), answer.operations, answer.verified), (notes, 50, 50), "{variant}");
-        let live = [Filled, Peak, Idle, Released, Purged].map(|phase| answer.live(phase));
+        let live = [Filled, Peak, Idle, Released, Purged].map(|phase| answer.requested(phase));
         assert_eq!(live, [10_000 + held, 10_000 + held, 10_000 + held, 0, 0].map(Some), "{variant}");
     }
 }
@@ -113,12 +113,12 @@ fn every_cell_checks_its_data() {
         for allocator in ours() {
             let answer = answer(&cell(allocator, &workload, 3));
             assert!(answer.verified >= short.checks, "{allocator} {workload}: {}", answer.verified);
-            assert!(reading(&answer, "rss_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
+            assert!(reading(&answer, "resident_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
             let Some(stopwatches) = short.stopwatches else {
                 assert!(answer.latency.is_none(), "{allocator} {workload}: {:?}", answer.latency);
                 continue;
             };
-            assert_eq!(answer.live(Purged), Some(0), "{allocator} {workload}");
+            assert_eq!(answer.requested(Purged), Some(0), "{allocator} {workload}");
             let latency = answer.latency.unwrap();
             // Only operations are timed, and not the building or freeing of the live set.
             let timed = answer.operations.div_ceil(u64::from(latency.every));
@@ -129,7 +129,7 @@ fn every_cell_checks_its_data() {
 
 #[test]
 fn the_servers_live_set_is_the_same_for_any_number_of_threads() {
-    let live = |threads| answer(&cell("system", SMALL_SERVER, threads)).live(Idle).unwrap();
+    let live = |threads| answer(&cell("system", SMALL_SERVER, threads)).requested(Idle).unwrap();
     assert_eq!(live(1), live(16));
     assert!((256 << 10..257 << 10).contains(&live(5)), "{}", live(5));
 }
@@ -144,8 +144,8 @@ fn arenas_are_as_many_as_asked_for() {
     let (one, many) = (answer("1"), answer("64"));
     assert_eq!((one.found["narenas"].as_str(), many.found["narenas"].as_str()), ("1", "64"));
     // There is one arena more than requested if a block was large enough for the arena of huge blocks.
-    assert!(reading(&one, "heap_arenas", Peak) <= 2);
-    assert!(reading(&many, "heap_arenas", Peak) >= 16);
+    assert!(reading(&one, "allocator_arenas", Peak) <= 2);
+    assert!(reading(&many, "allocator_arenas", Peak) >= 16);
 }
 
 #[test]
@@ -199,5 +199,5 @@ fn without_a_verb_the_users_configuration_is_what_is_measured() {
     assert!(out.lines().any(|line| line.starts_with("settings in force: ") && line.contains("narenas=1")), "{out}");
     let row = samples(&folder.path().join("out")).remove(0);
     assert_eq!(row.cell.candidate.inherited["_RJEM_MALLOC_CONF"], "narenas:1");
-    assert!(reading(&row.answer.unwrap(), "heap_arenas", Peak) <= 2, "it was at work");
+    assert!(reading(&row.answer.unwrap(), "allocator_arenas", Peak) <= 2, "it was at work");
 }

@@ -35,8 +35,8 @@ repeat=${{repeat%%,*}}
 rss=80
 ns=500000000
 {effect}
-printf '{{"schema":1,"cell":%s,"answer":{{"version":"1.2","phases":["start","idle"],"live_bytes":[0,4194304],' "$cell"
-printf '"readings":{{"rss_bytes":[1048576,%s]}},' $((rss * 1048576 + repeat * 4096))
+printf '{{"schema":1,"cell":%s,"answer":{{"version":"1.2","phases":["start","idle"],"requested_bytes":[0,4194304],' "$cell"
+printf '"readings":{{"resident_bytes":[1048576,%s]}},' $((rss * 1048576 + repeat * 4096))
 printf '"operations":1000,"active_ns":%s,"verified":7,' $((ns + repeat * 100000))
 printf '"latency":{{"timed":1,"every":1,"p50_ns":10,"p99_ns":100,"p999_ns":200,"max_ns":300}}}},'
 printf '"provenance":{{"build":%s,"host":%s}}}}\n' '{build}' '{host}'
@@ -58,7 +58,7 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     let ran = tune(folder.path(), "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in [
-        "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
+        "Use system:arena_max=1 instead of system: resident 20.0 MiB instead of 80.0 MiB, -75 %",
         "for work, 4 threads.",
         "Dockerfile  ENV GLIBC_TUNABLES=glibc.malloc.arena_max=1",
         "install!(system, arena_max = 1);",
@@ -69,11 +69,11 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     // The file has the lines of every place.
     let file = fs::read_to_string(out.join("tune.txt")).unwrap();
     for said in [
-        "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
+        "Use system:arena_max=1 instead of system: resident 20.0 MiB instead of 80.0 MiB, -75 %",
         "export GLIBC_TUNABLES=glibc.malloc.arena_max=1",
         "mallopt(M_ARENA_MAX, 1);",
         "install!(system, arena_max = 1);",
-        "allocanary compare before.jsonl now.jsonl --gate rss=10%",
+        "allocanary compare before.jsonl now.jsonl --gate resident=10%",
     ] {
         assert!(file.replace('\n', " ").contains(said), "{said}\n{file}");
     }
@@ -119,7 +119,7 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
     for (more, said) in [
         ("--candidates jemaloc", "--candidates: no allocator `jemaloc`"),
         ("--objective size", "--objective: no objective `size`; there are memory, cpu, p99"),
-        ("--tolerance rss=5%", "rss is the objective itself"),
+        ("--tolerance resident=5%", "resident is the objective itself"),
         ("--tolerance throughput", "wanted METRIC=PERCENT"),
         ("--present nothing", "no candidate `nothing`"),
         ("--present system:arena_max=x", "wanted a whole number"),

@@ -119,7 +119,7 @@ fn limits_are_of_metrics_that_the_rows_have() {
     let few = "tune service.toml --candidates system --repeats 5 --time-budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
     let ran = with("--tolerance p99=5% --out-dir a");
-    let said = "--tolerance p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
+    let said = "--tolerance p99=5%: the rows have no p99: they have resident, peak, cpu, faults";
     assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
     assert!(ran.err.contains("score"), "the user's own metrics are listed: {ran:?}");
     let ran = with("--tolerance scroe=5% --out-dir b");

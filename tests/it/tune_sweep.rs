@@ -76,9 +76,9 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
         let sweep = samples(&folder.join("sweep"));
         let most = CPU * middle(&sweep, "jemalloc", "cpu");
         let within = all.iter().filter(|name| middle(&sweep, name, "cpu") <= most);
-        let best = within.min_by(|a, b| middle(&sweep, a, "rss").total_cmp(&middle(&sweep, b, "rss")));
+        let best = within.min_by(|a, b| middle(&sweep, a, "resident").total_cmp(&middle(&sweep, b, "resident")));
         let best = best.expect("jemalloc is within its own limit");
-        let of = |name: &str| middle(&sweep, name, "rss");
+        let of = |name: &str| middle(&sweep, name, "resident");
         println!(
             "| `{workload}` | {} | `{found}` | {} | {} | {:.0} | `{best}` | {} | {} | {:.0} |",
             mebibytes(of("jemalloc")),

@@ -101,7 +101,10 @@ fn what_cannot_be_told_is_refused() {
         ("--gate site=5%", "--against <FILE>"),
         ("--against sample.trace", "has no stacks: record again with --stack-sample all"),
         ("--against sample.trace --by thread", "--against: wanted --by function or module, found --by thread"),
-        ("--against sample.trace --gate rss=5%", "--gate: wanted site=PERCENT such as site=5%, found `rss=5%`"),
+        (
+            "--against sample.trace --gate resident=5%",
+            "--gate: wanted site=PERCENT such as site=5%, found `resident=5%`",
+        ),
         ("--against nowhere.json", "nowhere.json"),
         ("--against empty.json", "--against empty.json: wanted the output of who --json, found none of its `sites`"),
         ("--by thread --at 1s --under nothing", "nothing"),

@@ -31,7 +31,7 @@ impl Meter {
 
 /// One number that a meter returns.
 pub struct Column {
-    /// Its name in rows: `rss_bytes`.
+    /// Its name in rows: `resident_bytes`.
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,

@@ -274,7 +274,7 @@ impl<'a> Board<'a> {
 
     /// The maximum number of arenas over all phases.
     fn most_arenas(&self) -> Option<u64> {
-        self.by_name().get("heap_arenas")?.iter().flatten().copied().max()
+        self.by_name().get("allocator_arenas")?.iter().flatten().copied().max()
     }
 
     fn answer(
@@ -290,7 +290,7 @@ impl<'a> Board<'a> {
             found,
             unproven: BTreeMap::new(),
             phases: marked().map(|(phase, _)| *phase).collect(),
-            live_bytes: marked().map(|(_, live)| *live).collect(),
+            requested_bytes: marked().map(|(_, live)| *live).collect(),
             readings: self.by_name(),
             operations: outcome.operations,
             active_ns: outcome.active.as_nanos() as u64,

@@ -108,7 +108,7 @@ fn most(answer: &Answer, name: &str) -> Option<f64> {
 /// the highest resident heap.
 pub fn peak(answer: &Answer) -> Option<f64> {
     let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
-    heap.or_else(|| most(answer, "peak_rss_bytes"))
+    heap.or_else(|| most(answer, "peak_resident_bytes"))
 }
 
 /// A note of the workload, divided by its operations.
@@ -116,12 +116,12 @@ fn per_op(answer: &Answer, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
 }
 
-/// The worst idle reading of a workload: the resident memory that it added, divided by its live bytes at that time. The
-/// memory at start is subtracted, because it would dominate live bytes of a few MiB. `None` if there was only one idle
-/// reading: the overhead is then enough.
+/// The worst idle reading of a workload: the resident memory that it added, divided by its requested bytes at that time. The
+/// memory at start is subtracted, because it would dominate requested bytes of a few MiB. `None` if there was only one idle
+/// reading: `resident_per_requested` is then enough.
 fn worst_idle(answer: &Answer) -> Option<f64> {
-    let start = answer.reading("rss_bytes", Start)?;
-    let rests = answer.each("rss_bytes", Idle);
+    let start = answer.reading("resident_bytes", Start)?;
+    let rests = answer.each("resident_bytes", Idle);
     let ratios =
         rests.iter().filter(|(_, live)| *live > 0).map(|(rss, live)| rss.saturating_sub(start) as f64 / *live as f64);
     ratios.max_by(f64::total_cmp).filter(|_| rests.len() > 1)
@@ -134,12 +134,12 @@ use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
 /// Every metric but those that users name, in the order of the reports.
 #[rustfmt::skip] // one line a metric
 pub const ALL: &[Metric] = &[
-    metric("rss", Bytes, Lower, "resident memory when idle", |_, a| at(a, "rss_bytes", Idle)),
-    metric("overhead", Ratio, Lower, "resident over live bytes when idle", |_, a| {
-        let live = a.live(Idle).filter(|live| *live > 0)?;
-        Some(at(a, "rss_bytes", Idle)? / live as f64)
+    metric("resident", Bytes, Lower, "resident memory when idle", |_, a| at(a, "resident_bytes", Idle)),
+    metric("resident_per_requested", Ratio, Lower, "resident memory over requested bytes when idle", |_, a| {
+        let requested = a.requested(Idle).filter(|bytes| *bytes > 0)?;
+        Some(at(a, "resident_bytes", Idle)? / requested as f64)
     }),
-    metric("worst_idle", Ratio, Lower, "growth of resident memory since start over live bytes, at the worst of several rests", |_, a| worst_idle(a)),
+    metric("worst_idle", Ratio, Lower, "growth of resident memory since start over requested bytes, at the worst of several rests", |_, a| worst_idle(a)),
     metric("peak", Bytes, Lower, "most resident memory at any time until idle; of a replay the heap", |_, a| peak(a)),
     metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
         (a.active_ns > 0 && a.operations > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
@@ -152,22 +152,22 @@ pub const ALL: &[Metric] = &[
         Some(until_idle(a, "user_us")? + until_idle(a, "system_us")?)
     }),
     metric("faults", Count, Lower, "minor page faults until idle", |_, a| until_idle(a, "minor_faults")),
-    metric("live", Bytes, Neither, "bytes that the workload holds when idle", |_, a| a.live(Idle).map(|live| live as f64)),
-    metric("rss_start", Bytes, Lower, "resident memory at start", |_, a| at(a, "rss_bytes", Start)),
-    metric("rss_filled", Bytes, Lower, "resident memory with the live set built", |_, a| at(a, "rss_bytes", Filled)),
-    metric("rss_peak", Bytes, Lower, "resident memory at the peak mark", |_, a| at(a, "rss_bytes", Peak)),
-    metric("rss_released", Bytes, Lower, "resident memory with all freed", |_, a| at(a, "rss_bytes", Released)),
-    metric("rss_purged", Bytes, Lower, "resident memory with all freed and purged", |_, a| at(a, "rss_bytes", Purged)),
-    metric("anon", Bytes, Lower, "resident memory without files when idle", |_, a| at(a, "rss_anon_bytes", Idle)),
+    metric("requested", Bytes, Neither, "bytes that the workload has asked for and not freed when idle", |_, a| a.requested(Idle).map(|bytes| bytes as f64)),
+    metric("resident_start", Bytes, Lower, "resident memory at start", |_, a| at(a, "resident_bytes", Start)),
+    metric("resident_filled", Bytes, Lower, "resident memory with the live set built", |_, a| at(a, "resident_bytes", Filled)),
+    metric("resident_peak", Bytes, Lower, "resident memory at the peak mark", |_, a| at(a, "resident_bytes", Peak)),
+    metric("resident_released", Bytes, Lower, "resident memory with all freed", |_, a| at(a, "resident_bytes", Released)),
+    metric("resident_purged", Bytes, Lower, "resident memory with all freed and purged", |_, a| at(a, "resident_bytes", Purged)),
+    metric("anonymous", Bytes, Lower, "resident memory without files when idle", |_, a| at(a, "anonymous_bytes", Idle)),
     metric("pss", Bytes, Lower, "proportional resident memory when idle", |_, a| at(a, "pss_bytes", Idle)),
     metric("lazy_free", Bytes, Neither, "lazily freed and still resident when idle", |_, a| at(a, "lazy_free_bytes", Idle)),
-    metric("anon_huge", Bytes, Neither, "in transparent huge pages when idle", |_, a| at(a, "anon_huge_bytes", Idle)),
+    metric("anonymous_huge", Bytes, Neither, "in transparent huge pages when idle", |_, a| at(a, "anonymous_huge_bytes", Idle)),
     metric("vsz", Bytes, Neither, "address space when idle", |_, a| at(a, "vsz_bytes", Idle)),
-    metric("allocated", Bytes, Neither, "allocator: in blocks when idle, thread caches included in some", |_, a| at(a, "heap_allocated_bytes", Idle)),
-    metric("active", Bytes, Neither, "allocator: in pages with blocks when idle", |_, a| at(a, "heap_active_bytes", Idle)),
-    metric("resident", Bytes, Neither, "allocator: in pages not given back when idle", |_, a| at(a, "heap_resident_bytes", Idle)),
-    metric("metadata", Bytes, Neither, "allocator: in its own structures when idle", |_, a| at(a, "heap_metadata_bytes", Idle)),
-    metric("arenas", Count, Neither, "allocator: arenas in use when idle", |_, a| at(a, "heap_arenas", Idle)),
+    metric("allocator_allocated", Bytes, Neither, "allocator: in blocks when idle, thread caches included in some", |_, a| at(a, "allocator_allocated_bytes", Idle)),
+    metric("allocator_active", Bytes, Neither, "allocator: in pages with blocks when idle", |_, a| at(a, "allocator_active_bytes", Idle)),
+    metric("allocator_resident", Bytes, Neither, "allocator: in pages not given back when idle", |_, a| at(a, "allocator_resident_bytes", Idle)),
+    metric("allocator_metadata", Bytes, Neither, "allocator: in its own structures when idle", |_, a| at(a, "allocator_metadata_bytes", Idle)),
+    metric("allocator_arenas", Count, Neither, "allocator: arenas in use when idle", |_, a| at(a, "allocator_arenas", Idle)),
     metric("user", Microseconds, Lower, "processor time in the program until all is freed", |_, a| {
         Some(at(a, "user_us", Released)? - at(a, "user_us", Start)?)
     }),
@@ -177,14 +177,14 @@ pub const ALL: &[Metric] = &[
     }),
     metric("allocs_per_op", Count, Lower, "allocations that the workload counted, for each operation", |_, a| per_op(a, "work_allocations")),
     metric("bytes_per_op", Bytes, Lower, "bytes that the workload asked for, for each operation", |_, a| per_op(a, "work_allocated_bytes")),
-    metric("anon_peak", Bytes, Lower, "resident memory without files when the workload marks its most", |_, a| at(a, "rss_anon_bytes", Peak)),
-    metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
+    metric("anonymous_peak", Bytes, Lower, "resident memory without files when the workload marks its most", |_, a| at(a, "anonymous_bytes", Peak)),
+    metric("outside_worker", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
     }),
     metric("wall", Nanoseconds, Lower, "a program's time from start to end, or that of a service's load", |s, a| {
         (s.cell.job.program().is_some() && a.active_ns > 0).then_some(a.active_ns as f64)
     }),
-    metric("rss_ready", Bytes, Lower, "resident memory of a service that is ready", |_, a| at(a, "rss_bytes", Ready)),
+    metric("resident_ready", Bytes, Lower, "resident memory of a service that is ready", |_, a| at(a, "resident_bytes", Ready)),
     metric("threads", Count, Neither, "threads of a program at its most", |s, a| {
         s.cell.job.program().and_then(|_| at(a, "threads", Peak).or_else(|| most(a, "threads")))
     }),
@@ -329,7 +329,7 @@ mod tests {
         let row = include_str!("../../../tests/golden/sample.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.error = None;
-        let readings = [("peak_rss_bytes".to_string(), vec![Some(900)])].into_iter().collect();
+        let readings = [("peak_resident_bytes".to_string(), vec![Some(900)])].into_iter().collect();
         row.answer = Some(Answer { phases: vec![Idle], readings, ..Answer::default() });
         let peak = |row: &Sample| metric_of_all("peak").of(row);
         assert_eq!(peak(&row), Some(900.0));
@@ -341,9 +341,9 @@ mod tests {
     fn the_worst_of_several_rests_counts_and_other_metrics_take_the_last() {
         let rests = |rests: &[(u64, u64)]| Answer {
             phases: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
-            live_bytes: std::iter::once(0).chain(rests.iter().map(|(_, live)| *live)).collect(),
+            requested_bytes: std::iter::once(0).chain(rests.iter().map(|(_, live)| *live)).collect(),
             readings: std::iter::once((
-                "rss_bytes".to_string(),
+                "resident_bytes".to_string(),
                 std::iter::once(Some(10)).chain(rests.iter().map(|(rss, _)| Some(*rss))).collect(),
             ))
             .collect(),
@@ -351,7 +351,7 @@ mod tests {
         };
         let several = rests(&[(110, 100), (130, 50), (60, 50)]);
         assert_eq!(worst_idle(&several), Some(2.4));
-        assert_eq!((several.reading("rss_bytes", Idle), several.live(Idle)), (Some(60), Some(50)));
-        assert_eq!(worst_idle(&rests(&[(110, 100)])), None, "one rest is what `overhead` is for");
+        assert_eq!((several.reading("resident_bytes", Idle), several.requested(Idle)), (Some(60), Some(50)));
+        assert_eq!(worst_idle(&rests(&[(110, 100)])), None, "one rest is what `resident_per_requested` is for");
     }
 }

@@ -92,7 +92,7 @@ pub struct OverTime {
     /// The length of one step in microseconds.
     pub every_us: u64,
     /// The most resident memory in each step, in KiB.
-    pub rss_kib: Vec<u64>,
+    pub resident_kib: Vec<u64>,
 }
 
 /// A program's standard output.

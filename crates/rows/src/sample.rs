@@ -103,8 +103,8 @@ pub struct Answer {
     pub unproven: BTreeMap<String, String>,
     /// The marks at which meters were read, in order. A workload with many cycles has an `idle` mark after each cycle.
     pub phases: Vec<Phase>,
-    /// Live bytes at each phase, as the workload counts them.
-    pub live_bytes: Vec<u64>,
+    /// The bytes that the workload has asked for and not freed at each phase, as it counts them.
+    pub requested_bytes: Vec<u64>,
     /// Each reading's value at each phase; `None` (`null` in the row) if the meter had no value.
     pub readings: BTreeMap<String, Vec<Option<u64>>>,
     /// Operations that the workload completed, such as requests, hand-overs or replacements.
@@ -144,16 +144,16 @@ impl Answer {
         *self.readings.get(name)?.get(at)?
     }
 
-    /// The workload's live bytes at a phase. If the phase occurs more than once, the last one counts.
-    pub fn live(&self, phase: Phase) -> Option<u64> {
+    /// The bytes that the workload has asked for and not freed at a phase. If the phase occurs more than once, the last one counts.
+    pub fn requested(&self, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;
-        self.live_bytes.get(at).copied()
+        self.requested_bytes.get(at).copied()
     }
 
-    /// The value of a reading and the live bytes at each mark of a phase, in order.
+    /// The value of a reading and the requested bytes at each mark of a phase, in order.
     pub fn each(&self, name: &str, phase: Phase) -> Vec<(u64, u64)> {
         let Some(column) = self.readings.get(name) else { return Vec::new() };
-        let marks = self.phases.iter().zip(column).zip(&self.live_bytes);
+        let marks = self.phases.iter().zip(column).zip(&self.requested_bytes);
         marks
             .filter(|((marked, _), _)| **marked == phase)
             .filter_map(|((_, value), live)| Some(((*value)?, *live)))

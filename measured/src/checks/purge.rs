@@ -22,8 +22,8 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     Ok(Box::new(move || {
         let answer = answer()?;
         let read = |phase| {
-            let found = answer.reading("rss_anon_bytes", phase).map(|bytes| bytes as f64);
-            found.ok_or_else(|| Problem::Failed(format!("the cell has no rss_anon_bytes at {}", phase.name())))
+            let found = answer.reading("anonymous_bytes", phase).map(|bytes| bytes as f64);
+            found.ok_or_else(|| Problem::Failed(format!("the cell has no anonymous_bytes at {}", phase.name())))
         };
         let start = read(Phase::Start)?;
         let grown = |phase| Ok((read(phase)? - start).max(0.0));

@@ -43,7 +43,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         let trace = Trace::open(&only).map_err(|error| failed(error.to_string()))?;
         let found = info(&trace).map_err(|error| failed(error.to_string()))?;
         let answer = answer()?;
-        let read = |phase| answer.reading("rss_anon_bytes", phase).unwrap_or(0);
+        let read = |phase| answer.reading("anonymous_bytes", phase).unwrap_or(0);
         let (replay, program) = (read(Phase::Peak).max(read(Phase::Idle)) as f64, found.most_resident as f64);
         Ok(Pair { checked: (replay - program).abs(), control: program })
     }))

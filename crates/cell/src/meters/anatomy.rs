@@ -1,4 +1,5 @@
-//! Where the memory of an idle process is: `/proc/self/smaps` by the kind of mapping, and the allocator's own count.
+//! Where the memory of an idle process is: `/proc/self/smaps` by the kind of mapping, and the allocator's own count. The heap is one
+//! part, `unknown`: `measure` divides it by that count.
 //!
 //! It is read only in the phase `idle`: while all threads are paused, which mimalloc's walk needs, and only once, because
 //! the kernel writes half a page of text for each mapping. The text is read in pieces, so that it needs no memory.
@@ -19,22 +20,29 @@ pub const METER: Meter = Meter {
 };
 
 const COLUMNS: &[Column] = &[
-    column("program_bytes", Unit::Bytes, "resident in the program's and its libraries' files, and in their data"),
-    column("stack_bytes", Unit::Bytes, "resident in the stacks of all threads"),
-    column("heap_rss_bytes", Unit::Bytes, "resident in all other anonymous mappings: what the allocator has"),
-    column("other_bytes", Unit::Bytes, "resident in shared mappings, and in data files"),
-    column("heap_huge_bytes", Unit::Bytes, "of heap_rss_bytes, in transparent huge pages"),
-    column("held_bytes", Unit::Bytes, "allocator: in blocks that the program holds (glibc: and in thread caches)"),
-    column("cached_bytes", Unit::Bytes, "allocator: in free blocks that a thread's cache keeps"),
-    column("inside_bytes", Unit::Bytes, "allocator: free, in the same pages as blocks (glibc: all that is free)"),
-    column("dirty_bytes", Unit::Bytes, "allocator: in freed pages, not yet returned"),
-    column("muzzy_bytes", Unit::Bytes, "allocator: in freed pages that the kernel may take"),
-    column("own_bytes", Unit::Bytes, "allocator: in its own structures"),
+    column("part_files_bytes", Unit::Bytes, "resident in the program's and its libraries' files, and in their data"),
+    column("part_stacks_bytes", Unit::Bytes, "resident in the stacks of all threads"),
+    column("part_unknown_bytes", Unit::Bytes, "resident in all other anonymous mappings: what the allocator has"),
+    column("part_shared_bytes", Unit::Bytes, "resident in shared mappings"),
+    column("part_unknown_huge_bytes", Unit::Bytes, "of part_unknown_bytes, in transparent huge pages"),
+    column(
+        "allocator_live_bytes",
+        Unit::Bytes,
+        "allocator: in blocks that the program holds (glibc: and in thread caches)",
+    ),
+    column("allocator_cached_bytes", Unit::Bytes, "allocator: in free blocks that a thread's cache keeps"),
+    column(
+        "allocator_free_bytes",
+        Unit::Bytes,
+        "allocator: free, in the same pages as blocks (glibc: all that is free)",
+    ),
+    column("allocator_dirty_bytes", Unit::Bytes, "allocator: in freed pages, not yet returned"),
+    column("allocator_muzzy_bytes", Unit::Bytes, "allocator: in freed pages that the kernel may take"),
 ];
 
 fn read(allocator: &dyn Allocator, slots: &mut [Option<u64>]) {
     let uses = allocator.uses();
-    slots[5..].copy_from_slice(&[uses.held, uses.cached, uses.inside, uses.dirty, uses.muzzy, uses.own]);
+    slots[5..].copy_from_slice(&[uses.held, uses.cached, uses.inside, uses.dirty, uses.muzzy]);
     let Ok(found) = Mappings::own() else { return };
     let found = [found.program, found.stacks, found.heap, found.other, found.huge];
     slots[..5].copy_from_slice(&found.map(Some));

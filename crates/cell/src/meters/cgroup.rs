@@ -43,8 +43,8 @@ fn is_alone(group: Group) -> bool {
 }
 
 const COLUMNS: &[Column] = &[
-    column("cgroup_bytes", Unit::Bytes, "memory charged to the control group"),
-    column("cgroup_peak_bytes", Unit::Bytes, "most ever, if the cell is alone in the group"),
+    column("charged_bytes", Unit::Bytes, "memory charged to the control group"),
+    column("peak_charged_bytes", Unit::Bytes, "most ever, if the cell is alone in the group"),
 ];
 
 #[cfg(test)]

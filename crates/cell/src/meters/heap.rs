@@ -23,10 +23,10 @@ pub const METER: Meter = Meter {
 };
 
 const COLUMNS: &[Column] = &[
-    column("heap_allocated_bytes", Unit::Bytes, "in blocks that the program holds"),
-    column("heap_active_bytes", Unit::Bytes, "in pages with at least one such block"),
-    column("heap_resident_bytes", Unit::Bytes, "in pages not yet given back"),
-    column("heap_metadata_bytes", Unit::Bytes, "in the allocator's own structures"),
-    column("heap_retained_bytes", Unit::Bytes, "of addresses kept without memory"),
-    column("heap_arenas", Unit::Count, "arenas in use"),
+    column("allocator_allocated_bytes", Unit::Bytes, "in blocks that the program holds"),
+    column("allocator_active_bytes", Unit::Bytes, "in pages with at least one such block"),
+    column("allocator_resident_bytes", Unit::Bytes, "in pages not yet given back"),
+    column("allocator_metadata_bytes", Unit::Bytes, "in the allocator's own structures"),
+    column("allocator_retained_bytes", Unit::Bytes, "of addresses kept without memory"),
+    column("allocator_arenas", Unit::Count, "arenas in use"),
 ];

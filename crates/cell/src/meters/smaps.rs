@@ -17,9 +17,9 @@ pub const METER: Meter = Meter {
 };
 
 const COLUMNS: &[Column] = &[
-    column("smaps_rss_bytes", Unit::Bytes, "resident memory, exactly"),
+    column("smaps_resident_bytes", Unit::Bytes, "resident memory, exactly"),
     column("pss_bytes", Unit::Bytes, "resident memory, shared pages divided among their users"),
     column("private_bytes", Unit::Bytes, "resident memory that only this process has"),
     column("lazy_free_bytes", Unit::Bytes, "given back with MADV_FREE but still counted as resident"),
-    column("anon_huge_bytes", Unit::Bytes, "in transparent huge pages"),
+    column("anonymous_huge_bytes", Unit::Bytes, "in transparent huge pages"),
 ];

@@ -32,9 +32,9 @@ fn fill(status: &Status, slots: &mut [Option<u64>]) {
 }
 
 const COLUMNS: &[Column] = &[
-    column("rss_bytes", Unit::Bytes, "resident memory (VmRSS)"),
-    column("peak_rss_bytes", Unit::Bytes, "most resident memory since exec (VmHWM)"),
-    column("rss_anon_bytes", Unit::Bytes, "resident memory that no file backs (RssAnon)"),
+    column("resident_bytes", Unit::Bytes, "resident memory (VmRSS)"),
+    column("peak_resident_bytes", Unit::Bytes, "most resident memory since exec (VmHWM)"),
+    column("anonymous_bytes", Unit::Bytes, "resident memory that no file backs (RssAnon)"),
     column("vsz_bytes", Unit::Bytes, "address space (VmSize)"),
     column("threads", Unit::Count, "threads of the process"),
 ];

@@ -1,6 +1,6 @@
 //! `replay`: a program's recorded allocations, with this cell's allocator.
 //!
-//! The operations and the table of blocks are in memory that the kernel does not count as RssAnon, so `rss_anon_bytes`
+//! The operations and the table of blocks are in memory that the kernel does not count as RssAnon, so `anonymous_bytes`
 //! is the figure to read. See [`allocanary_trace::replay`].
 
 use std::fs::File;

@@ -44,8 +44,8 @@ Words:
   n           how many runs a figure rests on; each is a fresh process
   moment      when memory is read: start, ready, filled, peak, idle, released,
               purged
-  rss, peak   resident memory when idle, and the most until then
-  live        the bytes that the program itself holds
+  resident, peak   resident memory when idle, and the most until then
+  requested   the bytes that the program has asked for and not freed
   interval    [a, b]: the true value lies in it, in 19 of 20 cases
   undecided   neither clearly different nor equal (within 2 %): the runs differ
               too much, or are few
@@ -141,7 +141,7 @@ Examples:
 pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
-  allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
+  allocanary compare main.jsonl branch.jsonl --gate resident=5% --gate throughput=10%
   allocanary compare main.jsonl branch.jsonl --gate peak=5% --gate peak.p90=10%
 
 Verdicts:
@@ -330,7 +330,7 @@ Examples:
       a trace of `allocanary record`; decay acts by time
   allocanary tune --workloads server --emulate-cpus 40
       a built-in workload on a host of 40 CPUs
-  allocanary tune --workloads handoff --objective cpu --tolerance rss=10%
+  allocanary tune --workloads handoff --objective cpu --tolerance resident=10%
   allocanary tune --candidates jemalloc --present jemalloc:narenas=2 \\
     --time-budget 2m
   allocanary tune --resume --out-dir allocanary-out/tune-1 -- python3 script.py
@@ -475,12 +475,12 @@ Examples:
       look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time
 
-The figures are anon and peak: resident memory that no file backs, when idle and
-at its most. It is mostly the allocator's; the replay's own part is small
-(METHOD.md). The first replay writes .NAME.HASH.replay next to the trace, 16
-bytes for each call. Later ones read it. It can be deleted. Where that folder
-cannot be written, it is in ~/.cache/allocanary. A study can use the trace as
-well: --workloads replay:trace=/path/to/service.trace,pace=1";
+The figures are anonymous and peak: resident memory that no file backs, when
+idle and at its most. It is mostly the allocator's; the replay's own part is
+small (METHOD.md). The first replay writes .NAME.HASH.replay next to the trace,
+16 bytes for each call. Later ones read it. It can be deleted. Where that
+folder cannot be written, it is in ~/.cache/allocanary. A study can use the
+trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
 
 #[cfg(test)]
 mod tests {

@@ -76,7 +76,7 @@ struct Ranking {
 /// highest when the most bytes are live, or later.
 fn anon(answer: &Answer, phase: Phase) -> Option<u64> {
     let seen = answer.notes.get(MOST_ANON).copied().filter(|_| phase == Phase::Peak);
-    answer.reading("rss_anon_bytes", phase).max(seen)
+    answer.reading("anonymous_bytes", phase).max(seen)
 }
 
 impl Agreement {

@@ -52,41 +52,42 @@ impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings.
     pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
         let has = |phase: &Phase| {
-            [Part::Live.column(), "program_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
+            [Part::Live.column(), "part_files_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
         };
         let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
         let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
         let part = |name: &str| reading(name).unwrap_or(0.0);
         if reading(Part::Live.column()).is_some() {
-            let peak = reading("peak_rss_bytes").filter(|_| phase == Phase::Peak);
+            let peak = reading("peak_resident_bytes").filter(|_| phase == Phase::Peak);
             return Some(Anatomy::walked(phase, threads, peak, |of| part(of.column())));
         }
-        let (program, stacks, heap) = (reading("program_bytes")?, part("stack_bytes"), reading("heap_rss_bytes")?);
-        let huge = part("heap_huge_bytes").min(heap);
-        let held = reading("held_bytes");
-        let caches_are_known = reading("cached_bytes").is_some();
+        let (program, stacks, heap) =
+            (reading("part_files_bytes")?, part("part_stacks_bytes"), reading("part_unknown_bytes")?);
+        let huge = part("part_unknown_huge_bytes").min(heap);
+        let held = reading("allocator_live_bytes");
+        let caches_are_known = reading("allocator_cached_bytes").is_some();
         let (live, cached) = match held {
-            Some(held) if caches_are_known => (held, part("cached_bytes")),
+            Some(held) if caches_are_known => (held, part("allocator_cached_bytes")),
             // The program knows what it asked for, and not how large its blocks are.
             Some(held) => {
-                let asked = (answer.live(phase).unwrap_or(0) as f64).min(held);
+                let asked = (answer.requested(phase).unwrap_or(0) as f64).min(held);
                 (asked, held - asked)
             }
             None => (0.0, 0.0),
         };
         // glibc does not know which of its memory is resident.
-        let had = reading("heap_resident_bytes").or(reading("heap_active_bytes"));
-        let exit = reading("heap_allocated_bytes").zip(had);
+        let had = reading("allocator_resident_bytes").or(reading("allocator_active_bytes"));
+        let exit = reading("allocator_allocated_bytes").zip(had);
         let mut found = Anatomy {
             phase,
-            rss: program + stacks + heap + part("other_bytes"),
+            rss: program + stacks + heap + part("part_shared_bytes"),
             threads,
             never_touched: 0.0,
             caches_are_known,
-            free_pages_are_known: reading("dirty_bytes").is_some(),
+            free_pages_are_known: reading("allocator_dirty_bytes").is_some(),
             is_divided: held.is_some(),
             is_walked: false,
-            peak: reading("peak_rss_bytes").filter(|_| phase == Phase::Peak),
+            peak: reading("peak_resident_bytes").filter(|_| phase == Phase::Peak),
             at_exit: exit.filter(|_| held.is_none()),
             unexplained: 0.0,
             bytes: [0.0; PARTS.len()],
@@ -94,13 +95,14 @@ impl Anatomy {
         for (at, bytes) in [
             (Part::Live, live),
             (Part::Cached, cached),
-            (Part::Fragmentation, part("inside_bytes")),
-            (Part::FreePages, part("dirty_bytes")),
-            (Part::LazyFree, part("muzzy_bytes")),
-            (Part::Metadata, part("own_bytes")),
+            (Part::Fragmentation, part("allocator_free_bytes")),
+            (Part::FreePages, part("allocator_dirty_bytes")),
+            (Part::LazyFree, part("allocator_muzzy_bytes")),
+            // A program's preload counts it at the exit: then it is of another moment.
+            (Part::Metadata, held.map_or(0.0, |_| part("allocator_metadata_bytes"))),
             (Part::Stacks, stacks),
             (Part::Files, program),
-            (Part::Shared, part("other_bytes")),
+            (Part::Shared, part("part_shared_bytes")),
         ] {
             found.bytes[at as usize] = bytes;
         }
@@ -204,7 +206,7 @@ mod tests {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes * MIB)]);
         Answer {
             phases: vec![Phase::Idle],
-            live_bytes: vec![live * MIB],
+            requested_bytes: vec![live * MIB],
             readings: readings.iter().map(column).collect(),
             ..Answer::default()
         }
@@ -216,8 +218,15 @@ mod tests {
 
     #[test]
     fn what_was_never_touched_is_taken_from_the_parts_that_can_have_it() {
-        let jemalloc = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 76), ("other_bytes", 0)];
-        let own = [("held_bytes", 6), ("cached_bytes", 50), ("inside_bytes", 8), ("dirty_bytes", 22), ("own_bytes", 6)];
+        let jemalloc =
+            [("part_files_bytes", 3), ("part_stacks_bytes", 1), ("part_unknown_bytes", 76), ("part_shared_bytes", 0)];
+        let own = [
+            ("allocator_live_bytes", 6),
+            ("allocator_cached_bytes", 50),
+            ("allocator_free_bytes", 8),
+            ("allocator_dirty_bytes", 22),
+            ("allocator_metadata_bytes", 6),
+        ];
         let found = Anatomy::of(&answer(4, &[&jemalloc[..], &own].concat()), Some(64)).unwrap();
         // 6 + 50 + 8 + 22 + 6 = 92, and 76 are there: a quarter of 64 was never touched.
         assert_eq!(found.never_touched, (16 * MIB) as f64);
@@ -237,8 +246,14 @@ mod tests {
 
     #[test]
     fn huge_pages_and_freed_pages_that_nobody_counts_are_what_is_left() {
-        let mimalloc = [("program_bytes", 3), ("heap_rss_bytes", 100), ("held_bytes", 10), ("inside_bytes", 20)];
-        let found = Anatomy::of(&answer(4, &[&mimalloc[..], &[("heap_huge_bytes", 60)]].concat()), Some(8)).unwrap();
+        let mimalloc = [
+            ("part_files_bytes", 3),
+            ("part_unknown_bytes", 100),
+            ("allocator_live_bytes", 10),
+            ("allocator_free_bytes", 20),
+        ];
+        let found =
+            Anatomy::of(&answer(4, &[&mimalloc[..], &[("part_unknown_huge_bytes", 60)]].concat()), Some(8)).unwrap();
         assert_eq!((mebibytes(&found, Part::Padding), mebibytes(&found, Part::FreePages)), (60.0, 10.0));
         assert!(found.adds_up() && !found.free_pages_are_known && found.name(Part::Cached).contains("rounding"));
     }
@@ -246,7 +261,12 @@ mod tests {
     #[test]
     fn more_than_two_percent_unexplained_does_not_add_up() {
         let unexplained = |heap| {
-            let readings = [("program_bytes", 10), ("heap_rss_bytes", heap), ("held_bytes", 50), ("dirty_bytes", 40)];
+            let readings = [
+                ("part_files_bytes", 10),
+                ("part_unknown_bytes", heap),
+                ("allocator_live_bytes", 50),
+                ("allocator_dirty_bytes", 40),
+            ];
             Anatomy::of(&answer(50, &readings), Some(1)).unwrap()
         };
         let (exact, just, over) = (unexplained(90), unexplained(92), unexplained(93));
@@ -260,16 +280,19 @@ mod tests {
 
     #[test]
     fn live_bytes_outside_the_allocator_are_not_its() {
-        let found =
-            Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), Some(1));
+        let found = Anatomy::of(
+            &answer(30, &[("part_files_bytes", 1), ("part_unknown_bytes", 9), ("allocator_live_bytes", 9)]),
+            Some(1),
+        );
         assert_eq!(found.map(|found| mebibytes(&found, Part::Live)), Some(9.0));
-        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), Some(1)), None, "no reading of its parts");
+        assert_eq!(Anatomy::of(&answer(1, &[("resident_bytes", 9)]), Some(1)), None, "no reading of its parts");
     }
 
     #[test]
     fn a_program_that_is_seen_from_outside_has_a_heap_that_is_not_divided() {
-        let seen = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 20), ("other_bytes", 2)];
-        let mut row = answer(0, &[&seen[..], &[("heap_huge_bytes", 6)]].concat());
+        let seen =
+            [("part_files_bytes", 3), ("part_stacks_bytes", 1), ("part_unknown_bytes", 20), ("part_shared_bytes", 2)];
+        let mut row = answer(0, &[&seen[..], &[("part_unknown_huge_bytes", 6)]].concat());
         for phase in [Phase::Idle, Phase::Peak] {
             row.phases = vec![phase];
             let found = Anatomy::of(&row, None).unwrap();
@@ -279,7 +302,7 @@ mod tests {
             assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not divided");
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, None);
-        for (name, mebibytes) in [("heap_allocated_bytes", 5), ("heap_active_bytes", 9)] {
+        for (name, mebibytes) in [("allocator_allocated_bytes", 5), ("allocator_active_bytes", 9)] {
             row.readings.insert(name.into(), vec![Some(mebibytes * MIB)]);
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
@@ -303,7 +326,7 @@ mod tests {
             ("part_unknown_bytes", 6),
         ];
         // What a preload counted at the exit is of another moment.
-        let others = [("peak_rss_bytes", 70), ("heap_allocated_bytes", 5), ("heap_active_bytes", 9)];
+        let others = [("peak_resident_bytes", 70), ("allocator_allocated_bytes", 5), ("allocator_active_bytes", 9)];
         let mut row = answer(0, &[&parts[..], &others].concat());
         let idle = Anatomy::of(&row, None).unwrap();
         row.phases = vec![Phase::Peak];
@@ -327,8 +350,11 @@ mod tests {
     #[test]
     fn the_middle_is_one_of_them() {
         let of = |heap| {
-            Anatomy::of(&answer(1, &[("program_bytes", 1), ("heap_rss_bytes", heap), ("held_bytes", 1)]), Some(1))
-                .unwrap()
+            Anatomy::of(
+                &answer(1, &[("part_files_bytes", 1), ("part_unknown_bytes", heap), ("allocator_live_bytes", 1)]),
+                Some(1),
+            )
+            .unwrap()
         };
         let all = [of(9), of(5), of(7), of(6)];
         assert_eq!(middle(&all), Some(of(6)));

@@ -28,10 +28,11 @@ pub enum Judged {
 }
 
 impl Gate {
-    /// The name and the share of `rss=5%`. Only the rows know all metrics, so the name is looked up later.
+    /// The name and the share of `resident=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
-        let wrong =
-            || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `{text}`"));
+        let wrong = || {
+            Error::Input(format!("--gate: wanted METRIC=PERCENT such as resident=5% or peak.p90=5%, found `{text}`"))
+        };
         metric_percent(text).ok_or_else(wrong)
     }
 

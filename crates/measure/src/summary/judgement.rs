@@ -199,7 +199,7 @@ fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
 
 /// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
-    let counted = |group: &Group| group.values_of("rss").len().max(group.values_of("peak").len());
+    let counted = |group: &Group| group.values_of("resident").len().max(group.values_of("peak").len());
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every process fails in the new rows".into()),

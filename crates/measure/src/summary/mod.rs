@@ -96,7 +96,7 @@ pub struct Panel {
 impl Panel {
     /// Every other candidate compared with the first in a metric that has verdicts, by line and column.
     pub fn comparisons_in(&self, metric: &str) -> impl Iterator<Item = &(usize, usize, Comparison)> {
-        let all = if metric == "rss" { Some(&self.comparisons) } else { self.in_metrics.get(metric) };
+        let all = if metric == "resident" { Some(&self.comparisons) } else { self.in_metrics.get(metric) };
         all.into_iter().flatten()
     }
 
@@ -298,9 +298,9 @@ fn limits(fold: &Fold, study: Option<&str>, notes: &mut Vec<String>) -> Vec<(Str
 fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<Metric> {
     let groups = || fold.groups.iter().filter(|(key, _)| key.study.as_deref() == study && key.threads.is_none());
     let has = |metric: &&Metric| groups().any(|(_, group)| !group.values_of(&metric.name).is_empty());
-    let service = groups().any(|(_, group)| !group.values_of("rss").is_empty());
+    let service = groups().any(|(_, group)| !group.values_of("resident").is_empty());
     let usual: &[&str] = match service {
-        true => &["rss", "peak", "throughput", "p50", "p99", "p999"],
+        true => &["resident", "peak", "throughput", "p50", "p99", "p999"],
         false => &["peak", "wall", "cpu", "faults"],
     };
     let end: &[&str] = if service { &["cpu"] } else { &[] };

@@ -97,7 +97,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
         let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric, MARGIN);
         pairs.iter().zip(found).map(|((line, at, _), found)| (*line, *at, found)).collect()
     };
-    let comparisons = compared(metric_of_all("rss"));
+    let comparisons = compared(metric_of_all("resident"));
     let price = PRICE.map(metric_of_all);
     let in_metrics = metrics.iter().chain(price).map(|metric| (metric.name.clone(), compared(metric))).collect();
 
@@ -124,7 +124,7 @@ fn point(group: &Group) -> Point {
     let estimates = group.values.iter();
     let estimates = estimates.filter_map(|(name, values)| Some((name.clone(), Estimate::of(values)?))).collect();
     let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();
-    over_time.sort_by_key(|run| run.rss_kib.iter().max());
+    over_time.sort_by_key(|run| run.resident_kib.iter().max());
     let over_time = over_time.get(over_time.len() / 2).map(|run| (*run).clone());
     Point {
         estimates,

@@ -91,7 +91,7 @@ impl Recommendation {
 /// The metric that a section is about: its first one of which less or more is better, or else resident memory when idle.
 fn deciding_metric(section: &Section) -> &Metric {
     let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
-    named.unwrap_or_else(|| metric_of_all("rss"))
+    named.unwrap_or_else(|| metric_of_all("resident"))
 }
 
 fn estimate<'a>(panel: &'a Panel, line: usize, column: usize, metric: &Metric) -> Option<&'a Estimate> {

@@ -40,7 +40,7 @@ fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
     let mut group = move |times: f64| {
-        let values = [("rss".into(), shape.sample(n, times, &mut rng))];
+        let values = [("resident".into(), shape.sample(n, times, &mut rng))];
         Group { values: values.into(), ..Group::default() }
     };
     std::iter::repeat_with(move || (group(1.0), group(times))).take(pairs)
@@ -50,7 +50,7 @@ fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl
 fn verdicts(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for (old, new) in random_pairs(shape, n, times, pairs) {
-        let found = compare_groups([(&old, &new)].into_iter(), metric_of_all("rss"), MARGIN)[0];
+        let found = compare_groups([(&old, &new)].into_iter(), metric_of_all("resident"), MARGIN)[0];
         match found.verdict {
             Verdict::Better => counts[0] += 1,
             Verdict::Worse => counts[1] += 1,
@@ -95,7 +95,7 @@ fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
 
 /// How often a gate of 5 % holds, is broken and stays open, over `pairs` random pairs with the true ratio `times`.
 fn gates(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
-    let gate = Gate::new(&Metrics::default(), "rss", 0.05).unwrap();
+    let gate = Gate::new(&Metrics::default(), "resident", 0.05).unwrap();
     let mut counts = [0; 3];
     for (old, new) in random_pairs(shape, n, times, pairs) {
         let found = compare_groups([(&old, &new)].into_iter(), &gate.metric, gate.most)[0];
@@ -153,7 +153,7 @@ impl Shape {
                 let value = times * (spread * normal(rng)).exp();
                 if uniform(rng) < 0.2 { value * spike } else { value }
             };
-            let values = [("rss".into(), (0..count).map(one).collect())];
+            let values = [("resident".into(), (0..count).map(one).collect())];
             Group { values: values.into(), ..Group::default() }
         };
         (group(n, old, 1.0, 1.0), group(m, new, spike, times))
@@ -187,7 +187,7 @@ const SIZES: [usize; 4] = [5, 10, 20, 40];
 fn said(shape: Shape, sizes: (usize, usize), times: f64, family: usize) -> Said {
     let families = 2000 / family;
     let mut rng = Rng::part(2018, sizes.0 as u64 * 1000 + sizes.1 as u64 + (times * 1e6) as u64 + family as u64);
-    let gate = Gate::new(&Metrics::default(), "rss", 0.05).unwrap();
+    let gate = Gate::new(&Metrics::default(), "resident", 0.05).unwrap();
     let mut said = Said::default();
     for _ in 0..families {
         let pairs: Vec<(Group, Group)> = (0..family).map(|_| shape.pair(sizes, times, &mut rng)).collect();

@@ -178,18 +178,24 @@ mod tests {
     fn anatomy(readings: &[(&str, u64)]) -> Anatomy {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = readings.iter().map(column).collect();
-        let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
+        let answer =
+            Answer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..Answer::default() };
         Anatomy::of(&answer, Some(64)).unwrap()
     }
 
     #[test]
     fn a_sentence_says_where_the_most_is() {
-        let cached = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76), ("held_bytes", 26), ("cached_bytes", 50)]);
+        let cached = anatomy(&[
+            ("part_files_bytes", 4),
+            ("part_unknown_bytes", 76),
+            ("allocator_live_bytes", 26),
+            ("allocator_cached_bytes", 50),
+        ]);
         let said = sentence("jemalloc", &cached).unwrap();
         assert_eq!(said, "Some 50.0 of jemalloc's 80.0 MiB are in the caches of 64 idle threads.");
         assert_eq!(figures(&cached), "C 50.0, L 26.0, B 4.00");
         assert_eq!(bar(&cached, 20), "LLLLLLLCCCCCCCCCCCCB");
-        let outside = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76)]);
+        let outside = anatomy(&[("part_files_bytes", 4), ("part_unknown_bytes", 76)]);
         let said = sentence("own", &outside).unwrap();
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
         assert_eq!(bar(&outside, 20), "B???????????????????");
@@ -199,7 +205,12 @@ mod tests {
             of_several_versions: false,
             points: Vec::new(),
         };
-        let small = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 30), ("held_bytes", 26), ("cached_bytes", 2)]);
+        let small = anatomy(&[
+            ("part_files_bytes", 4),
+            ("part_unknown_bytes", 30),
+            ("allocator_live_bytes", 26),
+            ("allocator_cached_bytes", 2),
+        ]);
         let lines = [line("jemalloc"), line("jemalloc:narenas=1"), line("system")];
         let found = [(0, &lines[0], cached), (1, &lines[1], small), (2, &lines[2], outside)];
         let said = "jemalloc:narenas=1 has 46.0 MiB less than jemalloc: 48.0 less cached by threads";
@@ -209,7 +220,12 @@ mod tests {
         let mut before_its_peak = outside;
         before_its_peak.peak = Some(98.4 * f64::from(1 << 20));
         assert_eq!((whole(&outside).as_str(), whole(&before_its_peak).as_str()), ("80.0", "80.0 of a peak of 98.4"));
-        let even = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 5), ("held_bytes", 5), ("dirty_bytes", 0)]);
+        let even = anatomy(&[
+            ("part_files_bytes", 4),
+            ("part_unknown_bytes", 5),
+            ("allocator_live_bytes", 5),
+            ("allocator_dirty_bytes", 0),
+        ]);
         assert_eq!(sentence("x", &even), None, "no part is a quarter of all");
         assert_eq!(bar(&even, 40).len(), 40);
     }

@@ -89,8 +89,8 @@ fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
     Some(Pasted { heading: format!("To paste, for {name}"), name, lines: labelled, note: lines.note() })
 }
 
-/// `at 16 threads take system: it has the least rss, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
-/// `keep jemalloc: no candidate is clearly better in rss.`
+/// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
+/// `keep jemalloc: no candidate is clearly better in resident.`
 fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<String> {
     let (metric, first) = (&found.metric.name, panel.lines[0].name());
     let place = match panel.axis {

@@ -86,14 +86,14 @@ fn own(section: &Section) -> String {
 fn memory(panel: &Panel) -> String {
     let heads: Vec<String> = panel.columns.iter().map(|value| words::column(panel.axis, *value)).collect();
     let mut out = format!("| candidate | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
-    let (common, n) = words::common(words::counts(panel, "rss"));
+    let (common, n) = words::common(words::counts(panel, "resident"));
     for (at, line) in panel.lines.iter().enumerate() {
         out.push_str(&format!("| {} |", code(&line.name())));
         for (column, point) in line.points.iter().enumerate() {
-            let rss = point.as_ref().and_then(|point| point.get("rss"));
+            let rss = point.as_ref().and_then(|point| point.get("resident"));
             let (median, interval) =
-                (words::median(metric_of_all("rss"), rss), words::interval(metric_of_all("rss"), rss));
-            let best = words::starred(panel, column, "rss") == Some(at);
+                (words::median(metric_of_all("resident"), rss), words::interval(metric_of_all("resident"), rss));
+            let best = words::starred(panel, column, "resident") == Some(at);
             let median = if best { format!("**{median}**") } else { median };
             out.push_str(format!(" {median} {interval}").trim_end());
             if let Some(n) = rss.map(words::count).filter(|n| common.as_ref() != Some(n)) {

@@ -169,11 +169,11 @@ fn full(findings: &Findings, look: &Look) -> String {
 
 /// The tables of a panel: memory, other metrics, verdicts.
 fn whole(panel: &Panel, look: &Look) -> String {
-    let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
-    let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
+    let requested = words::requested(panel).map_or(String::new(), |bytes| format!(", {bytes} requested"));
+    let title = format!("{}: MiB resident when idle, by {}{requested}", panel.title, panel.axis.name());
     let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
-    let ratio = if live.is_empty() { "" } else { "resident / live, " };
-    let (_, n) = words::common(words::counts(panel, "rss"));
+    let ratio = if requested.is_empty() { "" } else { "resident / requested, " };
+    let (_, n) = words::common(words::counts(panel, "resident"));
     let key = format!("median, {ratio}[95 % interval of the median]; * least in its column; {n}");
     out.push_str(&format!("{}\n", wrapped(&key, look)));
     if let Some(headline) = words::headline(panel) {
@@ -217,11 +217,11 @@ fn own_counts(section: &Section) -> impl Iterator<Item = String> {
     figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
 
-/// Candidates by columns: median and overhead above the interval.
+/// Candidates by columns: median, and how many times the requested bytes, above the interval.
 fn memory(panel: &Panel, look: &Look) -> String {
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
-    let (common, _) = words::common(words::counts(panel, "rss"));
+    let (common, _) = words::common(words::counts(panel, "resident"));
     for (at, line) in panel.lines.iter().enumerate() {
         let mut cells = vec![Cell::new(broken(&line.name()))];
         for (column, point) in line.points.iter().enumerate() {
@@ -229,11 +229,12 @@ fn memory(panel: &Panel, look: &Look) -> String {
                 cells.push(Cell::new("-"));
                 continue;
             };
-            let best = words::starred(panel, column, "rss") == Some(at);
-            let text = match point.get("rss") {
+            let best = words::starred(panel, column, "resident") == Some(at);
+            let text = match point.get("resident") {
                 None => format!("{} failed", point.failed),
                 Some(rss) => {
-                    let overhead = point.get("overhead").map_or(String::new(), |ratio| Unit::Ratio.show(ratio.median));
+                    let ratio =
+                        point.get(words::PER_REQUESTED).map_or(String::new(), |ratio| Unit::Ratio.show(ratio.median));
                     let star = if best { "*" } else { "" };
                     let median = words::mebibytes(rss.median);
                     let interval = rss.interval().map_or(String::new(), |(low, high)| {
@@ -241,7 +242,7 @@ fn memory(panel: &Panel, look: &Look) -> String {
                     });
                     let n = words::count(rss);
                     let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n{n}") };
-                    format!("{star}{median} {overhead}{interval}{n}")
+                    format!("{star}{median} {ratio}{interval}{n}")
                 }
             };
             let cell = Cell::new(text);
@@ -255,7 +256,7 @@ fn memory(panel: &Panel, look: &Look) -> String {
 
 /// The other metrics, at the largest column.
 fn rest(panel: &Panel, look: &Look) -> String {
-    let columns = ["peak", "rss_purged", "faults"];
+    let columns = ["peak", "resident_purged", "faults"];
     let heads = ["candidate", "n", "peak", "purged", "faults"];
     let mut table = Grid::new(heads.map(String::from));
     for line in &panel.lines {

@@ -227,11 +227,15 @@ pub fn brief(ratio: f64) -> String {
     change(ratio).trim_end_matches(" %").to_string()
 }
 
-/// The text of the live bytes in a panel's title. They are equal for all candidates, except for the blocks that are in
+/// The metric that says how many times the requested bytes are resident.
+pub const PER_REQUESTED: &str = "resident_per_requested";
+
+/// The text of the requested bytes in a panel's title. They are equal for all candidates, except for the blocks that are in
 /// other threads' mailboxes at the moment. `None` if a workload does not know them, such as a whole service.
-pub fn live(panel: &Panel) -> Option<String> {
-    let live = |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("live")?.median)).collect();
-    let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { live(line) }).collect();
+pub fn requested(panel: &Panel) -> Option<String> {
+    let of =
+        |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("requested")?.median)).collect();
+    let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { of(line) }).collect();
     let least = all.iter().copied().reduce(f64::min)?;
     let most = all.iter().copied().reduce(f64::max)?;
     if most == 0.0 {
@@ -244,7 +248,7 @@ pub fn live(panel: &Panel) -> Option<String> {
 /// One sentence for the panel: the lowest and the highest candidate at its largest column, and their growth.
 pub fn headline(panel: &Panel) -> Option<String> {
     let last = panel.columns.len().checked_sub(1)?;
-    let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("rss")?.median);
+    let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("resident")?.median);
     let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, last));
     let mut ends: Vec<(f64, &Line)> = lines.filter_map(|(_, line)| Some((rss(line, last)?, line))).collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -270,10 +274,10 @@ pub fn headline(panel: &Panel) -> Option<String> {
 }
 
 /// The candidates that returned their memory at every idle reading of a workload with more than one: the resident
-/// memory since start was at most a quarter more than the live bytes. `None` for all other workloads.
+/// memory since start was at most a quarter more than the requested bytes. `None` for all other workloads.
 pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     const QUARTER: f64 = 1.25;
-    const SAID: &str = "Growth since start within 25 % of live bytes at every rest";
+    const SAID: &str = "Growth since start within 25 % of requested bytes at every rest";
     let worst = |line: &Line| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
     let known: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
     let within = known.iter().filter(|(worst, _)| *worst <= QUARTER);

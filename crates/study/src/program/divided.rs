@@ -139,10 +139,10 @@ mod tests {
         let mut walks = Walks::default();
         let made =
             |rss, parts: Option<Parts>| Reader::of(move || Walked { rss, parts, cost: Duration::from_millis(2) });
-        walks.now = made(5, Some(vec![("program_bytes", 1)]));
+        walks.now = made(5, Some(vec![("part_files_bytes", 1)]));
         walks.collect();
         walks.now = made(9, None);
-        assert_eq!(walks.end(), Some((5, vec![("program_bytes", 1)])));
+        assert_eq!(walks.end(), Some((5, vec![("part_files_bytes", 1)])));
         assert_eq!(walks.schedule.balance(Duration::from_secs(1)), 600_000);
     }
 

@@ -39,11 +39,11 @@ impl Launcher {
             if let Some(exit) = proven.exit {
                 let marks = answer.phases.len();
                 for (name, value) in [
-                    ("heap_allocated_bytes", exit.allocated),
-                    ("heap_active_bytes", exit.active),
-                    ("heap_resident_bytes", exit.resident),
-                    ("heap_metadata_bytes", exit.metadata),
-                    ("heap_arenas", exit.arenas),
+                    ("allocator_allocated_bytes", exit.allocated),
+                    ("allocator_active_bytes", exit.active),
+                    ("allocator_resident_bytes", exit.resident),
+                    ("allocator_metadata_bytes", exit.metadata),
+                    ("allocator_arenas", exit.arenas),
                 ] {
                     let mut column = vec![None; marks];
                     if let Some(last) = column.last_mut() {

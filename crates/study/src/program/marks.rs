@@ -56,9 +56,9 @@ pub(super) const SIZES: usize = 6;
 /// The readings by name.
 pub(super) fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
     [
-        ("rss_bytes", Some(sizes.rss)),
-        ("peak_rss_bytes", Some(peak)),
-        ("rss_anon_bytes", Some(sizes.anon)),
+        ("resident_bytes", Some(sizes.rss)),
+        ("peak_resident_bytes", Some(peak)),
+        ("anonymous_bytes", Some(sizes.anon)),
         ("vsz_bytes", Some(sizes.vsz)),
         ("threads", Some(sizes.threads)),
         ("processes", Some(sizes.processes)),
@@ -69,7 +69,7 @@ pub(super) fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'stati
         ("pss_bytes", details.pss),
         ("private_bytes", details.private),
         ("lazy_free_bytes", details.lazy_free),
-        ("anon_huge_bytes", details.huge),
+        ("anonymous_huge_bytes", details.huge),
     ]
 }
 

@@ -132,7 +132,7 @@ impl RunContext<'_> {
         if !running.watch.is_known() {
             // It ended before it could be looked at often enough: its sizes are not known, but for the kernel's account.
             found[..SIZES].iter_mut().for_each(|(name, value)| {
-                *value = value.filter(|bytes| *name == "peak_rss_bytes" && *bytes > 0);
+                *value = value.filter(|bytes| *name == "peak_resident_bytes" && *bytes > 0);
             });
         }
         marks.mark(Phase::Peak, &found);
@@ -253,7 +253,7 @@ impl RunContext<'_> {
 
     fn answer(&self, marks: Marks, running: &Running) -> Answer {
         Answer {
-            live_bytes: vec![0; marks.phases.len()],
+            requested_bytes: vec![0; marks.phases.len()],
             phases: marks.phases,
             readings: marks.columns,
             over_time: Some(running.watch.over_time()),

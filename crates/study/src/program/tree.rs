@@ -142,7 +142,8 @@ impl Details {
 pub type Parts = Vec<(&'static str, u64)>;
 
 /// By kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
-const KINDS: [&str; 5] = ["program_bytes", "stack_bytes", "heap_rss_bytes", "other_bytes", "heap_huge_bytes"];
+const KINDS: [&str; 5] =
+    ["part_files_bytes", "part_stacks_bytes", "part_unknown_bytes", "part_shared_bytes", "part_unknown_huge_bytes"];
 
 /// The kinds of mappings, summed over processes; `None` if one of them may not be read, or has no memory any more.
 pub fn parts(members: &[u32]) -> Option<Parts> {

@@ -293,7 +293,7 @@ impl Steps {
     fn over_time(&self) -> OverTime {
         OverTime {
             every_us: self.every.as_micros() as u64,
-            rss_kib: self.rss.iter().map(|bytes| bytes / 1024).collect(),
+            resident_kib: self.rss.iter().map(|bytes| bytes / 1024).collect(),
         }
     }
 }
@@ -310,9 +310,9 @@ mod tests {
             steps.add(Duration::from_millis(ms), rss * 1024);
         }
         let found = steps.over_time();
-        assert!(found.rss_kib.len() > MOST_STEPS / 2 && found.rss_kib.len() <= MOST_STEPS);
-        assert_eq!(found.rss_kib.iter().max(), Some(&999));
-        let end = found.every_us * found.rss_kib.len() as u64;
+        assert!(found.resident_kib.len() > MOST_STEPS / 2 && found.resident_kib.len() <= MOST_STEPS);
+        assert_eq!(found.resident_kib.iter().max(), Some(&999));
+        let end = found.every_us * found.resident_kib.len() as u64;
         assert!((9_900_000..=10_400_000).contains(&end), "{end}");
     }
 
@@ -351,6 +351,6 @@ mod tests {
         let mut steps = Steps::default();
         steps.add(Duration::ZERO, 4096);
         steps.add(Duration::from_millis(7), 8192);
-        assert_eq!(steps.over_time().rss_kib, [4, 4, 4, 8]);
+        assert_eq!(steps.over_time().resident_kib, [4, 4, 4, 8]);
     }
 }

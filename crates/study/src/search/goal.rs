@@ -26,9 +26,9 @@ impl Source {
     /// The metric of the objective `memory`.
     pub fn memory(self) -> &'static str {
         match self {
-            Source::Workload | Source::Service => "rss",
+            Source::Workload | Source::Service => "resident",
             Source::Program => "peak",
-            Source::Trace => "anon",
+            Source::Trace => "anonymous",
         }
     }
 
@@ -199,10 +199,10 @@ mod tests {
     fn a_goal_is_read_and_what_cannot_be_is_named() {
         let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let names: Vec<String> = goal.wanted().map(|metric| metric.name.to_string()).collect();
-        assert_eq!(names, ["rss", "throughput", "p99"]);
+        assert_eq!(names, ["resident", "throughput", "p99"]);
         let p99 = Goal::parse("p99", None, Source::Workload, &Metrics::default()).unwrap();
         assert_eq!(p99.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["p99", "throughput"]);
-        let own = Goal::parse("cpu", Some(&["rss=10%".into()]), Source::Workload, &Metrics::default()).unwrap();
+        let own = Goal::parse("cpu", Some(&["resident=10%".into()]), Source::Workload, &Metrics::default()).unwrap();
         assert!((own.guards[0].worsening(10.0, 11.0) - 0.1).abs() < 1e-9 && own.guards[0].share == 0.1);
         assert!((goal.guards[0].worsening(100.0, 95.0) - 0.05).abs() < 1e-9, "less throughput is worse");
         let said = |objective: &str, within: &[&str]| {
@@ -212,11 +212,11 @@ mod tests {
                 .to_string()
         };
         assert!(said("memroy", &[]).contains("no objective `memroy`; perhaps memory"));
-        assert!(said("memory", &["rss=5%"]).contains("rss is the objective itself"));
+        assert!(said("memory", &["resident=5%"]).contains("resident is the objective itself"));
         assert!(said("memory", &["p99=5%", "p99=9%"]).contains("stands twice"));
         assert!(said("memory", &["p99"]).contains("wanted METRIC=PERCENT"));
         assert!(said("memory", &["p98=5%"]).contains("no metric `p98`"));
-        assert!(said("memory", &["live=5%"]).contains("no better direction"));
+        assert!(said("memory", &["requested=5%"]).contains("no better direction"));
         assert!(said("memory", &["p99=-1%"]).contains("from 0% to 1000%"));
     }
 
@@ -226,9 +226,9 @@ mod tests {
             let goal = Goal::parse("memory", None, source, &Metrics::default()).unwrap();
             goal.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(of(Source::Service), ["rss", "throughput", "p99"]);
+        assert_eq!(of(Source::Service), ["resident", "throughput", "p99"]);
         assert_eq!(of(Source::Program), ["peak", "wall", "cpu"]);
-        assert_eq!(of(Source::Trace), ["anon", "throughput", "p99"]);
+        assert_eq!(of(Source::Trace), ["anonymous", "throughput", "p99"]);
         let cpu = Goal::parse("cpu", None, Source::Program, &Metrics::default()).unwrap();
         assert_eq!(cpu.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["cpu", "wall"]);
     }
@@ -236,19 +236,19 @@ mod tests {
     #[test]
     fn a_default_limit_is_left_out_or_replaced_and_a_typed_one_must_be_there() {
         let mut goal = Goal::parse("memory", None, Source::Service, &Metrics::default()).unwrap();
-        let said = goal.keep_to(|name| ["rss", "wall", "cpu"].contains(&name)).unwrap();
+        let said = goal.keep_to(|name| ["resident", "wall", "cpu"].contains(&name)).unwrap();
         assert_eq!(goal.guards.iter().map(Guard::text).collect::<Vec<_>>(), ["wall=5%"]);
         assert!(said[0].contains("the time of the load is limited instead, wall=5%"), "{said:?}");
         assert!(said[1].contains("the rows have no p99: the default limit p99=20% is left out"), "{said:?}");
         let mut goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         assert!(
-            goal.keep_to(|name| ["rss", "throughput", "p99"].contains(&name)).unwrap().is_empty()
+            goal.keep_to(|name| ["resident", "throughput", "p99"].contains(&name)).unwrap().is_empty()
                 && goal.guards.len() == 2
         );
         let mut typed =
             Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service, &Metrics::default()).unwrap();
-        let error = typed.keep_to(|name| ["rss", "live", "cpu"].contains(&name)).unwrap_err().to_string();
-        assert!(error.contains("--tolerance p99=12.5%: the rows have no p99: they have rss, cpu"), "{error}");
+        let error = typed.keep_to(|name| ["resident", "requested", "cpu"].contains(&name)).unwrap_err().to_string();
+        assert!(error.contains("--tolerance p99=12.5%: the rows have no p99: they have resident, cpu"), "{error}");
         let mut p99 = Goal::parse("p99", Some(&[]), Source::Program, &Metrics::default()).unwrap();
         assert!(
             p99.keep_to(|name| ["peak"].contains(&name))

@@ -155,7 +155,7 @@ pub(crate) mod tests {
     /// A group with these values of memory and throughput, and a p99 of 1.
     pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {
         let p99 = vec![1.0; rss.len()];
-        let values = [("rss", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
+        let values = [("resident", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
         Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
     }
 

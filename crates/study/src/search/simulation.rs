@@ -41,8 +41,8 @@ impl Measure for Noise {
                 None => Default::default(),
             };
             let effect = self.effects.get(candidate).copied().unwrap_or(1.0);
-            while values.get("rss").map_or(0, Vec::len) < repeats as usize {
-                for (metric, usual) in [("rss", 50.0 * effect), ("throughput", 1000.0), ("p99", 1.0)] {
+            while values.get("resident").map_or(0, Vec::len) < repeats as usize {
+                for (metric, usual) in [("resident", 50.0 * effect), ("throughput", 1000.0), ("p99", 1.0)] {
                     values.entry(metric.into()).or_default().push(usual * self.draw());
                 }
             }

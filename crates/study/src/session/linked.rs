@@ -119,7 +119,9 @@ fn check(sample: &Sample, cell: &Cell) -> Result<(), Failure> {
     }
     match &sample.answer {
         None if sample.error.is_none() => lie("the answer holds neither readings nor an error"),
-        Some(answer) if answer.live_bytes.len() != answer.phases.len() => lie("live_bytes and phases differ in length"),
+        Some(answer) if answer.requested_bytes.len() != answer.phases.len() => {
+            lie("requested_bytes and phases differ in length")
+        }
         Some(answer) if answer.readings.values().any(|column| column.len() != answer.phases.len()) => {
             lie("a reading and phases differ in length")
         }

@@ -166,9 +166,11 @@ impl Started {
             self.seconds = seconds;
             return Ok(false);
         };
-        let huge = ["anon_huge_bytes", "heap_huge_bytes"].into_iter().filter_map(|name| answer.readings.get(name));
+        let huge = ["anonymous_huge_bytes", "part_unknown_huge_bytes"]
+            .into_iter()
+            .filter_map(|name| answer.readings.get(name));
         self.has_huge_pages = huge.flatten().any(|bytes| bytes.is_some_and(|bytes| bytes > 0));
-        let peaks = answer.readings.get("peak_rss_bytes").into_iter().flatten();
+        let peaks = answer.readings.get("peak_resident_bytes").into_iter().flatten();
         self.memory = peaks.copied().flatten().max();
         self.figures = answer.figures;
         self.seconds = seconds;

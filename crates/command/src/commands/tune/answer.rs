@@ -81,7 +81,7 @@ fn in_guard((_, compared, standing): &(Name, Comparison, Standing)) -> (String, 
     }
 }
 
-/// `rss better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
+/// `resident better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
 fn against(finalist: &Finalist, objective: &Metric) -> String {
     let verdict = verdict(finalist).text();
     let change = words::change(finalist.objective.ratio());
@@ -342,9 +342,9 @@ mod tests {
     use allocanary_study::search::proof::{front, prove};
 
     /// A group with these values of memory and throughput, and a p99 of 1.
-    fn group(rss: &[f64], throughput: &[f64]) -> Group {
-        let p99 = vec![1.0; rss.len()];
-        let values = [("rss", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
+    fn group(resident: &[f64], throughput: &[f64]) -> Group {
+        let p99 = vec![1.0; resident.len()];
+        let values = [("resident", resident.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
         Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
     }
 
@@ -355,7 +355,8 @@ mod tests {
     fn anatomy(parts: &[(&str, u64)]) -> Anatomy {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = parts.iter().map(column).collect();
-        let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
+        let answer =
+            Answer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..Answer::default() };
         Anatomy::of(&answer, Some(40)).unwrap()
     }
 
@@ -364,16 +365,21 @@ mod tests {
         let mib = f64::from(1 << 20);
         let mut present = group(&around(95.0 * mib), &around(1000.0));
         let own = [
-            ("program_bytes", 3),
-            ("heap_rss_bytes", 92),
-            ("held_bytes", 5),
-            ("dirty_bytes", 25),
-            ("cached_bytes", 62),
+            ("part_files_bytes", 3),
+            ("part_unknown_bytes", 92),
+            ("allocator_live_bytes", 5),
+            ("allocator_dirty_bytes", 25),
+            ("allocator_cached_bytes", 62),
         ];
         present.anatomies = vec![anatomy(&own)];
         let mut other = group(&around(new * mib), &around(throughput));
-        let own =
-            [("program_bytes", 3), ("heap_rss_bytes", 17), ("held_bytes", 5), ("dirty_bytes", 12), ("cached_bytes", 0)];
+        let own = [
+            ("part_files_bytes", 3),
+            ("part_unknown_bytes", 17),
+            ("allocator_live_bytes", 5),
+            ("allocator_dirty_bytes", 12),
+            ("allocator_cached_bytes", 0),
+        ];
         other.anatomies = vec![anatomy(&own)];
         let name = Candidate::from("jemalloc:narenas=1,tcache=false");
         let finalists = prove(&goal, &present, &[(name.clone(), &other)]);
@@ -398,7 +404,7 @@ mod tests {
         let job = Job { text: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
         let text = recommendation(&found, &job);
         for said in [
-            "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
+            "Use jemalloc:narenas=1,tcache=false instead of jemalloc: resident 20.1 MiB instead of 95.4 MiB, -79 %",
             "Its throughput: -1.0 %.",
         ] {
             assert!(text.contains(said), "{said}\n{text}");
@@ -442,7 +448,7 @@ mod tests {
         let job = Job { text: "server", holds: "" };
         let text = recommendation(&found, &job);
         assert!(
-            text.starts_with("Keep what you have, jemalloc: of 26 candidates none is clearly better in rss"),
+            text.starts_with("Keep what you have, jemalloc: of 26 candidates none is clearly better in resident"),
             "{text}"
         );
         assert!(text.contains("throughput -50 % (beyond the limit)"), "{text}");
@@ -454,7 +460,7 @@ mod tests {
         let mut found = found(12.0, 500.0);
         found.finalists[0].objective.interval = Some((0.3, 1.1));
         let text = recommendation(&found, &Job { text: "server", holds: "" });
-        assert!(text.contains("rss undecided -87 %") && text.contains("repeats would decide"), "{text}");
+        assert!(text.contains("resident undecided -87 %") && text.contains("repeats would decide"), "{text}");
         found.finalists[0].failed = (3, 0);
         assert!(recommendation(&found, &Job { text: "server", holds: "" }).contains("; 3 runs failed."));
     }

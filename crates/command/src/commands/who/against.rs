@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_gate_is_of_sites() {
         assert_eq!(gate("site=5%").unwrap(), 0.05);
-        for wrong in ["rss=5%", "5%", "site", "site=x"] {
+        for wrong in ["resident=5%", "5%", "site", "site=x"] {
             let error = gate(wrong).unwrap_err().to_string();
             assert!(error.contains("wanted site=PERCENT") && error.contains(wrong), "{error}");
         }

@@ -16,8 +16,8 @@ fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
     let answer = Answer {
         version: "5".into(),
         phases: vec![Phase::Idle],
-        live_bytes: vec![0],
-        readings: [("rss_bytes", rss), ("rss_anon_bytes", rss)]
+        requested_bytes: vec![0],
+        readings: [("resident_bytes", rss), ("anonymous_bytes", rss)]
             .map(|(name, value)| (name.to_string(), vec![Some(value as u64)]))
             .into(),
         operations: 1000,
@@ -47,7 +47,7 @@ fn failed(mut sample: Sample) -> Sample {
 
 fn grown(mut sample: Sample, times: f64) -> Sample {
     let readings = &mut sample.answer.as_mut().unwrap().readings;
-    let rss = readings.get_mut("rss_bytes").unwrap();
+    let rss = readings.get_mut("resident_bytes").unwrap();
     rss.iter_mut().flatten().for_each(|rss| *rss = (*rss as f64 * times) as u64);
     sample
 }
@@ -70,7 +70,7 @@ fn judged(old: &[Sample], new: &[Sample], metric: &str, most: f64) -> Judgement 
 fn against(change: impl Fn(Sample) -> Option<Sample>) -> Judgement {
     let old = rows();
     let new: Vec<Sample> = old.iter().cloned().filter_map(change).collect();
-    judged(&old, &new, "rss", 0.05)
+    judged(&old, &new, "resident", 0.05)
 }
 
 fn counts(judgement: &Judgement) -> [usize; 3] {
@@ -87,7 +87,7 @@ fn a_gate_holds_for_what_stayed_and_breaks_for_what_grew() {
     assert!(counts(&same) == [2, 0, 0] && same.passes(false));
     let grew = against(|row| Some(if is_two(&row) { grown(row, 2.0) } else { row }));
     assert!(counts(&grew) == [1, 1, 0] && !grew.passes(true));
-    assert_eq!(grew.judged(Judged::Broken).next().unwrap().1.title(), "rss of two, server, 1 threads");
+    assert_eq!(grew.judged(Judged::Broken).next().unwrap().1.title(), "resident of two, server, 1 threads");
     // By less than the gate, or on the better side: what a gate asks is answered.
     for times in [1.03, 0.5] {
         let found = against(|row| Some(grown(row, times)));
@@ -106,9 +106,9 @@ fn what_crashes_or_is_gone_does_not_pass() {
     assert!(counts(&fewer) == [0, 0, 2] && !fewer.passes(true), "{:?}", fewer.lost);
     assert!(lost(&fewer)[0].ends_with("gated: 8 old rows have it and only 2 new, of at least 5 that a gate needs"));
     let few: Vec<Sample> = rows().into_iter().filter(|row| row.cell.repeat < 3).collect();
-    let both = judged(&few, &few, "rss", 0.05);
+    let both = judged(&few, &few, "resident", 0.05);
     assert!(counts(&both) == [0, 0, 2] && !both.passes(false) && both.passes(true), "as few on both sides");
-    let more = judged(&rows()[..8], &rows(), "rss", 0.05);
+    let more = judged(&rows()[..8], &rows(), "resident", 0.05);
     assert_eq!((more.only_new.clone(), more.passes(false)), (vec!["two, server, 1 threads".into()], true));
 }
 
@@ -125,7 +125,7 @@ fn a_tie_hides_nothing() {
         };
         (0..).zip(names).flat_map(candidate).collect()
     };
-    let found = judged(&of(1.0), &of(8.0), "rss", 0.05);
+    let found = judged(&of(1.0), &of(8.0), "resident", 0.05);
     assert!(counts(&found)[1] == 1 && !found.passes(true));
     assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate.to_string(), "c0");
 }
@@ -139,7 +139,7 @@ fn family(names: &[&str], samples: u32, times: f64) -> Judgement {
         };
         (0..).zip(names).flat_map(candidate).collect()
     };
-    judged(&of(1.0), &of(times), "rss", 0.05)
+    judged(&of(1.0), &of(times), "resident", 0.05)
 }
 
 const NAMES: [&str; 20] =
@@ -169,17 +169,17 @@ fn a_gate_is_not_broken_by_what_chance_does_among_twenty() {
 fn a_side_that_is_not_finished_passes_no_gate() {
     let planned = |count: u32| move |row: &Sample| Sample { planned: Some(count), ..row.clone() };
     let (old, new): (Vec<Sample>, Vec<Sample>) = (rows(), rows().iter().map(planned(20)).collect());
-    let found = judged(&old, &new, "rss", 0.05);
+    let found = judged(&old, &new, "resident", 0.05);
     assert!(counts(&found) == [2, 0, 0] && !found.passes(true));
     assert!(
         lost(&found)[0].starts_with("the rest of the new study: 16 of 20 planned processes have rows"),
         "{:?}",
         found.lost
     );
-    assert!(!judged(&new, &old, "rss", 0.05).passes(true), "the old side");
-    let ungated = Judgement::of(&side(&old), &side(&new), vec![metric_of_all("rss").clone()], &[]).unwrap();
+    assert!(!judged(&new, &old, "resident", 0.05).passes(true), "the old side");
+    let ungated = Judgement::of(&side(&old), &side(&new), vec![metric_of_all("resident").clone()], &[]).unwrap();
     assert!(ungated.passes(false) && ungated.lost.is_empty(), "without a gate it only compares");
-    assert!(judged(&old, &rows().iter().map(planned(16)).collect::<Vec<_>>(), "rss", 0.05).passes(false));
+    assert!(judged(&old, &rows().iter().map(planned(16)).collect::<Vec<_>>(), "resident", 0.05).passes(false));
 }
 
 /// Rows of a machine on which three other tasks for each CPU wanted to run.
@@ -197,7 +197,7 @@ fn what_load_cannot_explain_breaks_a_gate() {
             let load = Load { runnable: 6, cpus: 2, ..Load::default() };
             grown(Sample { load: Some(load), ..row }, times)
         });
-        judged(&rows(), &new.collect::<Vec<_>>(), "rss", 0.02)
+        judged(&rows(), &new.collect::<Vec<_>>(), "resident", 0.02)
     };
     let found = gate_of_two(1.06);
     assert_eq!(counts(&found), [0, 0, 2]);
@@ -212,13 +212,13 @@ fn a_gate_of_a_quantile_sees_spikes() {
         let value = |at: u32| (MIB + f64::from(at) * 16.0) * if at < spikes { 1.5 } else { 1.0 };
         (0..60).map(|at| row("one", 0, at, value(at))).collect()
     };
-    let of_median = judged(&of(0), &of(20), "rss", 0.05);
+    let of_median = judged(&of(0), &of(20), "resident", 0.05);
     assert_eq!(counts(&of_median), [1, 0, 0]);
-    let found = judged(&of(0), &of(20), "rss.p90", 0.05);
+    let found = judged(&of(0), &of(20), "resident.p90", 0.05);
     assert_eq!((counts(&found), found.passes(true)), ([0, 1, 0], false));
-    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.title(), "rss.p90 of one, server, 1 threads");
-    assert_eq!(counts(&judged(&of(0), &of(0), "rss.p90", 0.05)), [1, 0, 0]);
-    let few = judged(&of(0)[..20], &of(0)[..20], "rss.p90", 0.05);
+    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.title(), "resident.p90 of one, server, 1 threads");
+    assert_eq!(counts(&judged(&of(0), &of(0), "resident.p90", 0.05)), [1, 0, 0]);
+    let few = judged(&of(0)[..20], &of(0)[..20], "resident.p90", 0.05);
     let (gate, one) = few.judged(Judged::Undecided).next().unwrap();
     assert_eq!(gate.more(&one.comparison), "about 36 repeats would decide");
 }
@@ -244,18 +244,18 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
         .iter()
         .cloned()
         .map(|mut row| {
-            row.answer.as_mut().unwrap().readings.remove("rss_anon_bytes");
+            row.answer.as_mut().unwrap().readings.remove("anonymous_bytes");
             row
         })
         .collect();
     let said = |old: &[Sample], new: &[Sample]| {
-        let found = judged(old, new, "anon", 0.05);
+        let found = judged(old, new, "anonymous", 0.05);
         (lost(&found).first().cloned(), found.passes(true))
     };
-    let one = "anon of one, server, 1 threads: gated: 8";
+    let one = "anonymous of one, server, 1 threads: gated: 8";
     assert_eq!(said(&with, &without), (Some(format!("{one} old rows have it and no new row has")), false));
     assert_eq!(said(&without, &with), (Some(format!("{one} new rows have it and no old row has")), false));
-    let none = "anon: gated, and neither the old nor the new rows have it";
+    let none = "anonymous: gated, and neither the old nor the new rows have it";
     assert_eq!(said(&without, &without), (Some(none.into()), false));
     assert_eq!(said(&with, &with), (None, true));
 }
@@ -268,15 +268,15 @@ fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
         assert!(refused("throughput", most).contains("so it cannot get worse by more than 100 %"));
     }
     let of = |name: &str, most| Gate::new(&Metrics::default(), name, most);
-    assert!(of("throughput", 0.99).is_ok() && of("rss", 2.5).is_ok());
+    assert!(of("throughput", 0.99).is_ok() && of("resident", 2.5).is_ok());
     assert!(refused("rs", 0.05).contains("no metric `rs`"));
-    for quantile in ["rss.p0", "rss.p100", "rss.px"] {
+    for quantile in ["resident.p0", "resident.p100", "resident.px"] {
         assert!(refused(quantile, 0.05).contains("wanted a quantile from p1 to p99"), "{quantile}");
     }
     assert!(refused("rs.p90", 0.05).contains("no metric `rs`"));
     assert_eq!(of("peak.p90", 0.05).unwrap().quantile, Some(0.9));
-    assert_eq!(Gate::parse("rss=5%").unwrap(), ("rss", 0.05));
-    assert!(Gate::parse("rss").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
+    assert_eq!(Gate::parse("resident=5%").unwrap(), ("resident", 0.05));
+    assert!(Gate::parse("resident").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }
 
 /// The verdict's correction is for one metric of one workload, and a gate asks for its own interval alone.
@@ -299,7 +299,7 @@ fn what_other_workloads_do_changes_no_verdict_and_no_gate() {
     };
     // p is 2/252 for the one that grew: enough among four, and not among eight.
     let (old, new) = (of([100.0, 101.0, 102.0, 103.0, 104.0]), of([111.0, 112.0, 113.0, 114.0, 115.0]));
-    let found = judged(&old, &new, "rss", 0.05);
+    let found = judged(&old, &new, "resident", 0.05);
     let worse: Vec<&Compared> = found.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
     assert!(worse.len() == 1 && worse[0].key.candidate.to_string() == "a" && worse[0].key.workload == "server");
     assert_eq!(counts(&found), [7, 1, 0]);
@@ -311,15 +311,15 @@ fn failures_are_compared_as_shares() {
         let row = |repeat: u32| row("one", 0, repeat, MIB + f64::from(repeat % 8) * 4096.0);
         (0..count).map(|repeat| if repeat < failures { failed(row(repeat)) } else { row(repeat) }).collect()
     };
-    let more = judged(&of(40, 2), &of(10, 2), "rss", 0.5);
+    let more = judged(&of(40, 2), &of(10, 2), "resident", 0.5);
     assert_eq!(lost(&more), ["one, server, 1 threads: 2 of 10 processes fail in the new rows, 2 of 40 did in the old"]);
     assert!(!more.passes(true));
-    assert!(judged(&of(10, 1), &of(40, 2), "rss", 0.5).passes(false));
+    assert!(judged(&of(10, 1), &of(40, 2), "resident", 0.5).passes(false));
 }
 
 #[test]
 fn sides_without_a_common_cell_cannot_be_compared() {
     let (one, two): (Vec<Sample>, Vec<Sample>) = rows().into_iter().partition(|row| !is_two(row));
-    let refused = Judgement::of(&side(&one), &side(&two), vec![metric_of_all("rss").clone()], &[]).err().unwrap();
+    let refused = Judgement::of(&side(&one), &side(&two), vec![metric_of_all("resident").clone()], &[]).err().unwrap();
     assert!(matches!(refused, Error::NoRows(_)), "{refused}");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::metrics::metric_of_all;
 
 fn group(rss: &[f64]) -> Group {
-    let values = ["rss", "throughput"].map(|name| (name.into(), rss.to_vec()));
+    let values = ["resident", "throughput"].map(|name| (name.into(), rss.to_vec()));
     Group { values: values.into(), ..Group::default() }
 }
 
@@ -23,26 +23,26 @@ fn around(middle: f64) -> Vec<f64> {
 
 #[test]
 fn verdicts_follow_the_samples() {
-    assert_eq!(verdict_of(&around(1.0), &around(2.0), "rss"), Verdict::Worse);
-    assert_eq!(verdict_of(&around(2.0), &around(1.0), "rss"), Verdict::Better);
+    assert_eq!(verdict_of(&around(1.0), &around(2.0), "resident"), Verdict::Worse);
+    assert_eq!(verdict_of(&around(2.0), &around(1.0), "resident"), Verdict::Better);
     assert_eq!(verdict_of(&around(1.0), &around(2.0), "throughput"), Verdict::Better);
-    assert_eq!(verdict_of(&around(1.0), &around(1.0), "rss"), Verdict::Equal);
-    assert_eq!(verdict_of(&around(1.0), &around(1.01), "rss"), Verdict::Equal, "within the margin");
-    assert_eq!(verdict_of(&[1.0, 1.1, 1.2, 1.3], &[5.0, 5.1, 5.2, 5.3], "rss"), Verdict::Undecided);
+    assert_eq!(verdict_of(&around(1.0), &around(1.0), "resident"), Verdict::Equal);
+    assert_eq!(verdict_of(&around(1.0), &around(1.01), "resident"), Verdict::Equal, "within the margin");
+    assert_eq!(verdict_of(&[1.0, 1.1, 1.2, 1.3], &[5.0, 5.1, 5.2, 5.3], "resident"), Verdict::Undecided);
     let five = |middle: f64| -> Vec<f64> { around(middle)[..5].to_vec() };
     let (old, new) = (group(&five(1.0)), group(&five(10.0)));
     let pairs: Vec<(&Group, &Group)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
-    let lone = compare_groups(pairs.into_iter(), metric_of_all("rss"), MARGIN)[0];
+    let lone = compare_groups(pairs.into_iter(), metric_of_all("resident"), MARGIN)[0];
     assert_eq!(lone.verdict, Verdict::Undecided, "ten times as much, and not to be told from chance among nine");
     assert_eq!(lone.repeats_to_decide(), Some(6));
     let skewed = [41.0, 54.0, 73.0, 76.0, 140.0];
-    assert_eq!(verdict_of(&skewed, &[50.0, 60.0, 70.0, 80.0, 90.0], "rss"), Verdict::Undecided);
+    assert_eq!(verdict_of(&skewed, &[50.0, 60.0, 70.0, 80.0, 90.0], "resident"), Verdict::Undecided);
 }
 
 #[test]
 fn a_tie_does_not_hide_eight_times_the_memory() {
     let old = [10.0, 10.0, 11.0, 12.0, 13.0];
-    let found = compared(&old, &old.map(|value| value * 8.0), "rss", MARGIN);
+    let found = compared(&old, &old.map(|value| value * 8.0), "resident", MARGIN);
     assert_eq!((found.verdict, found.ratio()), (Verdict::Worse, 8.0));
 }
 
@@ -51,7 +51,7 @@ fn ties_take_more_repeats_to_show_a_difference() {
     let all = |new: [f64; 5]| {
         let (old, new) = (group(&[10.0, 10.0, 10.0, 10.0, 20.0]), group(&new));
         let pairs: Vec<(&Group, &Group)> = vec![(&old, &new); 3];
-        compare_groups(pairs.into_iter(), metric_of_all("rss"), MARGIN)[0]
+        compare_groups(pairs.into_iter(), metric_of_all("resident"), MARGIN)[0]
     };
     let (tied, apart) = (all([20.0; 5]), all([20.1, 20.2, 20.3, 20.4, 20.5]));
     assert_eq!(apart.verdict, Verdict::Worse, "{apart:?}");
@@ -69,7 +69,7 @@ fn a_pair_without_figures_does_not_hide_another() {
     let new = [109.0, 112.0, 114.3, 117.0, 120.0];
     let (old, new, none) = (group(&old), group(&new), group(&[]));
     let pairs = [(&old, &new)].into_iter().chain([(&old, &none); 20]);
-    let found = compare_groups(pairs, metric_of_all("rss"), MARGIN);
+    let found = compare_groups(pairs, metric_of_all("resident"), MARGIN);
     assert_eq!((found[0].verdict, found[0].family), (Verdict::Worse, 1));
     assert!(found[1..].iter().all(|one| one.verdict == Verdict::Undecided));
 }
@@ -78,20 +78,20 @@ fn a_pair_without_figures_does_not_hide_another() {
 fn equal_is_said_only_where_the_whole_interval_lies_within_the_margin() {
     let wide: Vec<f64> = [80.0, 88.0, 95.0, 100.0, 104.0, 115.0, 130.0, 150.0].to_vec();
     let more: Vec<f64> = wide.iter().map(|value| value * 1.13).collect();
-    let found = compared(&wide, &more, "rss", 0.05);
+    let found = compared(&wide, &more, "resident", 0.05);
     let (low, high) = found.interval.unwrap();
     assert!(low < 0.95 && high > 1.2 && found.verdict == Verdict::Undecided, "{found:?}");
     let repeats = found.repeats_to_decide().unwrap();
     assert!((20..500).contains(&repeats), "{repeats}");
     let (one, other) = (around(1.0), around(1.04));
-    assert_eq!(compared(&one, &other, "rss", MARGIN).verdict, Verdict::Worse);
-    assert_eq!(compared(&one, &other, "rss", 0.05).verdict, Verdict::Equal, "a wider margin calls it equal");
-    assert_eq!(compared(&[0.0; 5], &[0.0; 5], "rss", MARGIN).verdict, Verdict::Equal, "nothing is nothing");
+    assert_eq!(compared(&one, &other, "resident", MARGIN).verdict, Verdict::Worse);
+    assert_eq!(compared(&one, &other, "resident", 0.05).verdict, Verdict::Equal, "a wider margin calls it equal");
+    assert_eq!(compared(&[0.0; 5], &[0.0; 5], "resident", MARGIN).verdict, Verdict::Equal, "nothing is nothing");
 }
 
 #[test]
 fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
-    let more = |times: f64| compared(&around(1.0), &around(times), "rss", MARGIN);
+    let more = |times: f64| compared(&around(1.0), &around(times), "resident", MARGIN);
     let busy = |one: Comparison| one.on_a_busy_machine(Unit::Bytes, 3.0);
     assert_eq!(more(1.04).verdict, Verdict::Worse);
     let doubted = busy(more(1.04));
@@ -116,13 +116,17 @@ fn with_spikes(count: u32, spikes: u32, times: f64) -> Vec<f64> {
 #[test]
 fn spikes_are_not_equal_and_no_better() {
     let (usual, spiky) = (with_spikes(40, 0, 1.0), with_spikes(40, 8, 1.5));
-    let found = compared(&usual, &spiky, "rss", MARGIN);
+    let found = compared(&usual, &spiky, "resident", MARGIN);
     assert!(found.is_within_margin() && found.verdict == Verdict::Different, "{found:?}");
     assert_eq!((found.spikes(), found.spikes_gone()), (Some(8), None));
-    let gone = compared(&spiky, &usual, "rss", MARGIN);
+    let gone = compared(&spiky, &usual, "resident", MARGIN);
     assert_eq!((gone.verdict, gone.spikes(), gone.spikes_gone()), (Verdict::Different, None, Some(8)));
     let less: Vec<f64> = spiky.iter().map(|value| if *value < 1.2 { value * 0.8 } else { value * 8.0 }).collect();
-    assert_eq!(verdict_of(&usual, &less, "rss"), Verdict::Different, "a smaller median, and twelve times the memory");
+    assert_eq!(
+        verdict_of(&usual, &less, "resident"),
+        Verdict::Different,
+        "a smaller median, and twelve times the memory"
+    );
     // Memory of a busy machine has no spikes from the load, and times do.
     assert_eq!(found.on_a_busy_machine(Unit::Bytes, 3.0), found);
     assert_eq!(found.on_a_busy_machine(Unit::Microseconds, 3.0).verdict, Verdict::Undecided);
@@ -130,12 +134,12 @@ fn spikes_are_not_equal_and_no_better() {
 
 #[test]
 fn one_spike_of_few_runs_is_undecided_and_none_is_equal_with_a_remark() {
-    let few = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 0, 1.0), "rss", MARGIN);
+    let few = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 0, 1.0), "resident", MARGIN);
     assert_eq!((few.verdict, few.repeats_to_see_spikes()), (Verdict::Equal, Some(12)));
-    let one = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 1, 10.0), "rss", MARGIN);
+    let one = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 1, 10.0), "resident", MARGIN);
     assert_eq!((one.verdict, one.repeats_to_see_spikes()), (Verdict::Undecided, None));
     assert!(one.repeats_to_decide().is_some_and(|repeats| (20..60).contains(&repeats)), "{one:?}");
-    let many = compared(&with_spikes(20, 0, 1.0), &with_spikes(20, 0, 1.0), "rss", MARGIN);
+    let many = compared(&with_spikes(20, 0, 1.0), &with_spikes(20, 0, 1.0), "resident", MARGIN);
     assert_eq!((many.verdict, many.repeats_to_see_spikes()), (Verdict::Equal, None));
 }
 
@@ -143,7 +147,7 @@ fn one_spike_of_few_runs_is_undecided_and_none_is_equal_with_a_remark() {
 fn a_quantile_is_compared_by_its_own_interval() {
     let of = |new: &[f64]| {
         let (old, new) = (group(&with_spikes(60, 0, 1.0)), group(new));
-        compare_quantiles([(&old, &new)].into_iter(), metric_of_all("rss"), 0.9, 0.05)[0]
+        compare_quantiles([(&old, &new)].into_iter(), metric_of_all("resident"), 0.9, 0.05)[0]
     };
     let same = of(&with_spikes(60, 0, 1.0));
     assert_eq!((same.verdict, same.quantile), (Verdict::Equal, Some(0.9)));
@@ -156,7 +160,7 @@ fn a_quantile_is_compared_by_its_own_interval() {
 #[test]
 fn a_worsening_is_told_by_the_metrics_better_way() {
     let (old, new) = (around(1.0), around(2.0));
-    let (least, most) = compared(&old, &new, "rss", MARGIN).worsening(Better::Lower).unwrap();
+    let (least, most) = compared(&old, &new, "resident", MARGIN).worsening(Better::Lower).unwrap();
     assert!(0.98 < least && most < 1.01, "{least} {most}");
     let (least, most) = compared(&new, &old, "throughput", MARGIN).worsening(Better::Higher).unwrap();
     assert!(0.49 < least && most < 0.51, "{least} {most}");

@@ -29,11 +29,11 @@ pub fn section(
 ) -> Markup {
     // A program that ends has no idle phase.
     let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
-    let has_idle = points.any(|point| point.over_time.is_none() || point.get("rss").is_some());
+    let has_idle = points.any(|point| point.over_time.is_none() || point.get("resident").is_some());
     let pictures = pictures::of(section, panel, &|at, line| names.marked(at, line));
     html! {
         section id={ "panel-" (place) } {
-            h2 { (title(panel)) @if let Some(live) = words::live(panel) { " " small { (live) " live" } } }
+            h2 { (title(panel)) @if let Some(bytes) = words::requested(panel) { " " small { (bytes) " requested" } } }
             @if let Some(text) = words::headline(panel).filter(|_| panel.axis != Axis::Program) { p.lead { (prose(&text)) } }
             // Bars show the candidates' names. Other pictures show a candidate's number.
             @if pictures.iter().any(|picture| picture.is_numbered) { (legend(panel, names)) }
@@ -44,7 +44,7 @@ pub fn section(
                 (tables::verdicts(panel, names))
             }
             (tables::price(panel, names))
-            (tables::money(panel, names))
+            (tables::allocator_counters(panel, names))
             (tables::everything(panel, metrics, names))
         }
     }

@@ -1,23 +1,23 @@
-//! The tables of a panel: memory, verdicts, price, parts of RSS, and every figure. In: a panel. Out: HTML.
+//! The tables of a panel: memory, verdicts, price, the allocator's counters, and every figure. In: a panel. Out: HTML.
 
 use maud::{Markup, html};
 
 use super::names::Names;
 use crate::draw::markup::{candidate, prose};
-use crate::report::words;
+use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
 
-/// RSS when idle, candidates by columns.
+/// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &Names) -> Markup {
     let cell = |at: usize, column: usize, point: &Point| {
-        let Some(rss) = point.get("rss") else { return html! { td { (failed(point)) } } };
-        let class = (words::starred(panel, column, "rss") == Some(at)).then_some("best");
-        let overhead = words::median(metric_of_all("overhead"), point.get("overhead"));
+        let Some(rss) = point.get("resident") else { return html! { td { (failed(point)) } } };
+        let class = (words::starred(panel, column, "resident") == Some(at)).then_some("best");
+        let ratio = words::median(metric_of_all(PER_REQUESTED), point.get(PER_REQUESTED));
         html! {
             td class=[class] {
-                (median_and_interval(metric_of_all("rss"), rss))
-                @if overhead != "-" { small { (overhead) " live" } }
+                (median_and_interval(metric_of_all("resident"), rss))
+                @if ratio != "-" { small { (ratio) " requested" } }
                 (failed(point))
             }
         }
@@ -29,7 +29,7 @@ pub fn memory(panel: &Panel, names: &Names) -> Markup {
         });
         (names.marked(at, line), cells.collect())
     });
-    let note = "Resident memory when idle, its 95 % interval, how many times the live bytes that is, and the number \
+    let note = "Resident memory when idle, its 95 % interval, how many times the requested bytes that is, and the number \
                 of samples. ★ is the least in its column.";
     table(html! { "Resident memory when idle" }, note, &columns(panel), rows.collect())
 }
@@ -90,39 +90,40 @@ fn verdict(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The parts of RSS at the largest column, as the kernel and as the allocator report them.
-pub fn money(panel: &Panel, names: &Names) -> Markup {
-    const PARTS: [(&str, &str); 8] = [
-        ("live", "live"),
-        ("allocated", "allocated"),
-        ("active", "active"),
+/// The allocator's counters at the largest column, beside what the kernel counts.
+pub fn allocator_counters(panel: &Panel, names: &Names) -> Markup {
+    const SHOWN: [(&str, &str); 8] = [
+        ("requested", "requested"),
+        ("allocator_allocated", "allocated"),
+        ("allocator_active", "active"),
+        ("allocator_resident", "not given back"),
+        ("allocator_metadata", "metadata"),
         ("resident", "resident"),
-        ("metadata", "metadata"),
-        ("rss", "RSS"),
         ("lazy_free", "lazily freed"),
-        ("anon_huge", "in huge pages"),
+        ("anonymous_huge", "in huge pages"),
     ];
     let Some(last) = panel.columns.last() else { return html! {} };
     let figure = |line: &Line, metric: &str| {
         let point = line.points.last().and_then(Option::as_ref);
         words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)))
     };
-    // A part for which no candidate has a figure needs no column.
-    let parts: Vec<_> =
-        PARTS.iter().filter(|(metric, _)| panel.lines.iter().any(|line| figure(line, metric) != "-")).collect();
-    // The tables above already show a single part, so this table is left out.
-    if parts.len() < 2 {
+    // A counter for which no candidate has a figure needs no column.
+    let shown: Vec<_> =
+        SHOWN.iter().filter(|(metric, _)| panel.lines.iter().any(|line| figure(line, metric) != "-")).collect();
+    // The tables above already show a single figure, so this table is left out.
+    if shown.len() < 2 {
         return html! {};
     }
     let row = |(at, line): (usize, &Line)| {
-        let cells = parts.iter().map(|(metric, _)| html! { td { (figure(line, metric)) } });
+        let cells = shown.iter().map(|(metric, _)| html! { td { (figure(line, metric)) } });
         (names.marked(at, line), cells.collect())
     };
-    let title = html! { "Where the memory is at " (words::column(panel.axis, *last)) };
-    let note = "When idle. Live is what the service holds. Allocated (in blocks), active (in pages with blocks), \
-                resident (in pages not given back) and metadata are what the allocator says of itself, where it \
-                does. RSS is what the kernel counts; of it, lazily freed pages go first when memory runs short.";
-    let heads: Vec<String> = parts.iter().map(|(_, name)| name.to_string()).collect();
+    let title = html! { "The allocator's counters at " (words::column(panel.axis, *last)) };
+    let note = "When idle. Requested is what the service has asked for and not freed. Allocated (in blocks), active (in \
+                pages with blocks), not given back and metadata are what the allocator says of itself, where it does: \
+                it counts addresses. Resident is what the kernel counts; of it, lazily freed pages go first when \
+                memory runs short.";
+    let heads: Vec<String> = shown.iter().map(|(_, name)| name.to_string()).collect();
     table(title, note, &heads, panel.lines.iter().enumerate().map(row).collect())
 }
 

@@ -105,7 +105,7 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
 fn one_column_is_drawn_as_bars_and_several_as_lines() {
     let bars = |page: &str| page.matches("<ul class=\"bars\">").count();
     let one = page(&[8], vec![line("a", vec![point(Some(4e6))]), line("b", vec![point(Some(2e6))])]);
-    assert_eq!(bars(&one), 4, "rss, throughput, p99, cpu");
+    assert_eq!(bars(&one), 4, "resident, throughput, p99, cpu");
     assert!(!one.contains("by threads</h3>") && one.contains("Memory against throughput at 8 threads"), "{one}");
     assert!(one.contains("<i class=\"bar\" style=\"width:90.91%\">"), "4e6 of the interval's end, 4.4e6");
     let two = page(&[4, 8], vec![line("a", vec![point(Some(4e6)), point(Some(5e6))])]);
@@ -129,15 +129,15 @@ fn a_search_has_the_answer_and_no_bar_has_another() {
 fn pictures_show_what_there_is() {
     let mut lines = vec![line("a", vec![point(Some(4e6)), point(Some(4e6))])];
     for point in lines[0].points.iter_mut().flatten() {
-        point.estimates.insert("live".into(), estimate(0.0));
-        point.estimates.remove("rss_released");
-        point.estimates.remove("rss_purged");
+        point.estimates.insert("requested".into(), estimate(0.0));
+        point.estimates.remove("resident_released");
+        point.estimates.remove("resident_purged");
     }
     let page = page(&[1, 4], lines);
     let run = &page[page.find("Resident memory over a run").unwrap()..];
     let run = &run[..run.find("</figure>").unwrap()];
     assert!(run.contains("\nidle\n") && !run.contains("released") && !run.contains("purged"), "{run}");
-    assert!(!page.contains("The broken line is what the service holds live"), "{page}");
+    assert!(!page.contains("The broken line is what the service has requested"), "{page}");
 }
 
 /// An unproven setting is a footnote. The box of problems appears only if there are problems.

@@ -25,10 +25,10 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     sample.answer = Some(Answer {
         version: "1".into(),
         phases: vec![Phase::Start, Phase::Peak],
-        live_bytes: vec![0, 0],
-        readings: BTreeMap::from([("peak_rss_bytes".to_string(), vec![Some(4096), Some(peak)])]),
+        requested_bytes: vec![0, 0],
+        readings: BTreeMap::from([("peak_resident_bytes".to_string(), vec![Some(4096), Some(peak)])]),
         active_ns: 1_000_000_000 + u64::from(repeat) * 100_000,
-        over_time: Some(OverTime { every_us: 1000, rss_kib: vec![peak >> 10] }),
+        over_time: Some(OverTime { every_us: 1000, resident_kib: vec![peak >> 10] }),
         ..Answer::default()
     });
     sample

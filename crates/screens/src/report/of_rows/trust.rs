@@ -38,7 +38,7 @@ fn a_row_that_is_read_twice_counts_once_and_a_second_run_counts() {
 
     // Repeating the same rows gives a gate no verdict.
     let few = repeated(&changed(|row| row.cell.repeat < 3), 5);
-    let found = judged(&few, &few, &[], &[("rss", 0.05)]).unwrap();
+    let found = judged(&few, &few, &[], &[("resident", 0.05)]).unwrap();
     assert!(found.judged(Judged::Undecided).count() > 0 && !found.passes(false));
 }
 
@@ -52,7 +52,7 @@ fn unlike_hosts_are_never_one_figure() {
     let both = together(&old, &other);
     let csv = report(&both, "csv");
     for thp in ["madvise", "always"] {
-        let line = format!("\"server, on hosts with THP {thp}\",system,glibc 2.36,threads,1,rss,bytes,5,");
+        let line = format!("\"server, on hosts with THP {thp}\",system,glibc 2.36,threads,1,resident,bytes,5,");
         assert!(csv.contains(&line), "{csv}");
     }
     let refused = side("both.jsonl", &both, &Metrics::default()).err().unwrap().to_string();
@@ -75,9 +75,9 @@ fn unlike_versions_are_never_one_figure_and_the_same_machine_again_is_pooled() {
     });
     let csv = report(&together(&old, &other), "csv");
     for line in [
-        "server,jemalloc (5.3.0),5.3.0,threads,1,rss,bytes,5,",
-        "server,jemalloc (5.3.1),5.3.1,threads,1,rss,bytes,5,",
-        "server,system,glibc 2.36,threads,1,rss,bytes,10,",
+        "server,jemalloc (5.3.0),5.3.0,threads,1,resident,bytes,5,",
+        "server,jemalloc (5.3.1),5.3.1,threads,1,resident,bytes,5,",
+        "server,system,glibc 2.36,threads,1,resident,bytes,10,",
     ] {
         assert!(csv.contains(line), "{line}: {csv}");
     }
@@ -95,7 +95,7 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
         true
     });
     let csv = report(&one, "csv");
-    let line = csv.lines().find(|line| line.starts_with("server,jemalloc,5.3.1,threads,1,rss,bytes,4,"));
+    let line = csv.lines().find(|line| line.starts_with("server,jemalloc,5.3.1,threads,1,resident,bytes,4,"));
     assert!(line.unwrap_or_else(|| panic!("{csv}")).ends_with(",1,"), "one failed: {csv}");
 
     // The same if it fails at one number of threads and runs at another.
@@ -138,7 +138,7 @@ fn two_versions(crashed_in: &str) -> Vec<Sample> {
 fn a_crash_counts_for_the_version_that_its_build_of_the_command_measured() {
     let failed = |rows: &[Sample], version: &str| -> Vec<String> {
         let csv = report(rows, "csv");
-        let name = format!("server,jemalloc ({version}),{version},threads,1,rss,");
+        let name = format!("server,jemalloc ({version}),{version},threads,1,resident,");
         let lines = csv.lines().filter(|line| line.starts_with(&name));
         lines.map(|line| line.rsplit(',').nth(1).unwrap().to_string()).collect()
     };
@@ -190,7 +190,7 @@ fn kernels_are_apart_and_each_difference_of_two_sides_is_named() {
     });
     let csv = report(&together(&old, &other), "csv");
     for kernel in ["6.1.0", "6.12.1"] {
-        let line = format!("\"server, on hosts with Linux {kernel}\",system,glibc 2.36,threads,1,rss,bytes,5,");
+        let line = format!("\"server, on hosts with Linux {kernel}\",system,glibc 2.36,threads,1,resident,bytes,5,");
         assert!(csv.contains(&line), "{csv}");
     }
     let found = judged(&old, &other, &[], &[]).unwrap().differs;
@@ -208,7 +208,7 @@ fn hosts_with_different_cores_are_never_mixed() {
     let (small, large) = pair(|row| {
         row.provenance.host.cores = 64;
         row.provenance.host.name = "large".into();
-        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("rss_bytes")).flatten() {
+        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
             *value = value.map(|bytes| bytes + (500 << 20));
         }
         true
@@ -216,7 +216,7 @@ fn hosts_with_different_cores_are_never_mixed() {
     let own = small[0].provenance.host.cores;
     let medians = |rows: &[Sample], title: &str| -> Vec<f64> {
         let csv = report(rows, "csv");
-        let lines = csv.lines().filter(|line| line.starts_with(title) && line.contains(",rss,bytes,"));
+        let lines = csv.lines().filter(|line| line.starts_with(title) && line.contains(",resident,bytes,"));
         lines.map(|line| line.split(",bytes,").nth(1).unwrap().split(',').nth(1).unwrap().parse().unwrap()).collect()
     };
     let alone = medians(&small, "server,");
@@ -274,7 +274,7 @@ fn loaded(times: f64) -> (Vec<Sample>, Vec<Sample>) {
     pair(|row| {
         row.wall_us = 100_000;
         row.load = Some(Load { runnable: 30, average: 30.5, cpus: 2, stolen_ms: 200, throttled_us: 40_000 });
-        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("rss_bytes")).flatten() {
+        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
             *value = value.map(|bytes| (bytes as f64 * times) as u64);
         }
         true
@@ -285,7 +285,7 @@ fn loaded(times: f64) -> (Vec<Sample>, Vec<Sample>) {
 fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged() {
     // The change is certainly more than the gate, but not more than what is judged on a busy machine.
     let (old, new) = loaded(1.035);
-    let found = judged(&old, &new, &["rss"], &[("rss", 0.01)]).unwrap();
+    let found = judged(&old, &new, &["resident"], &[("resident", 0.01)]).unwrap();
     let said = "the machine was too busy to judge small differences: 30 other tasks competed for 2 CPUs while this was measured \
                 (median of 36 rows; load average up to 30.5)";
     assert!(found.notes[0].is_empty() && found.notes[1].iter().any(|note| note == said), "{:?}", found.notes);
@@ -305,7 +305,7 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
         assert!(table.contains(said), "wanted {said} in {table}");
     }
     let (old, new) = loaded(3.0);
-    let large = judged(&old, &new, &["rss"], &[("rss", 0.05)]).unwrap();
+    let large = judged(&old, &new, &["resident"], &[("resident", 0.05)]).unwrap();
     assert!(large.judged(Judged::Broken).count() > 0 && !large.passes(true), "{}", compared(&large));
 }
 
@@ -330,7 +330,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
         "{out}"
     );
     let end = lines[answer..].join(" ");
-    let said = "At 16 threads take jemalloc:narenas=1: it has the least rss, 18.2 MiB (better -40 % [-41, -39] against system); its price: \
+    let said = "At 16 threads take jemalloc:narenas=1: it has the least resident, 18.2 MiB (better -40 % [-41, -39] against system); its price: \
                 throughput equal, p99 worse 3.0x, cpu equal.";
     assert!(end.contains(said) && end.contains("Linux 6.1.0"), "{end}");
 
@@ -396,7 +396,7 @@ fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
         row.cell.candidate = format!("c{place}").as_str().into();
         (row.cell.place, row.cell.repeat) = (place, repeat);
         let readings = &mut row.answer.as_mut().unwrap().readings;
-        let rss = readings.get_mut("rss_bytes").unwrap().iter_mut().flatten();
+        let rss = readings.get_mut("resident_bytes").unwrap().iter_mut().flatten();
         let (more, spread) = (u64::from(repeat) * 4096, 1.0 + 0.05 * f64::from(repeat));
         rss.for_each(|rss| *rss = ((*rss + more) as f64 * spread * times) as u64);
         row
@@ -405,12 +405,12 @@ fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
         let each = (0..).zip(times).flat_map(|(place, times)| (0..8).map(move |repeat| (place, repeat, times)));
         each.map(|(place, repeat, times)| of(place, repeat, times)).collect()
     };
-    let found = judged(&all([1.0; 3]), &all([1.0199, 1.0199, 1.1]), &["rss"], &[]).unwrap();
+    let found = judged(&all([1.0; 3]), &all([1.0199, 1.0199, 1.1]), &["resident"], &[]).unwrap();
     let out = unbroken(&compared(&found));
     assert!(out.contains("3 comparisons: 3 undecided"), "{out}");
     assert!(out.contains(" repeats would decide 1 of 3;"), "{out}");
-    let wanted = "no number of repeats would decide 2, whose samples spread too far (rss of c0, server:live=1MiB, 3 threads, 4 cores; \
-                  rss of c1, server:live=1MiB, 3 threads, 4 cores)";
+    let wanted = "no number of repeats would decide 2, whose samples spread too far (resident of c0, server:live=1MiB, 3 threads, 4 cores; \
+                  resident of c1, server:live=1MiB, 3 threads, 4 cores)";
     assert!(out.contains(wanted), "{out}");
 }
 
@@ -424,7 +424,7 @@ fn a_study_does_not_propose_what_crashes() {
         row.cell.candidate != "jemalloc".into() && row.cell.cores.is_none()
     });
     let found = unbroken(&report(&rows, "table"));
-    assert!(found.contains("keep system: it has the least rss, "), "{found}");
+    assert!(found.contains("keep system: it has the least resident, "), "{found}");
     assert!(found.contains("left out, because more runs failed than of system: jemalloc:narenas=1"), "{found}");
     assert!(!found.contains("_RJEM_MALLOC_CONF"), "no lines to paste: {found}");
 }
@@ -436,11 +436,11 @@ fn the_figures_are_those_of_the_rows() {
     let one = |repeat: u32| {
         let mut row = template.clone();
         row.cell = Cell { repeat, ..Cell::new("fake", "fake", Job::workload("work", 1)) };
-        let readings = [("rss_bytes", (40 + u64::from(repeat)) << 20), ("peak_rss_bytes", 50 << 20)];
+        let readings = [("resident_bytes", (40 + u64::from(repeat)) << 20), ("peak_resident_bytes", 50 << 20)];
         row.answer = Some(Answer {
             version: "1.2".into(),
             phases: vec![Phase::Start, Phase::Idle],
-            live_bytes: vec![0, 20 << 20],
+            requested_bytes: vec![0, 20 << 20],
             readings: readings.map(|(name, bytes)| (name.to_string(), vec![Some(1 << 20), Some(bytes)])).into(),
             operations: 1000,
             active_ns: 500_000_000,
@@ -451,8 +451,8 @@ fn the_figures_are_those_of_the_rows() {
     let rows: Vec<Sample> = (0..3).map(one).collect();
     let csv = report(&rows, "csv");
     for line in [
-        "\nwork,fake,1.2,threads,1,rss,bytes,3,42991616,,,524288,0,\n",
-        "\nwork,fake,1.2,threads,1,overhead,ratio,3,2.05,,,",
+        "\nwork,fake,1.2,threads,1,resident,bytes,3,42991616,,,524288,0,\n",
+        "\nwork,fake,1.2,threads,1,resident_per_requested,ratio,3,2.05,,,",
         "\nwork,fake,1.2,threads,1,peak,bytes,3,52428800,,,0,0,\n",
         "\nwork,fake,1.2,threads,1,throughput,1/s,3,2000,,,0,0,\n",
     ] {

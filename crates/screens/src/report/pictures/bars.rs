@@ -20,7 +20,7 @@ pub fn all(section: &Section, panel: &Panel, taken: Option<usize>, named: Named)
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();
     if metrics.is_empty() {
-        metrics.extend(["rss"].into_iter().chain(PRICE).map(|name| -> &Metric { metric_of_all(name) }));
+        metrics.extend(["resident"].into_iter().chain(PRICE).map(|name| -> &Metric { metric_of_all(name) }));
     }
     metrics.into_iter().filter_map(|metric| bars(panel, metric, taken, named)).take(MOST).collect()
 }
@@ -71,7 +71,7 @@ fn bar(found: &Estimate, most: f64) -> Markup {
 /// `Peak: most resident memory at any time`.
 fn title(metric: &Metric) -> String {
     let name = match &*metric.name {
-        "rss" => "Resident memory when idle".to_string(),
+        "resident" => "Resident memory when idle".to_string(),
         "throughput" => "Throughput".to_string(),
         "p99" => "Latency, 99th percentile".to_string(),
         "cpu" => "Processor time".to_string(),

@@ -9,15 +9,15 @@ use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, Estimate, Panel};
 use allocanary_text::units::Unit;
 
-/// The phases at which RSS is read, with the metric of each.
+/// The phases at which resident memory is read, with the metric of each.
 const PHASES: [(&str, &str); 7] = [
-    ("start", "rss_start"),
-    ("ready", "rss_ready"),
-    ("filled", "rss_filled"),
-    ("peak", "rss_peak"),
-    ("idle", "rss"),
-    ("released", "rss_released"),
-    ("purged", "rss_purged"),
+    ("start", "resident_start"),
+    ("ready", "resident_ready"),
+    ("filled", "resident_filled"),
+    ("peak", "resident_peak"),
+    ("idle", "resident"),
+    ("released", "resident_released"),
+    ("purged", "resident_purged"),
 ];
 
 /// The estimates of each candidate at each label of the axis.
@@ -31,18 +31,18 @@ struct Chart<'a> {
     scale: Scale,
 }
 
-/// RSS when idle from column to column.
+/// Resident memory when idle from column to column.
 pub fn memory(panel: &Panel) -> Option<Picture> {
-    let mut chart = by_column(panel, "rss", "Resident memory when idle", fitting)?;
+    let mut chart = by_column(panel, "resident", "Resident memory when idle", fitting)?;
     chart.floor = (0..panel.columns.len())
-        .map(|at| panel.lines.iter().filter_map(|line| Some(figure(line, at, "live")?.median)).reduce(f64::max))
-        // A service that does not report its live bytes has no lower bound.
+        .map(|at| panel.lines.iter().filter_map(|line| Some(figure(line, at, "requested")?.median)).reduce(f64::max))
+        // A service that does not report its requested bytes has no lower bound.
         .map(|floor| floor.filter(|bytes| *bytes > 0.0))
         .collect();
     let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
     chart.scale = Scale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
     let caption = "Medians with their 95 % intervals; less is better.";
-    let about_floor = if floor.is_empty() { "" } else { " The broken line is what the service holds live." };
+    let about_floor = if floor.is_empty() { "" } else { " The broken line is what the service has requested." };
     Some(chart.picture(&format!("{caption}{about_floor}")))
 }
 
@@ -59,7 +59,7 @@ pub fn latency(panel: &Panel) -> Option<Picture> {
     Some(chart.picture("99 % of operations take at most this: medians with their 95 % intervals; less is better."))
 }
 
-/// RSS from phase to phase at one column, at the phases that have figures; `None` for fewer than two.
+/// Resident memory from phase to phase at one column, at the phases that have figures; `None` for fewer than two.
 pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
     let read =
         |metric: &str| panel.lines.iter().map(|line| figure(line, column, metric)).collect::<Vec<Option<Estimate>>>();

@@ -18,7 +18,7 @@ pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {
             let run = line.points.get(column)?.as_ref()?.over_time.as_ref()?;
             let step = run.every_us as f64;
             let place = |(at, kib): (usize, &u64)| (at as f64 * step, *kib as f64 * 1024.0);
-            Some((at, run.rss_kib.iter().enumerate().map(place).collect()))
+            Some((at, run.resident_kib.iter().enumerate().map(place).collect()))
         })
         .filter(|(_, run): &(usize, Vec<(f64, f64)>)| !run.is_empty())
         .collect();

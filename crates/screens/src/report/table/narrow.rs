@@ -154,15 +154,15 @@ fn workload(section: &Section, look: &Look) -> Vec<String> {
     let mut out = Vec::new();
     for panel in &section.panels {
         let Some(last) = panel.columns.len().checked_sub(1) else { continue };
-        let rss = metric_of_all("rss");
+        let rss = metric_of_all("resident");
         let first = panel.lines.first().map_or(String::new(), |line| line.name());
-        let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
-        let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
-        let (common, n) = words::common(words::counts(panel, "rss"));
+        let requested = words::requested(panel).map_or(String::new(), |bytes| format!(", {bytes} requested"));
+        let title = format!("{}: MiB resident when idle, by {}{requested}", panel.title, panel.axis.name());
+        let (common, n) = words::common(words::counts(panel, "resident"));
         let mut compared = Vec::new();
         let mut rows = Vec::new();
         for line in 0..panel.lines.len() {
-            compared.extend((0..=last).filter_map(|at| panel.comparison("rss", line, at)));
+            compared.extend((0..=last).filter_map(|at| panel.comparison("resident", line, at)));
             let figures = (0..=last).map(|at| memory(panel, line, at, rss)).collect();
             rows.push(Row { name: named(panel, line, last, common.as_deref()), figures });
         }

@@ -23,16 +23,16 @@ fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
     };
     let said = |lines: Vec<Line>, column| settled(&Panel { lines, columns: vec![1, 8], ..Panel::default() }, column);
     let all = || vec![line("a", Some(1.25)), line("b", Some(1.26)), line("c", None), line("d", Some(1.0))];
-    let wanted = "Growth since start within 25 % of live bytes at every rest: a (1.25), d (1.00).";
+    let wanted = "Growth since start within 25 % of requested bytes at every rest: a (1.25), d (1.00).";
     assert_eq!((said(all(), 1).as_deref(), said(all(), 0)), (Some(wanted), None));
-    let none = "Growth since start within 25 % of live bytes at every rest: of no candidate.";
+    let none = "Growth since start within 25 % of requested bytes at every rest: of no candidate.";
     assert_eq!(said(vec![line("b", Some(1.26))], 1).as_deref(), Some(none));
 }
 
 #[test]
 fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
     let line = |candidate: &str, mib: f64, failed: usize| {
-        let estimates = [("rss".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
+        let estimates = [("resident".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
         let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
         Line {
             candidate: named(candidate),
@@ -46,7 +46,7 @@ fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
         columns: vec![8],
         ..Panel::default()
     };
-    let said = |panel: Panel| (starred(&panel, 0, "rss"), headline(&panel).unwrap());
+    let said = |panel: Panel| (starred(&panel, 0, "resident"), headline(&panel).unwrap());
     let (star, text) = said(panel(1));
     assert!(star == Some(2) && text.starts_with("At 8 threads least keeps the least"), "{text}");
     let (star, text) = said(panel(2));
@@ -139,7 +139,7 @@ fn what_is_undecided_is_counted_by_what_would_decide_it() {
 fn figures_read_as_people_write_them() {
     let mib = f64::from(1 << 20);
     let estimate = Estimate { n: 9, median: 84.1 * mib, low: 82.0 * mib, high: 86.9 * mib, spread: mib };
-    let rss = metric_of_all("rss");
+    let rss = metric_of_all("resident");
     assert_eq!(median(rss, Some(&estimate)), "84.1 MiB");
     assert_eq!(interval(rss, Some(&estimate)), "[82.0, 86.9]");
     assert_eq!(interval(rss, Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");

@@ -24,11 +24,11 @@ fn described() -> Vec<Description> {
 
 /// An answer after two seconds, with this many resident bytes.
 fn resident(bytes: u64) -> Line {
-    let readings = [("rss_bytes".to_string(), vec![Some(bytes)])].into();
+    let readings = [("resident_bytes".to_string(), vec![Some(bytes)])].into();
     let answer = Answer {
         version: "5".into(),
         phases: vec![Phase::Idle],
-        live_bytes: vec![0],
+        requested_bytes: vec![0],
         readings,
         operations: 1,
         active_ns: 1,
@@ -71,7 +71,7 @@ fn source<R>(
 /// The resident bytes of each candidate, sorted.
 fn resident_of(rows: &Rows) -> BTreeMap<String, Vec<f64>> {
     let sorted = |group: &Group| {
-        let mut values = group.values_of("rss").to_vec();
+        let mut values = group.values_of("resident").to_vec();
         values.sort_by(f64::total_cmp);
         values
     };

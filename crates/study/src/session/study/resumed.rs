@@ -98,7 +98,7 @@ mod tests {
             larger,
             BEGUN.replace("= 3", "= 4"),
             BEGUN.replace("9s", "9h"),
-            format!("{BEGUN}\nworkloads = ['small', 'server']\nquestion = 'why?'\nmetrics = ['rss']\nseed = 1"),
+            format!("{BEGUN}\nworkloads = ['small', 'server']\nquestion = 'why?'\nmetrics = ['resident']\nseed = 1"),
         ] {
             assert_eq!(said(&text), None, "{text}");
         }

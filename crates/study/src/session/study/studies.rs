@@ -112,7 +112,7 @@ mod tests {
         for (text, said) in [
             ("[[study]]\nrepeats = 1\n[[study]]\nname = 'a'", "study 1 of 2 has no `name`"),
             ("[[study]]\nname = 'a'\n[[study]]\nname = 'a'\nquestion = 'b?'", "two studies have the name `a`"),
-            ("[[study]]\n[[study]]\nmetrics = ['rss']", "study 1 of 2 has no `name`"),
+            ("[[study]]\n[[study]]\nmetrics = ['resident']", "study 1 of 2 has no `name`"),
             ("study = []", "wanted at least one"),
             ("[[study]]\nname = 'a'\nrepeat = 1", "`repeat`"),
         ] {

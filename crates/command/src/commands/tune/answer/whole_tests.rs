@@ -60,11 +60,11 @@ fn line(cell: &Cell, cost: Cost) -> Line {
         return Line::Fails(Failure { kind: FailureKind::Crashed, text }, 10 * SECOND);
     };
     let repeat = u64::from(cell.repeat);
-    let readings = [("rss_bytes".to_string(), vec![Some((rss << 20) + repeat * 4096)])].into();
+    let readings = [("resident_bytes".to_string(), vec![Some((rss << 20) + repeat * 4096)])].into();
     let answer = Answer {
         version: "1.2".into(),
         phases: vec![Phase::Idle],
-        live_bytes: vec![4 << 20],
+        requested_bytes: vec![4 << 20],
         readings,
         operations: 1000,
         active_ns: millis * 1_000_000 + repeat * 100_000,
