@@ -107,43 +107,47 @@ typedef struct {
   /*
    Bytes in blocks that the program holds, rounded up to size classes.
    */
-  uint64_t allocated_bytes;
+  uint64_t allocator_allocated_bytes;
   /*
    Bytes in pages with at least one such block.
    */
-  uint64_t active_bytes;
+  uint64_t allocator_active_bytes;
   /*
    Bytes in pages of the allocator that are in memory.
    */
-  uint64_t resident_bytes;
+  uint64_t allocator_resident_bytes;
+  /*
+   Bytes of mappings of the allocator, touched or not.
+   */
+  uint64_t allocator_mapped_bytes;
   /*
    Bytes in the allocator's own structures.
    */
-  uint64_t metadata_bytes;
+  uint64_t allocator_metadata_bytes;
   /*
    Bytes of addresses kept for later, without memory.
    */
-  uint64_t retained_bytes;
+  uint64_t allocator_retained_bytes;
   /*
    The number of arenas that have been used.
    */
-  uint64_t arenas;
+  uint64_t allocator_arenas;
   /*
    The maximum number of arenas that threads are spread over; unknown if there is no limit.
    */
-  uint64_t most_arenas;
+  uint64_t allocator_arenas_limit;
   /*
    Resident memory of the whole process, whoever allocated it.
    */
-  uint64_t process_resident_bytes;
+  uint64_t resident_bytes;
   /*
    Bytes in blocks of `allocanary_calloc`, in the requested sizes.
    */
-  uint64_t in_use_bytes;
+  uint64_t requested_bytes;
   /*
    Active bytes divided by allocated bytes: 1 means no fragmentation. Negative if it is unknown.
    */
-  double fragmentation;
+  double allocator_fragmentation_ratio;
 } AllocanaryStatistics;
 
 #ifdef __cplusplus
@@ -186,13 +190,13 @@ AllocanaryCode allocanary_free(void *block);
 /*
  Bytes in blocks of `allocanary_calloc` that are not freed yet, in the requested sizes.
  */
-size_t allocanary_bytes_in_use(void);
+size_t allocanary_requested_bytes(void);
 
 /*
  Writes the metrics page in Prometheus' text format to `text`, which has `size` bytes. It has a gauge for each
- statistic that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
- end, goes to `length`, which may be null. If the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and `text`
- has a part of it. 4 kB are enough.
+ statistic that this allocator knows, labelled with its name, and the resident memory of the process by part. The length of
+ the whole page, without the NUL at its end, goes to `length`, which may be null. If the page does not fit, the code is
+ `ALLOCANARY_CODE_BUFFER`, and `text` has a part of it. 4 kB are enough.
 
  # Safety
 

@@ -80,13 +80,13 @@ for variant in "$@"; do
     fi
     matches "$variant: a profile that is none" '5 *ALLOCANARY_PROFILE: *found `often`*' \
         env ALLOCANARY_PROFILE=often build/"$variant"/test check
-    matches "$variant: metrics" '# HELP allocanary_*# TYPE allocanary_process_resident_bytes gauge*' \
+    matches "$variant: metrics" '# HELP allocanary_*# TYPE allocanary_resident_bytes gauge*' \
         build/"$variant"/test metrics
     strange=$(build/"$variant"/test metrics | grep -vE \
-        '^(# (HELP|TYPE) allocanary_[a-z_]+ .+|allocanary_[a-z_]+\{allocator="(system|jemalloc|mimalloc)"\} [0-9]+)$')
+        '^(# (HELP|TYPE) allocanary_[a-z_]+ .+|allocanary_[a-z_]+\{allocator="(system|jemalloc|mimalloc)"(,part="[a-z_]+")?\} [0-9]+)$')
     [ -z "$strange" ] || fail "$variant: not a line of metrics: $strange"
     if [ -x build/"$variant"/go ]; then
-        matches "$variant: go" '*allocanary_in_use_bytes{allocator="*"} 1000000' build/"$variant"/go stats
+        matches "$variant: go" '*allocanary_requested_bytes{allocator="*"} 1000000' build/"$variant"/go stats
     fi
 done
 

@@ -108,6 +108,6 @@ int main(int argc, char **argv) {
     if (allocanary_statistics(&statistics) != ALLOCANARY_CODE_OK) {
         return 1;
     }
-    printf("%.0f %.1f\n", requests * 1000.0 / load_ms, (double)statistics.process_resident_bytes / (1 << 20));
+    printf("%.0f %.1f\n", requests * 1000.0 / load_ms, (double)statistics.resident_bytes / (1 << 20));
     return 0;
 }

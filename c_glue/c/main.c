@@ -10,7 +10,7 @@ static double resident_mib(void) {
     if (allocanary_statistics(&statistics) != ALLOCANARY_CODE_OK) {
         return -1;
     }
-    return (double)statistics.process_resident_bytes / (1 << 20);
+    return (double)statistics.resident_bytes / (1 << 20);
 }
 
 int main(int argc, char **argv) {

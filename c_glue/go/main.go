@@ -92,7 +92,7 @@ func row() error {
 		arenas = strconv.Itoa(int(most))
 	}
 	fmt.Printf("| %-15s | %-9s | %8s | %8.1f | %13.1f | %11.1f |\n", C.GoString(C.allocanary_variant()), os.Args[1], arenas,
-		mib(start.process_resident_bytes), mib(after.process_resident_bytes), mib(purged.process_resident_bytes))
+		mib(start.resident_bytes), mib(after.resident_bytes), mib(purged.resident_bytes))
 	return nil
 }
 
@@ -100,7 +100,7 @@ func row() error {
 // argument is reported.
 func describe() error {
 	block := C.allocanary_calloc(1000, 1000)
-	if held := C.allocanary_bytes_in_use(); held != 1000000 {
+	if held := C.allocanary_requested_bytes(); held != 1000000 {
 		return fmt.Errorf("1000000 bytes are held, and %d counted", held)
 	}
 	page, err := metrics()

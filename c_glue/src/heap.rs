@@ -75,7 +75,7 @@ pub unsafe extern "C" fn allocanary_free(block: *mut c_void) -> AllocanaryCode {
 
 /// Bytes in blocks of `allocanary_calloc` that are not freed yet, in the requested sizes.
 #[unsafe(no_mangle)]
-pub extern "C" fn allocanary_bytes_in_use() -> usize {
+pub extern "C" fn allocanary_requested_bytes() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 

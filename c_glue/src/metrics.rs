@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use std::fmt::Write;
 
 use allocanary::tuning;
+use allocanary_sys::proc::Status;
 
 use crate::border::{AllocanaryCode, Text, buffer, guard, null, problem, tuned};
 use crate::statistics::{ALLOCANARY_UNKNOWN, AllocanaryStatistics, read};
@@ -13,21 +14,25 @@ use crate::statistics::{ALLOCANARY_UNKNOWN, AllocanaryStatistics, read};
 type Gauge = (&'static str, &'static str, fn(&AllocanaryStatistics) -> u64);
 
 const GAUGES: &[Gauge] = &[
-    ("allocator_allocated_bytes", "In blocks that the program holds.", |found| found.allocated_bytes),
-    ("allocator_active_bytes", "In pages that hold at least one such block.", |found| found.active_bytes),
-    ("allocator_resident_bytes", "In pages of the allocator that are in memory.", |found| found.resident_bytes),
-    ("allocator_metadata_bytes", "In the allocator's own structures.", |found| found.metadata_bytes),
-    ("allocator_retained_bytes", "Addresses kept for later, with no memory behind them.", |found| found.retained_bytes),
-    ("allocator_arenas", "Arenas that have been used.", |found| found.arenas),
-    ("allocator_arenas_limit", "The most arenas that threads are spread over.", |found| found.most_arenas),
-    ("process_resident_bytes", "Resident memory of the process.", |found| found.process_resident_bytes),
-    ("in_use_bytes", "In blocks of allocanary_calloc, as they were asked for.", |found| found.in_use_bytes),
+    ("allocator_allocated_bytes", "In blocks that the program holds.", |found| found.allocator_allocated_bytes),
+    ("allocator_active_bytes", "In pages that hold at least one such block.", |found| found.allocator_active_bytes),
+    ("allocator_resident_bytes", "In pages of the allocator that are in memory.", |found| {
+        found.allocator_resident_bytes
+    }),
+    ("allocator_mapped_bytes", "In mappings of the allocator, touched or not.", |found| found.allocator_mapped_bytes),
+    ("allocator_metadata_bytes", "In the allocator's own structures.", |found| found.allocator_metadata_bytes),
+    ("allocator_retained_bytes", "Addresses kept for later, with no memory behind them.", |found| {
+        found.allocator_retained_bytes
+    }),
+    ("allocator_arenas", "Arenas that have been used.", |found| found.allocator_arenas),
+    ("allocator_arenas_limit", "The most arenas that threads are spread over.", |found| found.allocator_arenas_limit),
+    ("requested_bytes", "In blocks of allocanary_calloc, as they were asked for.", |found| found.requested_bytes),
 ];
 
 /// Writes the metrics page in Prometheus' text format to `text`, which has `size` bytes. It has a gauge for each
-/// statistic that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
-/// end, goes to `length`, which may be null. If the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and `text`
-/// has a part of it. 4 kB are enough.
+/// statistic that this allocator knows, labelled with its name, and the resident memory of the process by part. The length of
+/// the whole page, without the NUL at its end, goes to `length`, which may be null. If the page does not fit, the code is
+/// `ALLOCANARY_CODE_BUFFER`, and `text` has a part of it. 4 kB are enough.
 ///
 /// # Safety
 ///
@@ -42,6 +47,7 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
             Err(error) => return tuned(Err(error)),
         };
         let mut page = Text::new(buffer);
+        write_resident(&mut page, allocator);
         for (name, help, value) in GAUGES {
             let value = value(&found);
             if value != ALLOCANARY_UNKNOWN {
@@ -62,4 +68,18 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
         }
         AllocanaryCode::Ok
     })
+}
+
+/// The resident memory of the process, a series for each part that the kernel tells apart. The heap is not divided: it is in
+/// `unknown`.
+fn write_resident(page: &mut Text, allocator: &str) {
+    let Ok(status) = Status::own() else { return };
+    let parts = [("files", status.files), ("shared", status.shared), ("unknown", status.anonymous)];
+    const NAME: &str = "allocanary_resident_bytes";
+    let _ = write!(page, "# HELP {NAME} Resident memory of the process by what it is.\n# TYPE {NAME} gauge\n");
+    for (part, bytes) in parts {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
+            let _ = writeln!(page, "{NAME}{{allocator=\"{allocator}\",part=\"{part}\"}} {bytes}");
+        }
+    }
 }

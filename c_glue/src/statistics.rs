@@ -5,7 +5,7 @@ use allocanary_sys::proc::Status;
 use allocanary_sys::proc::smaps::Counts;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
-use crate::heap::allocanary_bytes_in_use;
+use crate::heap::allocanary_requested_bytes;
 
 /// The value in `AllocanaryStatistics` of what this allocator does not report.
 pub const ALLOCANARY_UNKNOWN: u64 = u64::MAX;
@@ -15,25 +15,27 @@ pub const ALLOCANARY_UNKNOWN: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct AllocanaryStatistics {
     /// Bytes in blocks that the program holds, rounded up to size classes.
-    pub allocated_bytes: u64,
+    pub allocator_allocated_bytes: u64,
     /// Bytes in pages with at least one such block.
-    pub active_bytes: u64,
+    pub allocator_active_bytes: u64,
     /// Bytes in pages of the allocator that are in memory.
-    pub resident_bytes: u64,
+    pub allocator_resident_bytes: u64,
+    /// Bytes of mappings of the allocator, touched or not.
+    pub allocator_mapped_bytes: u64,
     /// Bytes in the allocator's own structures.
-    pub metadata_bytes: u64,
+    pub allocator_metadata_bytes: u64,
     /// Bytes of addresses kept for later, without memory.
-    pub retained_bytes: u64,
+    pub allocator_retained_bytes: u64,
     /// The number of arenas that have been used.
-    pub arenas: u64,
+    pub allocator_arenas: u64,
     /// The maximum number of arenas that threads are spread over; unknown if there is no limit.
-    pub most_arenas: u64,
+    pub allocator_arenas_limit: u64,
     /// Resident memory of the whole process, whoever allocated it.
-    pub process_resident_bytes: u64,
+    pub resident_bytes: u64,
     /// Bytes in blocks of `allocanary_calloc`, in the requested sizes.
-    pub in_use_bytes: u64,
+    pub requested_bytes: u64,
     /// Active bytes divided by allocated bytes: 1 means no fragmentation. Negative if it is unknown.
-    pub fragmentation: f64,
+    pub allocator_fragmentation_ratio: f64,
 }
 
 /// Writes to `statistics` where the memory is. Costs microseconds. With glibc it locks each arena in turn.
@@ -57,27 +59,28 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
     let known = |value: Option<u64>| value.unwrap_or(ALLOCANARY_UNKNOWN);
     let tuning::Statistics { counters, fragmentation, .. } = tuning::statistics()?;
     Ok(AllocanaryStatistics {
-        allocated_bytes: known(counters.allocated),
-        active_bytes: known(counters.active),
-        resident_bytes: known(counters.resident),
-        metadata_bytes: known(counters.metadata),
-        retained_bytes: known(counters.retained),
-        arenas: known(counters.arenas),
+        allocator_allocated_bytes: known(counters.allocated),
+        allocator_active_bytes: known(counters.active),
+        allocator_resident_bytes: known(counters.resident),
+        allocator_mapped_bytes: known(counters.mapped),
+        allocator_metadata_bytes: known(counters.metadata),
+        allocator_retained_bytes: known(counters.retained),
+        allocator_arenas: known(counters.arenas),
         // glibc's loader has the answer, and reading it starts a process: too expensive for statistics.
-        most_arenas: if cfg!(feature = "system") {
+        allocator_arenas_limit: if cfg!(feature = "system") {
             ALLOCANARY_UNKNOWN
         } else {
             known(tuning::most_arenas()?.map(u64::from))
         },
-        process_resident_bytes: known(process_resident()),
-        in_use_bytes: allocanary_bytes_in_use() as u64,
-        fragmentation: fragmentation.unwrap_or(-1.0),
+        resident_bytes: known(resident()),
+        requested_bytes: allocanary_requested_bytes() as u64,
+        allocator_fragmentation_ratio: fragmentation.unwrap_or(-1.0),
     })
 }
 
 /// Read from smaps_rollup, which is exact. If the kernel does not have it, from `status`, which may be wrong by some
 /// pages per processor.
-fn process_resident() -> Option<u64> {
+fn resident() -> Option<u64> {
     let rollup = Counts::own().ok().and_then(|counts| counts.resident);
     rollup.or_else(|| Status::own().ok()?.resident)
 }

@@ -127,9 +127,11 @@ fn the_proof_says_who_and_what_and_with_which_settings() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("proof.jsonl");
     let at_end = |allocator| match allocator {
-        "system" => vec!["allocated", "active", "arenas"],
-        "jemalloc" => vec!["allocated", "active", "resident", "metadata", "arenas"],
-        _ => vec!["resident", "arenas"],
+        "system" => vec!["allocated_bytes", "mapped_bytes", "arenas"],
+        "jemalloc" => {
+            vec!["allocated_bytes", "active_bytes", "resident_bytes", "mapped_bytes", "metadata_bytes", "arenas"]
+        }
+        _ => vec!["resident_bytes", "arenas"],
     };
     for (allocator, variable, value, setting) in [
         ("system", "GLIBC_TUNABLES", "glibc.malloc.arena_max=3", ("arena_max", "3")),
@@ -168,7 +170,8 @@ fn the_proof_says_who_and_what_and_with_which_settings() {
         for line in exits {
             // The shell ends by `_exit`, which has no counters.
             for name in at_end(allocator).into_iter().filter(|_| line["exe"].as_str().unwrap().ends_with("/ls")) {
-                assert!(line[name].as_u64().is_some_and(|number| number > 0), "{allocator}, {name}: {line}");
+                let name = format!("allocator_{name}");
+                assert!(line[&name].as_u64().is_some_and(|number| number > 0), "{allocator}, {name}: {line}");
             }
             assert!(loads.iter().any(|load| load["pid"] == line["pid"] && load["exe"] == line["exe"]));
         }
@@ -237,7 +240,7 @@ fn the_proof_outlives_a_kill_and_counts_each_way_to_end() {
         assert!(ran(command.env("ALLOCANARY_PROOF", &path)).status.success());
         let lines = proof(&path);
         let ends = at(&lines, "exit");
-        let with = ends.iter().filter(|line| line["allocated"].is_u64()).count();
+        let with = ends.iter().filter(|line| line["allocator_allocated_bytes"].is_u64()).count();
         assert_eq!((at(&lines, "load").len(), ends.len(), with), (1, exits, counted), "{code}: {lines:?}");
     }
 }
@@ -448,7 +451,7 @@ fn redis_answers_as_without_and_its_malloc_is_the_preloads() {
         let lines = proof(&path);
         assert_eq!(at(&lines, "load")[0]["allocator"], allocator);
         let exit = at(&lines, "exit")[0];
-        let bytes = exit["active"].as_u64().or(exit["resident"].as_u64()).unwrap();
+        let bytes = exit["allocator_mapped_bytes"].as_u64().or(exit["allocator_resident_bytes"].as_u64()).unwrap();
         assert!(bytes > 2 << 20, "what redis has stored is in it, not in the allocator that it is linked with: {exit}");
     }
 }

@@ -47,7 +47,7 @@ fn a_signal_handler_that_calls_exit_ends_the_program() {
         let lines = fs::read_to_string(&path).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let (counted, bare): (Vec<Value>, Vec<Value>) =
-            lines.filter(|line| line["at"] == "exit").partition(|line| line["resident"].is_u64());
+            lines.filter(|line| line["at"] == "exit").partition(|line| line["allocator_resident_bytes"].is_u64());
         // A child for each lock, one child without a signal, and the parent.
         assert_eq!((bare.len(), counted.len()), (found as usize, 2), "{allocator} {settings}: {counted:?}");
     }
@@ -62,7 +62,7 @@ fn a_program_that_has_handlers_has_counters_at_its_exit() {
     assert!(ran(command.env("ALLOCANARY_PROOF", &path)).status.success());
     let lines = fs::read_to_string(&path).unwrap();
     let exit: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    assert!(exit["at"] == "exit" && exit["resident"].is_u64(), "{exit}");
+    assert!(exit["at"] == "exit" && exit["allocator_resident_bytes"].is_u64(), "{exit}");
 }
 
 #[test]

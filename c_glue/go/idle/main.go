@@ -84,5 +84,5 @@ func main() {
 	if C.allocanary_statistics(&found) != C.ALLOCANARY_CODE_OK {
 		os.Exit(1)
 	}
-	fmt.Printf("%d %.1f\n", count, float64(found.process_resident_bytes)/(1<<20))
+	fmt.Printf("%d %.1f\n", count, float64(found.resident_bytes)/(1<<20))
 }

@@ -218,11 +218,13 @@ impl<A: Allocator + ?Sized> Cannot for A {
 pub struct Counters {
     /// Bytes in live blocks, rounded up to size classes.
     pub allocated: Option<u64>,
-    /// Bytes in pages with at least one live block. glibc: all memory that it has from the system.
+    /// Bytes in pages with at least one live block.
     pub active: Option<u64>,
     /// Bytes in pages that are in memory (mimalloc: committed, touched or not), including free pages not yet returned.
     /// jemalloc does not notice pages that the kernel took back by itself.
     pub resident: Option<u64>,
+    /// Bytes of mappings in which the allocator has pages: all memory that it has from the system, touched or not.
+    pub mapped: Option<u64>,
     /// Bytes in the allocator's own structures.
     pub metadata: Option<u64>,
     /// Bytes of addresses kept for later, without memory.
@@ -231,7 +233,7 @@ pub struct Counters {
     pub arenas: Option<u64>,
     /// Bytes in blocks that are free and in a thread's cache. They also count as allocated.
     pub cached: Option<u64>,
-    /// Bytes in freed pages that were not yet returned. glibc: 0, its free space is all in `active`.
+    /// Bytes in freed pages that were not yet returned.
     pub dirty: Option<u64>,
     /// Bytes in freed pages that the kernel may take when it needs memory.
     pub muzzy: Option<u64>,
@@ -249,12 +251,11 @@ impl Counters {
     pub fn uses(&self) -> Uses {
         let less = |(from, bytes): (u64, u64)| from.saturating_sub(bytes);
         Uses {
-            held: self.allocated.map(|allocated| allocated.saturating_sub(self.cached.unwrap_or(0))),
+            live: self.allocated.map(|allocated| allocated.saturating_sub(self.cached.unwrap_or(0))),
             cached: self.cached,
-            inside: self.active.zip(self.allocated).map(less),
+            free: self.active.zip(self.allocated).map(less),
             dirty: self.dirty,
             muzzy: self.muzzy,
-            own: self.metadata,
         }
     }
 }
@@ -264,29 +265,13 @@ impl Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// In blocks that the program holds, rounded up to size classes. In glibc these include the blocks in thread caches.
-    pub held: Option<u64>,
+    pub live: Option<u64>,
     /// In blocks that are free and in a thread's cache.
     pub cached: Option<u64>,
     /// Free, and in the same pages as blocks. In glibc also the tops of the arenas.
-    pub inside: Option<u64>,
+    pub free: Option<u64>,
     /// In freed pages that were not yet returned.
     pub dirty: Option<u64>,
     /// In freed pages that the kernel may take when it needs memory.
     pub muzzy: Option<u64>,
-    /// In the allocator's own structures.
-    pub own: Option<u64>,
-}
-
-impl Uses {
-    /// Every use with its name in metrics.
-    pub fn all(&self) -> [(&'static str, Option<u64>); 6] {
-        [
-            ("held", self.held),
-            ("cached", self.cached),
-            ("inside", self.inside),
-            ("dirty", self.dirty),
-            ("muzzy", self.muzzy),
-            ("own", self.own),
-        ]
-    }
 }

@@ -13,7 +13,7 @@
 //!
 //!     let mut page = String::new(); // what the service answers at /metrics
 //!     encode(&mut page, &registry)?;
-//!     assert!(page.contains("allocanary_process_resident_bytes"));
+//!     assert!(page.contains("allocanary_resident_bytes"));
 //!     Ok(())
 //! }
 //! ```
@@ -25,12 +25,16 @@
 //! `allocanary_allocator_statistics_age_seconds` is the age of the counters.
 //! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them instead.
 //!
-//! `allocanary_allocator_part_bytes` says what the allocator's memory is for, one series for each part: `held` in blocks of
-//! the program, `cached` in free blocks of thread caches, `inside` free in the same pages as blocks, `dirty` and `muzzy` in
-//! freed pages, `own` in the allocator's structures. glibc counts thread caches as `held`, and all that is free as `inside`;
-//! mimalloc counts none of these without stopping the program. An allocator counts addresses: pages that were never
-//! touched are in its parts and not in resident memory. [`with_parts`](AllocatorCollector::with_parts) adds what the kernel
-//! says, by kind of mapping.
+//! `allocanary_resident_bytes` is the resident memory of the process, one series for each part: their sum is what the kernel counts.
+//! The parts are `files`, `shared` (shared memory) and `unknown`: anonymous memory, which the allocator and the stacks have.
+//! [`with_parts`](AllocatorCollector::with_parts) takes the `stacks` out of it. `allocanary node` shows the same metric, and
+//! divides the heap too.
+//!
+//! `allocanary_allocator_KEY_bytes` are the allocator's own counters, in jemalloc's meaning: `allocated`, `active`, `resident`, `mapped`,
+//! `metadata`, `retained`, `cached` (in free blocks of thread caches, a part of allocated), `dirty` and `muzzy` (in freed pages). They
+//! overlap, so each is a metric. An allocator counts addresses: pages that were never touched are in its counters and not in
+//! resident memory. glibc counts `allocated` (with thread caches) and `mapped`, so that it has no fragmentation ratio; mimalloc
+//! counts `resident` and `retained`.
 //!
 //! Every metric has the label `allocator`. A value that the allocator does not report is absent, not 0: mimalloc does
 //! not count its blocks, glibc does not know which of its pages are in memory. Without an
@@ -57,6 +61,7 @@ use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::Counts;
 use allocanary_sys::sys::usage;
+use allocanary_text::parts::{Part, Parts};
 
 use cached::CachedCounters;
 
@@ -80,8 +85,12 @@ const ROWS: &[Row] = &[
     ("resident", "Bytes in pages that were not given back to the system", Some(Unit::Bytes), |counters| {
         counters.resident
     }),
+    ("mapped", "Bytes in mappings of the allocator, touched or not", Some(Unit::Bytes), |counters| counters.mapped),
     ("metadata", "Bytes in the allocator's own structures", Some(Unit::Bytes), |counters| counters.metadata),
     ("retained", "Bytes of addresses kept with no memory behind them", Some(Unit::Bytes), |counters| counters.retained),
+    ("cached", "Bytes in free blocks that thread caches keep", Some(Unit::Bytes), |counters| counters.cached),
+    ("dirty", "Bytes in freed pages that were not given back", Some(Unit::Bytes), |counters| counters.dirty),
+    ("muzzy", "Bytes in freed pages that the kernel may take", Some(Unit::Bytes), |counters| counters.muzzy),
     ("arenas", "Arenas that have been used", None, |counters| counters.arenas),
 ];
 
@@ -114,9 +123,8 @@ impl AllocatorCollector {
         self
     }
 
-    /// Sets whether each scrape reads the resident memory by kind of mapping too, `allocanary_process_part_bytes`: `program`
-    /// (files of the program and its libraries, and their data), `stacks`, `heap` (all other anonymous memory) and `other`
-    /// (shared). Together they are the resident memory. Default: off, because the kernel writes half a page of text for
+    /// Sets whether each scrape reads `allocanary_resident_bytes` mapping by mapping: then it has the part `stacks` too, and the data
+    /// of the program and its libraries are in `files`. Default: off, because the kernel writes half a page of text for
     /// each mapping and walks its pages, which takes milliseconds in a large process.
     #[must_use]
     pub fn with_parts(mut self, on: bool) -> Self {
@@ -144,21 +152,16 @@ impl AllocatorCollector {
         }
     }
 
-    /// A gauge with a series for each part that is known.
-    fn parts(
-        &self,
-        encoder: &mut DescriptorEncoder,
-        (name, help): (&str, &str),
-        parts: &[(&'static str, Option<u64>)],
-    ) -> fmt::Result {
-        if parts.iter().all(|(_, bytes)| bytes.is_none()) {
-            return Ok(());
-        }
-        let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;
-        for (part, bytes) in parts {
-            let Some(bytes) = bytes else { continue };
-            let labels = [self.labels(), vec![("part", part)]].concat();
-            ConstGauge::new(*bytes).encode(metric.encode_family(&labels)?)?;
+    /// The resident memory of the process, with a series for each part that has bytes.
+    fn resident(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let parts = if self.parts { by_mapping() } else { by_status() };
+        let Some(parts) = parts else { return Ok(()) };
+        let help = "Resident memory of the process by what it is";
+        let mut metric =
+            encoder.encode_descriptor("allocanary_resident", help, Some(&Unit::Bytes), MetricType::Gauge)?;
+        for (part, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
+            let labels = [self.labels(), vec![("part", part.key())]].concat();
+            ConstGauge::new(bytes).encode(metric.encode_family(&labels)?)?;
         }
         Ok(())
     }
@@ -170,8 +173,6 @@ impl AllocatorCollector {
             let name = format!("allocanary_allocator_{name}");
             self.gauge(encoder, (&name, help, unit.as_ref()), value(&counters))?;
         }
-        let help = "Bytes of the allocator by what they are for, by its own count";
-        self.parts(encoder, ("allocanary_allocator_part", help), &counters.uses().all())?;
         let limit = ("allocanary_allocator_arenas_limit", "Most arenas that threads are spread over", None);
         self.gauge(encoder, limit, self.most_arenas.map(u64::from))?;
         let help = "Seconds since the allocator's counters were read";
@@ -214,21 +215,11 @@ impl AllocatorCollector {
     }
 
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let resident = Status::own().ok().and_then(|status| status.resident);
-        let resident_row = ("allocanary_process_resident", "Resident memory of the process", Some(&Unit::Bytes));
-        self.gauge(encoder, resident_row, resident)?;
+        self.resident(encoder)?;
         if self.pss {
             let help = "Resident memory of the process, shared pages divided among their users";
             let pss = Counts::own().ok().and_then(|counts| counts.share);
-            self.gauge(encoder, ("allocanary_process_proportional", help, Some(&Unit::Bytes)), pss)?;
-        }
-        if self.parts {
-            let found = Mappings::own().unwrap_or_default();
-            let parts =
-                [("program", found.program), ("stacks", found.stacks), ("heap", found.heap), ("other", found.other)];
-            let parts = parts.map(|(part, bytes)| (part, Some(bytes).filter(|_| found.rss() > 0)));
-            let help = "Resident memory of the process by kind of mapping";
-            self.parts(encoder, ("allocanary_process_part", help), &parts)?;
+            self.gauge(encoder, ("allocanary_pss", help, Some(&Unit::Bytes)), pss)?;
         }
         let usage = usage();
         let help = "Page faults of the process: major ones read a disk";
@@ -255,6 +246,20 @@ impl Collector for AllocatorCollector {
         self.budget_metrics(&mut encoder)?;
         self.process_metrics(&mut encoder)
     }
+}
+
+/// The parts of this process's resident memory that the kernel tells apart without a walk.
+fn by_status() -> Option<Parts> {
+    let status = Status::own().ok()?;
+    let parts = [(Part::Files, status.files?), (Part::Shared, status.shared?), (Part::Unknown, status.anonymous?)];
+    Some(parts.into_iter().collect())
+}
+
+/// The parts by kind of mapping.
+fn by_mapping() -> Option<Parts> {
+    let found = Mappings::own().ok()?;
+    let parts = [(Part::Files, found.program), (Part::Stacks, found.stacks), (Part::Shared, found.other)];
+    Some(parts.into_iter().chain([(Part::Unknown, found.heap)]).collect())
 }
 
 /// The value of a gauge: the encoder writes whole numbers and fractions differently.

@@ -122,11 +122,12 @@ fn prove_end(proven: i32, counters: bool) {
     line.clear();
     let _ = write!(line, "{{\"at\":\"exit\",\"pid\":{proven}");
     line.add_bytes(proof.exe.bytes());
-    line.add_number("allocated", found.allocated);
-    line.add_number("active", found.active);
-    line.add_number("resident", found.resident);
-    line.add_number("metadata", found.metadata);
-    line.add_number("arenas", found.arenas);
+    line.add_number("allocator_allocated_bytes", found.allocated);
+    line.add_number("allocator_active_bytes", found.active);
+    line.add_number("allocator_resident_bytes", found.resident);
+    line.add_number("allocator_mapped_bytes", found.mapped);
+    line.add_number("allocator_metadata_bytes", found.metadata);
+    line.add_number("allocator_arenas", found.arenas);
     line.add_number("gave_back", Some(gave_back::times()));
     budget::prove_counts(line);
     line.add("}\n");

@@ -42,7 +42,7 @@ const COLUMNS: &[Column] = &[
 
 fn read(allocator: &dyn Allocator, slots: &mut [Option<u64>]) {
     let uses = allocator.uses();
-    slots[5..].copy_from_slice(&[uses.held, uses.cached, uses.inside, uses.dirty, uses.muzzy]);
+    slots[5..].copy_from_slice(&[uses.live, uses.cached, uses.free, uses.dirty, uses.muzzy]);
     let Ok(found) = Mappings::own() else { return };
     let found = [found.program, found.stacks, found.heap, found.other, found.huge];
     slots[..5].copy_from_slice(&found.map(Some));

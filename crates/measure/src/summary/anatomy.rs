@@ -76,7 +76,7 @@ impl Anatomy {
             None => (0.0, 0.0),
         };
         // glibc does not know which of its memory is resident.
-        let had = reading("allocator_resident_bytes").or(reading("allocator_active_bytes"));
+        let had = reading("allocator_resident_bytes").or(reading("allocator_mapped_bytes"));
         let exit = reading("allocator_allocated_bytes").zip(had);
         let mut found = Anatomy {
             phase,
@@ -302,7 +302,7 @@ mod tests {
             assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not divided");
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, None);
-        for (name, mebibytes) in [("allocator_allocated_bytes", 5), ("allocator_active_bytes", 9)] {
+        for (name, mebibytes) in [("allocator_allocated_bytes", 5), ("allocator_mapped_bytes", 9)] {
             row.readings.insert(name.into(), vec![Some(mebibytes * MIB)]);
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
@@ -326,7 +326,7 @@ mod tests {
             ("part_unknown_bytes", 6),
         ];
         // What a preload counted at the exit is of another moment.
-        let others = [("peak_resident_bytes", 70), ("allocator_allocated_bytes", 5), ("allocator_active_bytes", 9)];
+        let others = [("peak_resident_bytes", 70), ("allocator_allocated_bytes", 5), ("allocator_mapped_bytes", 9)];
         let mut row = answer(0, &[&parts[..], &others].concat());
         let idle = Anatomy::of(&row, None).unwrap();
         row.phases = vec![Phase::Peak];

@@ -39,11 +39,12 @@ impl Launcher {
             if let Some(exit) = proven.exit {
                 let marks = answer.phases.len();
                 for (name, value) in [
-                    ("allocator_allocated_bytes", exit.allocated),
-                    ("allocator_active_bytes", exit.active),
-                    ("allocator_resident_bytes", exit.resident),
-                    ("allocator_metadata_bytes", exit.metadata),
-                    ("allocator_arenas", exit.arenas),
+                    ("allocator_allocated_bytes", exit.allocator_allocated_bytes),
+                    ("allocator_active_bytes", exit.allocator_active_bytes),
+                    ("allocator_resident_bytes", exit.allocator_resident_bytes),
+                    ("allocator_mapped_bytes", exit.allocator_mapped_bytes),
+                    ("allocator_metadata_bytes", exit.allocator_metadata_bytes),
+                    ("allocator_arenas", exit.allocator_arenas),
                 ] {
                     let mut column = vec![None; marks];
                     if let Some(last) = column.last_mut() {

@@ -46,19 +46,22 @@ pub struct ProofLine {
     pub problem: Option<String>,
     /// Bytes in blocks at exit.
     #[serde(default)]
-    pub allocated: Option<u64>,
+    pub allocator_allocated_bytes: Option<u64>,
     /// Bytes in pages with blocks at exit.
     #[serde(default)]
-    pub active: Option<u64>,
+    pub allocator_active_bytes: Option<u64>,
     /// Bytes in pages that were not given back at exit.
     #[serde(default)]
-    pub resident: Option<u64>,
+    pub allocator_resident_bytes: Option<u64>,
+    /// Bytes of mappings at exit.
+    #[serde(default)]
+    pub allocator_mapped_bytes: Option<u64>,
     /// Bytes of the allocator's own at exit.
     #[serde(default)]
-    pub metadata: Option<u64>,
+    pub allocator_metadata_bytes: Option<u64>,
     /// Arenas at exit.
     #[serde(default)]
-    pub arenas: Option<u64>,
+    pub allocator_arenas: Option<u64>,
 }
 
 /// The memory budget of a line.

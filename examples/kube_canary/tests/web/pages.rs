@@ -50,7 +50,7 @@ fn what_is_counted_adds_up_on_the_page() {
         page.contains("peer_node=\"node-001\",peer_ip=\"10.0.0.2\",peer_zone=\"zone-b\",proto=\"icmp\"} "),
         "{page}"
     );
-    assert!(page.contains("allocanary_process_resident_bytes"));
+    assert!(page.contains("allocanary_resident_bytes"));
 }
 
 #[test]

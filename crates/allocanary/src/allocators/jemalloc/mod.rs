@@ -135,6 +135,7 @@ impl Allocator for Jemalloc {
             allocated: bytes(stats::allocated::read()),
             active: bytes(stats::active::read()),
             resident: bytes(stats::resident::read()),
+            mapped: bytes(stats::mapped::read()),
             metadata: bytes(stats::metadata::read()),
             retained: bytes(stats::retained::read()),
             arenas: arenas(),

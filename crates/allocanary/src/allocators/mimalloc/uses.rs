@@ -11,14 +11,14 @@ use crate::allocator::Uses;
 
 /// Bytes in used blocks, and in the free blocks of the same pages.
 struct Tally {
-    held: u64,
-    inside: u64,
+    live: u64,
+    free: u64,
 }
 
 /// Walks the main heap, which has the pages of all threads. The other threads must be paused.
 #[inline]
 pub fn uses() -> Uses {
-    let mut tally = Tally { held: 0, inside: 0 };
+    let mut tally = Tally { live: 0, free: 0 };
     let argument: *mut Tally = &mut tally;
     // SAFETY: a null heap is the main heap; `add` gets the tally, which outlives the call, from this thread only, and it
     // neither allocates nor frees.
@@ -26,7 +26,7 @@ pub fn uses() -> Uses {
     if !whole {
         return Uses::default();
     }
-    Uses { held: Some(tally.held), inside: Some(tally.inside), ..Uses::default() }
+    Uses { live: Some(tally.live), free: Some(tally.free), ..Uses::default() }
 }
 
 #[inline]
@@ -39,8 +39,8 @@ unsafe extern "C" fn add(
 ) -> bool {
     // SAFETY: `uses` passes a tally, and mimalloc an area that lives during the call.
     let (tally, area) = unsafe { (&mut *argument.cast::<Tally>(), &*area) };
-    let held = (area.used * area.full_block_size) as u64;
-    tally.held += held;
-    tally.inside += (area.committed as u64).saturating_sub(held);
+    let live = (area.used * area.full_block_size) as u64;
+    tally.live += live;
+    tally.free += (area.committed as u64).saturating_sub(live);
     true
 }

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use crate::allocator::{Counters, PerCore};
+use crate::allocator::{Counters, PerCore, Uses};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
 use allocanary_facts::request::{Decimal, Request};
@@ -178,11 +178,18 @@ pub fn counters() -> Counters {
     let info = unsafe { libc::mallinfo2() };
     Counters {
         allocated: Some((info.uordblks + info.hblkhd) as u64),
-        active: Some((info.arena + info.hblkhd) as u64),
+        mapped: Some((info.arena + info.hblkhd) as u64),
         arenas: arenas::used(),
-        dirty: Some(0),
         ..Counters::default()
     }
+}
+
+/// All that is free counts as free in used pages, and no page as freed.
+#[inline]
+pub fn uses() -> Uses {
+    let counters = counters();
+    let free = counters.mapped.zip(counters.allocated).map(|(mapped, allocated)| mapped.saturating_sub(allocated));
+    Uses { free, dirty: Some(0), ..counters.uses() }
 }
 
 /// glibc has a call that returns freed memory.

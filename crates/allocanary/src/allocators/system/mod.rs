@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::error;
 use crate::idle::Thread;
 use allocanary_facts::environment::Environment;
@@ -92,6 +92,11 @@ impl Allocator for System {
     #[inline]
     fn counters(&self) -> Counters {
         libc_malloc::counters()
+    }
+
+    #[inline]
+    fn uses(&self) -> Uses {
+        libc_malloc::uses()
     }
 
     #[inline]

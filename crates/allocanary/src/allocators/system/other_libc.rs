@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::allocator::{Counters, Keeping, PerCore};
+use crate::allocator::{Counters, Keeping, PerCore, Uses};
 use crate::error;
 use allocanary_facts::request::Request;
 
@@ -32,6 +32,11 @@ pub fn unproven(_settings: &BTreeMap<String, String>) -> BTreeMap<String, String
 #[inline]
 pub fn counters() -> Counters {
     Counters::default()
+}
+
+/// Nor what it is for.
+pub fn uses() -> Uses {
+    Uses::default()
 }
 
 /// There is no call that gives freed memory back.
