@@ -135,7 +135,7 @@ def exact(command, variables, stdin, allocator):
         child = started(command, {**variables, **preload}, stdin)
         ended(child)
         [trace] = [name for name in os.listdir(traces) if f"-{child.pid}-" in name]
-        return {key: site["live"] for key, site in who(f"{traces}/{trace}", "--at", "24h", "--sort", "live").items()}
+        return {key: site["requested_bytes"] for key, site in who(f"{traces}/{trace}", "--at", "24h", "--sort", "requested").items()}
 
 
 print(f"| program | allocator | live MiB | inside, of first five | sum of {runs} runs / truth | all inside |")
@@ -157,12 +157,12 @@ for name, command, variables, stdin in PROGRAMS:
             found = json.loads(done.stdout)
             sites = by_site(found["sites"])
             answer = found["answers"][0]
-            estimates.append(answer["live"])
-            whole += answer["live_low"] <= total <= answer["live_high"]
+            estimates.append(answer["requested_bytes"])
+            whole += answer["requested_low_bytes"] <= total <= answer["requested_high_bytes"]
             for key in first:
                 site = sites.get(key)
                 # A site without a sample is missing: it is inside if that little may be.
-                low, high = (site["live_low"], site["live_high"]) if site else (0, 3.689 * answer["mean_distance"])
+                low, high = (site["requested_low_bytes"], site["requested_high_bytes"]) if site else (0, 3.689 * answer["mean_distance_bytes"])
                 inside += low <= truth[key] <= high
                 of += 1
         hits, tries = hits + inside, tries + of

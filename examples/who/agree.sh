@@ -28,7 +28,7 @@ row() { # NAME ALLOCATOR ARGUMENTS OF record
     for at in $(seq "$replays"); do "$bin/allocanary" who "$trace" --under "$allocator" --json 2>/dev/null; done |
         jq -sr --arg name "$name" --arg allocator "$allocator" '
             def mib: . / 1048576 * 100 | round / 100;
-            (map(.answers[0].under.pinned) | sort) as $there | .[0].answers[0].pinned as $own | ($there | .[length / 2 | floor]) as $middle |
+            (map(.answers[0].under.pinned_bytes) | sort) as $there | .[0].answers[0].pinned_bytes as $own | ($there | .[length / 2 | floor]) as $middle |
             "| \($name) | \($allocator) | \($own | mib) | \($middle | mib) | \($there[0] | mib) to \($there[-1] | mib) | " +
             "\(100 * ($middle - $own) / ([$own, 1] | max) * 10 | round / 10) % |"'
 }

@@ -31,10 +31,10 @@ for at in $(seq "${#cc1[@]}"); do case ${cc1[at - 1]} in -o) cc1[at]=in.s ;; esa
 ours() { # PROGRAM...
     rm -rf traces
     "$bin/allocanary" record -o traces --max-size 4GiB --stack-sample all -- "$@" >/dev/null 2>&1 || true
-    local answer=("$bin/allocanary" who --at peak --sort live --no-fold --json "$(ls -S traces/*.trace | head -1)")
+    local answer=("$bin/allocanary" who --at peak --sort requested --no-fold --json "$(ls -S traces/*.trace | head -1)")
     # A pattern that matches no function of the trace is an error.
     { "${answer[@]}" --skip '*alloc*' 2>/dev/null || "${answer[@]}" 2>/dev/null; } |
-        jq -c '{most: .answers[0].live, sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live}]
+        jq -c '{most: .answers[0].requested_bytes, sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live: .requested_bytes}]
             | group_by(.name) | map({name: .[0].name, live: (map(.live) | add)})}'
 }
 

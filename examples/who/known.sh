@@ -23,7 +23,7 @@ for allocator in glibc jemalloc mimalloc; do
     done
     jq -sr --arg allocator $allocator --arg first "$first of $seeds" '
         def middle(f): map(.answers[0] | f) | sort | .[length / 2 | floor];
-        "\($allocator): survivor is first in \($first); medians: pinned \(middle(100 * .pinned / .resident) | . * 10 | round / 10) % of " +
-        "\(middle(.resident / 1048576) | round) MiB resident, empty \(middle(100 * .empty / .resident) | . * 10 | round / 10) %"
+        "\($allocator): survivor is first in \($first); medians: pinned \(middle(100 * .pinned_bytes / .pages_bytes) | . * 10 | round / 10) % of " +
+        "\(middle(.pages_bytes / 1048576) | round) MiB resident, empty \(middle(100 * .empty_bytes / .pages_bytes) | . * 10 | round / 10) %"
     ' found-*
 done

@@ -28,7 +28,7 @@ table() { # PROGRAM
     jq -sr --arg program "$1" --argjson draws "$draws" '
         def middle: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
         def mib: . / 1048576 * 100 | round / 100;
-        map(.sites | map({key: .name, value: .pinned}) | from_entries) | .[:$draws] as $all | .[$draws:] as $some |
+        map(.sites | map({key: .name, value: .pinned_bytes}) | from_entries) | .[:$draws] as $all | .[$draws:] as $some |
         ($all[0] | to_entries | sort_by(-.value) | .[:5][] | .key) as $name |
         ($all | map(.[$name] // 0) | middle) as $by_sites | ($some | map(.[$name] // 0)) as $found | ($found | middle) as $by_blocks |
         "| \($program) | \($name) | \($by_sites | mib) | \($by_blocks | mib) | " +

@@ -20,9 +20,9 @@ for seed in $(seq "$seeds"); do
         [inputs | split(" ") | { name: .[0], pinned: (.[1] | tonumber) }] as $truth | ($truth | map(.pinned) | add) as $all |
         $found[0].sites as $sites | {
             in_order: ([$sites[].name] == ["sessions", "orders", "labels"]),
-            shares: [$sites[] | 100 * .pinned / $found[0].answers[0].pinned],
+            shares: [$sites[] | 100 * .pinned_bytes / $found[0].answers[0].pinned_bytes],
             truth: [$truth[] | 100 * .pinned / $all],
-            off: [$truth[] | . as $one | $sites[] | select(.name == $one.name) | 100 * (.pinned - $one.pinned) / $one.pinned | fabs] }
+            off: [$truth[] | . as $one | $sites[] | select(.name == $one.name) | 100 * (.pinned_bytes - $one.pinned) / $one.pinned | fabs] }
     ' truth >"seed-$seed"
 done
 jq -sr '

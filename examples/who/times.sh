@@ -23,7 +23,7 @@ for kind in slow busy; do
         trace=$(ls "$folder"/held-*.trace)
         row=()
         for at in idle peak 2s; do
-            held=$("$allocanary" who "$trace" --at "$at" --json | jq '[.sites[] | select(.name == "hold").live] | add // 0')
+            held=$("$allocanary" who "$trace" --at "$at" --json | jq '[.sites[] | select(.name == "hold").requested_bytes] | add // 0')
             row+=("$(mib "$held")")
         done
         "$allocanary" replay "$trace" --candidates system --repeats 1 --out-dir "$folder/replay" >/dev/null 2>&1

@@ -77,7 +77,8 @@ fn figure(all: &Value, site: &str, name: &str) -> f64 {
 /// Whether MiB lie within bounds twice as wide as the interval, outside of which one draw in 20 is. Of a hundred thousand draws, nine are
 /// outside of these bounds.
 fn holds(all: &Value, site: &str, mib: f64) {
-    let [low, live, high] = ["live_low", "live", "live_high"].map(|name| figure(all, site, name) / MIB);
+    let [low, live, high] =
+        ["requested_low_bytes", "requested_bytes", "requested_high_bytes"].map(|name| figure(all, site, name) / MIB);
     assert!(low - (live - low) <= mib && mib <= high + (high - live), "{site}: {low} to {high}, wanted {mib}: {all:#}");
 }
 
@@ -89,8 +90,8 @@ fn a_running_program_says_who_holds_its_memory_under_every_preload() {
         let all = json(folder.path(), &service.pid());
         holds(&all, "keeper", 64.0);
         holds(&all, "hoarder", 64.0);
-        assert_eq!(figure(&all, "churn", "live"), 0.0, "{preload}: {all:#}");
-        assert!(figure(&all, "churn", "allocated") > 100.0 * MIB, "{preload}: {all:#}");
+        assert_eq!(figure(&all, "churn", "requested_bytes"), 0.0, "{preload}: {all:#}");
+        assert!(figure(&all, "churn", "allocated_bytes") > 100.0 * MIB, "{preload}: {all:#}");
         let depth = fs::read_to_string(format!("/proc/{}/status", service.pid())).unwrap();
         assert!(depth.contains("Threads:\t1\n") && depth.contains("TracerPid:\t0\n"), "no thread, no stop: {depth}");
     }
@@ -102,11 +103,11 @@ fn a_resized_block_is_of_who_resized_it_and_a_freed_one_of_nobody() {
     for (preload, settings) in PRELOADS {
         let service = Service::start(&program, "realloc", preload, settings);
         let all = json(folder.path(), &service.pid());
-        assert_eq!(figure(&all, "keeper", "live"), 0.0, "{preload}: {all:#}");
+        assert_eq!(figure(&all, "keeper", "requested_bytes"), 0.0, "{preload}: {all:#}");
         holds(&all, "grower", 128.0);
         let service = Service::start(&program, "free", preload, settings);
         let all = json(folder.path(), &service.pid());
-        assert_eq!(figure(&all, "keeper", "live"), 0.0, "{preload}: {all:#}");
+        assert_eq!(figure(&all, "keeper", "requested_bytes"), 0.0, "{preload}: {all:#}");
         holds(&all, "hoarder", 64.0);
     }
 }
@@ -120,7 +121,7 @@ fn a_forks_child_has_a_table_of_its_own_and_threads_come_and_go() {
         let all = json(folder.path(), &child);
         // It has freed what its parent had made, and made 5,000 blocks itself.
         holds(&all, "keeper", 19.07);
-        assert_eq!(figure(&all, "hoarder", "live"), 0.0, "{preload}: {all:#}");
+        assert_eq!(figure(&all, "hoarder", "requested_bytes"), 0.0, "{preload}: {all:#}");
         assert!(all["notes"].to_string().contains("fork's child"), "{all:#}");
         holds(&json(folder.path(), &service.pid()), "keeper", 64.0);
         Command::new("kill").arg(&child).status().unwrap();
@@ -128,7 +129,7 @@ fn a_forks_child_has_a_table_of_its_own_and_threads_come_and_go() {
         let service = Service::start(&program, "threads", preload, settings);
         let all = json(folder.path(), &service.pid());
         holds(&all, "hoarder", 64.0);
-        assert_eq!(figure(&all, "churn", "live"), 0.0, "{preload}: {all:#}");
+        assert_eq!(figure(&all, "churn", "requested_bytes"), 0.0, "{preload}: {all:#}");
     }
 }
 
@@ -140,7 +141,7 @@ fn threads_that_free_each_others_blocks_leave_nothing_and_thousands_of_them_are_
         let service = Service::start(&program, "hands", preload, "profile=16KiB");
         let all = json(folder.path(), &service.pid());
         assert_eq!(figure(&all, "hander", "samples"), 0.0, "{preload}: {all:#}");
-        assert!(figure(&all, "hander", "allocated") > 1000.0 * MIB, "{preload}: {all:#}");
+        assert!(figure(&all, "hander", "allocated_bytes") > 1000.0 * MIB, "{preload}: {all:#}");
         let service = Service::start(&program, "many", preload, settings);
         holds(&json(folder.path(), &service.pid()), "each", 76.29);
     }

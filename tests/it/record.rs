@@ -277,7 +277,7 @@ fn the_verbs_work_together() {
     let page = run(&["report", "TRACE"]);
     assert!(page.code == Some(0) && page.out.contains("allocations"), "{page:?}");
     assert_eq!(run(&["trace", "check", "TRACE"]).out, "the trace is sound\n");
-    assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
+    assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,requested_bytes,"));
     let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
     assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
     let ran = run(&["report", "TRACE", "--output", "page.html"]);

@@ -174,9 +174,9 @@ fn assert_found((value, text): (Value, String)) {
     assert_eq!(answer["at"], "end", "{value}");
     assert_eq!((&site["name"], &site["blocks"]), (&"survivor".into(), &1024.into()), "{value}");
     // The pages were read. Blocks at the window's begin are freed in it as well.
-    assert!(answer["before_window"].is_u64() && answer["empty"].is_u64(), "{value}");
+    assert!(answer["before_window_bytes"].is_u64() && answer["empty_bytes"].is_u64(), "{value}");
     assert!((10..=14).contains(&number("freed_from_before")), "{value}");
-    assert!(answer["outside"].is_null(), "{value}");
+    assert!(answer["outside_bytes"].is_null(), "{value}");
     for wanted in
         ["at most ", "before the window: no block of it was there", "Blocks from before the window are not in"]
     {

@@ -45,14 +45,14 @@ hold blocks are pinned by survivors of thread 1.
 
 Pages of the heap, at the time that was asked for (205 us after the start)
   part                                         bytes   of all
-  live blocks                               31.2 KiB    1.6 %
+  requested: live blocks                    31.2 KiB    1.6 %
   pinned: free, in pages with a live block  1.92 MiB   98.4 %
   all pages that hold blocks                1.95 MiB  100.0 %
 
 Sites by thread: 2, those that pin most first
-  site        pinned     alone      live  allocated  short
-  thread 1  1.92 MiB  1.92 MiB  31.2 KiB   31.2 KiB    0 %
-  thread 0       0 B       0 B       0 B   1.92 MiB  100 %
+  site        pinned     alone  requested  allocated  short
+  thread 1  1.92 MiB  1.92 MiB   31.2 KiB   31.2 KiB    0 %
+  thread 0       0 B       0 B        0 B   1.92 MiB  100 %
 
 What limits these figures
   - Which pages were resident at this moment is not in the trace: only pages
@@ -70,7 +70,7 @@ fn threads_are_told_of_any_trace() {
     let json = who(folder.path(), "--by thread --json --at peak --top 1");
     let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&value["verb"], &value["by"]), (&"who".into(), &"thread".into()));
-    assert_eq!((&value["answers"][0]["at"], &value["answers"][0]["choice"]), (&"peak".into(), &"live".into()));
+    assert_eq!((&value["answers"][0]["at"], &value["answers"][0]["choice"]), (&"peak".into(), &"requested".into()));
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 
@@ -143,10 +143,10 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     // Every page with a survivor was written to, so it is resident. Without the resident pages in the trace `empty` is null.
     let number = |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{}", ran.out));
     assert_eq!(site["blocks"], 8192);
-    assert!(number(&site["pinned"]) * 100 > number(&answer["pinned"]) * 99, "{}", ran.out);
+    assert!(number(&site["pinned_bytes"]) * 100 > number(&answer["pinned_bytes"]) * 99, "{}", ran.out);
     assert_eq!(
-        number(&answer["live"]) + number(&answer["pinned"]) + number(&answer["empty"]),
-        number(&answer["resident"])
+        number(&answer["requested_bytes"]) + number(&answer["pinned_bytes"]) + number(&answer["empty_bytes"]),
+        number(&answer["pages_bytes"])
     );
     // Compared with itself nothing has grown. Compared with a trace in which `survivor` held nothing, `survivor` has
     // grown.
@@ -173,8 +173,11 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
         (&there["candidate"], &site["name"], &site["blocks"]),
         (&"system".into(), &"survivor".into(), &8192.into())
     );
-    assert!(number(&site["pinned"]) * 100 > number(&there["pinned"]) * 99, "{}", ran.out);
-    assert_eq!(number(&there["live"]) + number(&there["pinned"]) + number(&there["empty"]), number(&there["resident"]));
+    assert!(number(&site["pinned_bytes"]) * 100 > number(&there["pinned_bytes"]) * 99, "{}", ran.out);
+    assert_eq!(
+        number(&there["requested_bytes"]) + number(&there["pinned_bytes"]) + number(&there["empty_bytes"]),
+        number(&there["pages_bytes"])
+    );
 }
 
 /// The wrapper is not a site, because only its callers say for what the memory is.
@@ -191,13 +194,15 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
     let who = |line: &str| allocanary(folder.path(), [&["who", path.to_str().unwrap()][..], &words(line)].concat());
     let json = |line: &str| -> serde_json::Value {
-        let ran = who(&format!("--sort live --json {line}"));
+        let ran = who(&format!("--sort requested --json {line}"));
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
         serde_json::from_str(&ran.out).unwrap()
     };
     let first = |value: &serde_json::Value| -> Vec<(String, u64)> {
         let sites = value["sites"].as_array().unwrap().iter().take(2);
-        sites.map(|site| (site["name"].as_str().unwrap().to_string(), site["live"].as_u64().unwrap())).collect()
+        sites
+            .map(|site| (site["name"].as_str().unwrap().to_string(), site["requested_bytes"].as_u64().unwrap()))
+            .collect()
     };
     let found = json("");
     assert_eq!(first(&found), [("large".into(), 1_500_000), ("small".into(), 500_000)]);
@@ -206,7 +211,10 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     assert_eq!(first(&json("--skip large --skip s*l"))[0], ("load".into(), 2_000_000));
     let tree = &json("--no-fold --callers app_safemalloc")["callers"];
     let [large, small] = [0, 1].map(|at| &tree["callers"][at]);
-    assert_eq!((&large["name"], &large["live"], &large["blocks"]), (&"large".into(), &1_500_000.into(), &500.into()));
+    assert_eq!(
+        (&large["name"], &large["requested_bytes"], &large["blocks"]),
+        (&"large".into(), &1_500_000.into(), &500.into())
+    );
     assert_eq!((&small["name"], &small["callers"][0]["name"]), (&"small".into(), &"load".into()));
     assert_eq!(small["callers"][0]["callers"][0]["name"], "main", "{tree}");
     let said = who("--callers large");
@@ -223,7 +231,7 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
     let page = folder.path().join("page.html");
     let ran = allocanary(folder.path(), ["report", path.to_str().unwrap(), "--output", page.to_str().unwrap()]);
     let html = fs::read_to_string(page).unwrap();
-    assert!(ran.code == Some(0) && html.contains("<details open><summary><b>Live bytes by stack</b>"), "{ran:?}");
+    assert!(ran.code == Some(0) && html.contains("<details open><summary><b>Requested bytes by stack</b>"), "{ran:?}");
     assert!(html.contains("Live bytes of the largest sites over time") && html.contains("Who calls them"), "{html}");
 }
 
@@ -275,15 +283,15 @@ fn what_a_planted_site_frees_elsewhere_is_what_it_pins_and_an_innocent_one_frees
     };
     let number = |value: &serde_json::Value| value.as_i64().unwrap_or_else(|| panic!("{value}"));
     let guilty = answer("0x10");
-    let pinned = number(&guilty["pinned"]);
+    let pinned = number(&guilty["pinned_bytes"]);
     assert!(pinned > 2000 * 3000, "{guilty}");
     assert_eq!((&guilty["candidate"], &guilty["repeats"]), (&"system".into(), &5.into()));
-    let saved = number(&guilty["survivors"]["freed"]["bytes"]);
+    let saved = number(&guilty["survivors"]["freed"]["less_bytes"]);
     assert!(saved > pinned * 8 / 10 && saved < pinned * 12 / 10, "{guilty}");
-    assert!(number(&guilty["whole"]["freed"]["bytes"]) > pinned * 8 / 10, "{guilty}");
+    assert!(number(&guilty["whole"]["freed"]["less_bytes"]) > pinned * 8 / 10, "{guilty}");
     let innocent = answer("0x30");
     for way in ["survivors", "whole"] {
-        assert!(number(&innocent[way]["freed"]["bytes"]).abs() < pinned / 10, "{way}: {innocent}");
+        assert!(number(&innocent[way]["freed"]["less_bytes"]).abs() < pinned / 10, "{way}: {innocent}");
     }
     // No short-lived block survives, so there is nothing to move.
     let short = answer("0x20");

@@ -14,7 +14,7 @@ use super::outside::steers;
 pub struct Words(String);
 
 impl Words {
-    /// The begin of a line, in our own words: `allocanary who --sort live`.
+    /// The begin of a line, in our own words: `allocanary who --sort requested`.
     pub fn new(ours: &'static str) -> Words {
         Words(ours.to_string())
     }

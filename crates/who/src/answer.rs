@@ -17,11 +17,11 @@ pub enum Choice {
     /// Pinned by survivors of sites.
     Pinned,
     /// Empty pages that the allocator keeps.
-    Kept,
+    Empty,
     /// Both.
     Both,
     /// Live blocks fill it.
-    Live,
+    Requested,
     /// No block was live, and no page was known to be resident.
     Nothing,
 }
@@ -35,8 +35,8 @@ impl Choice {
             _ if resident == 0 => Choice::Nothing,
             (true, true) => Choice::Both,
             (true, false) => Choice::Pinned,
-            (false, true) => Choice::Kept,
-            (false, false) => Choice::Live,
+            (false, true) => Choice::Empty,
+            (false, false) => Choice::Requested,
         }
     }
 
@@ -44,9 +44,9 @@ impl Choice {
     pub fn name(self) -> &'static str {
         match self {
             Choice::Pinned => "pinned",
-            Choice::Kept => "kept",
+            Choice::Empty => "empty",
             Choice::Both => "both",
-            Choice::Live => "live",
+            Choice::Requested => "requested",
             Choice::Nothing => "nothing",
         }
     }
@@ -87,13 +87,13 @@ pub fn sentence(found: &Found, under: Option<&Under>) -> String {
             pinned(),
             Bytes(empty)
         ),
-        Choice::Kept => format!(
+        Choice::Empty => format!(
             "{program}, {words}: no site is to blame. {} of {} of {what} are empty: the allocator keeps them. {} are pinned{there}.",
             Bytes(empty),
             Bytes(pages.resident()),
             Bytes(pages.pinned())
         ),
-        Choice::Live => format!(
+        Choice::Requested => format!(
             "{program}, {words}: live blocks fill {} of {} of {what}. {}{} are pinned{there}.",
             Bytes(pages.live()),
             Bytes(pages.resident()),
@@ -126,11 +126,11 @@ fn of_window(found: &Found, under: Option<&Under>) -> String {
         ),
         Choice::Pinned => pinned_by(),
         Choice::Both => format!("{} Another {empty} have no live block of the window: {kept}.", pinned_by()),
-        Choice::Kept => format!(
+        Choice::Empty => format!(
             "{program}, {words}: no site of the window is to blame. {empty} of {resident} of {what} have no live block of it: {kept}. \
              At most {pinned} are pinned{there}."
         ),
-        Choice::Live => format!(
+        Choice::Requested => format!(
             "{program}, {words}: live blocks of the window fill {} of {resident} of {what}. At most {}{pinned} are pinned{there}.",
             Bytes(pages.live()),
             if pages.empty.is_some() { format!("{empty} are empty, and at most ") } else { String::new() },
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn the_innocent_are_not_blamed() {
         let one = found(&[("site_b", 2)], 1, Some(100));
-        assert_eq!(Choice::of(&one), Choice::Kept);
+        assert_eq!(Choice::of(&one), Choice::Empty);
         let said = sentence(&one, None);
         assert!(said.contains("no site is to blame. 100 MiB of 103 MiB") && !said.contains("site_b"), "{said}");
         let both = found(&[("site_b", 50)], 1, Some(50));
@@ -222,7 +222,7 @@ mod tests {
             sentence(&both, None)
                 .ends_with("Another 50.0 MiB are empty pages that nobody pins: the allocator keeps them.")
         );
-        assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Live);
+        assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Requested);
         assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
     }
 

@@ -45,7 +45,7 @@ impl Figures {
     fn by(self, order: Order) -> u64 {
         match order {
             Order::Pinned => self.pinned,
-            Order::Live | Order::Grows => self.live,
+            Order::Requested | Order::Grows => self.live,
             Order::Allocated => self.allocated,
         }
     }
@@ -200,8 +200,8 @@ mod tests {
         let (taken, mut names) = (events.taken(), Names::of(&table));
         let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
         let found = of_groups("x", &taken, None, By::Function, &groups, Vec::new());
-        assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", Order::Live), None);
-        of(&taken, None, &groups, &mut names, &found, "0x9", Order::Live).unwrap()
+        assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", Order::Requested), None);
+        of(&taken, None, &groups, &mut names, &found, "0x9", Order::Requested).unwrap()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::sites::OfStack;
 fn bytes(of: &OfStack, order: Order) -> u64 {
     match order {
         Order::Pinned => of.pinned,
-        Order::Live | Order::Grows => of.live.1,
+        Order::Requested | Order::Grows => of.live.1,
         Order::Allocated => of.allocated.1,
     }
 }
@@ -22,7 +22,7 @@ fn bytes(of: &OfStack, order: Order) -> u64 {
 pub fn what(order: Order) -> &'static str {
     match order {
         Order::Pinned => "pinned",
-        Order::Live | Order::Grows => "live",
+        Order::Requested | Order::Grows => "requested",
         Order::Allocated => "allocated",
     }
 }
@@ -94,9 +94,12 @@ mod tests {
         let live = |stack, live| OfStack { stack, live: (1, live), allocated: (9, 9 * live), ..OfStack::default() };
         let all = [live(ids[0], 5), of(ids[1], 7)];
         let lines = |order| collapsed(&all, &mut Names::of(&stacks), order);
-        assert_eq!((lines(Order::Live), lines(Order::Allocated)), ("0x10;0x20 5\n".into(), "0x10;0x20 45\n".into()));
-        let svg = String::from_utf8(flamegraph("x", "a 5", Order::Live).unwrap()).unwrap();
-        assert!(svg.contains("Bytes live"), "{svg}");
+        assert_eq!(
+            (lines(Order::Requested), lines(Order::Allocated)),
+            ("0x10;0x20 5\n".into(), "0x10;0x20 45\n".into())
+        );
+        let svg = String::from_utf8(flamegraph("x", "a 5", Order::Requested).unwrap()).unwrap();
+        assert!(svg.contains("Bytes requested"), "{svg}");
     }
 
     #[test]
@@ -109,6 +112,6 @@ mod tests {
 
     #[test]
     fn a_flamegraph_of_nothing_is_an_error_in_words() {
-        assert!(flamegraph("x", "", Order::Live).is_err());
+        assert!(flamegraph("x", "", Order::Requested).is_err());
     }
 }

@@ -10,8 +10,8 @@ use crate::sites::{Found, Site};
 pub enum Order {
     /// By the free bytes that they pin.
     Pinned,
-    /// By the bytes of their live blocks.
-    Live,
+    /// By the bytes that the program asked for in their live blocks.
+    Requested,
     /// By the bytes that they allocated in the whole trace.
     Allocated,
     /// By how fast their live bytes grow.
@@ -19,15 +19,19 @@ pub enum Order {
 }
 
 /// The orders by the names that users give.
-pub const ORDERS: &[(&str, Order)] =
-    &[("pinned", Order::Pinned), ("live", Order::Live), ("allocated", Order::Allocated), ("grows", Order::Grows)];
+pub const ORDERS: &[(&str, Order)] = &[
+    ("pinned", Order::Pinned),
+    ("requested", Order::Requested),
+    ("allocated", Order::Allocated),
+    ("grows", Order::Grows),
+];
 
 impl Order {
-    /// The default order: by pinned bytes if these are a large part of the heap, else by live bytes.
+    /// The default order: by pinned bytes if these are a large part of the heap, else by requested bytes.
     pub fn of(found: &Found) -> Order {
         match Choice::of(found) {
             Choice::Pinned | Choice::Both => Order::Pinned,
-            Choice::Kept | Choice::Live | Choice::Nothing => Order::Live,
+            Choice::Empty | Choice::Requested | Choice::Nothing => Order::Requested,
         }
     }
 
@@ -35,7 +39,7 @@ impl Order {
     pub fn words(self) -> &'static str {
         match self {
             Order::Pinned => "those that pin most first",
-            Order::Live => "those that hold most first",
+            Order::Requested => "those that hold most first",
             Order::Allocated => "those that allocated most first",
             Order::Grows => "those that grow fastest first",
         }
@@ -51,7 +55,7 @@ impl Order {
         let mut sites: Vec<&Site> = found.sites.iter().collect();
         match self {
             Order::Pinned => {}
-            Order::Live => sites.sort_by_key(|site| Reverse(site.live)),
+            Order::Requested => sites.sort_by_key(|site| Reverse(site.live)),
             Order::Allocated => sites.sort_by_key(|site| Reverse(site.bytes)),
             Order::Grows => sites.sort_by(|a, b| speed(b).total_cmp(&speed(a))),
         }

@@ -440,7 +440,8 @@ Examples:
   allocanary who service.trace --json | jq '.sites[0]'
   allocanary who service.trace --format pprof --output who.pb.gz
   go tool pprof -top who.pb.gz
-  allocanary who service.trace --format flamegraph --sort live --output who.svg
+  allocanary who service.trace --format flamegraph --sort requested \\
+    --output who.svg
   allocanary who new.trace --against old.trace --gate site=5%
   allocanary who 812                     who holds the heap of a process that is
       profiled (`allocanary preload profile`), by samples: no stop, no restart

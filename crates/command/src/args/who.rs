@@ -39,9 +39,9 @@ pub struct WhoFlags {
     /// Do not pass over functions that the trace shows to be wrappers around malloc.
     #[arg(long)]
     pub no_fold: bool,
-    /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, live, allocated, or grows [default: pinned;
-    /// where less than a tenth of the heap is pinned: live].
-    #[arg(long, value_name = "WHAT", value_parser = ["pinned", "live", "allocated", "grows"], conflicts_with_all = ["against", "what_if"])]
+    /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, requested, allocated, or grows [default: pinned;
+    /// where less than a tenth of the heap is pinned: requested].
+    #[arg(long, value_name = "WHAT", value_parser = ["pinned", "requested", "allocated", "grows"], conflicts_with_all = ["against", "what_if"])]
     pub sort: Option<String>,
     /// Sites that are shown [default: 15; --json: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

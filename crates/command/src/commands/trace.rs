@@ -85,9 +85,9 @@ fn span(nanos: u64) -> String {
     show_duration(Duration::from_nanos(nanos))
 }
 
-/// Live bytes over time as CSV.
+/// Requested and anonymous bytes over time as CSV.
 fn curve(info: &Info) -> String {
-    let mut out = String::from("seconds,live_bytes,resident_bytes,events\n");
+    let mut out = String::from("seconds,requested_bytes,anonymous_bytes,events\n");
     for point in &info.curve {
         let seconds = point.nanos as f64 / 1e9;
         let _ = writeln!(out, "{seconds:.6},{},{},{}", point.live, point.resident, point.events);

@@ -90,7 +90,7 @@ fn kinds(contents: &Contents, look: &Look) -> String {
         table.push(vec![name, bytes(sum), String::new(), share(sum), count(blocks)]);
     }
     let all = bytes(contents.bytes);
-    table.push(vec!["all live blocks".into(), all, String::new(), "100.0 %".into(), count(contents.blocks)]);
+    table.push(vec!["all objects".into(), all, String::new(), "100.0 %".into(), count(contents.blocks)]);
     if !is_sample {
         table.iter_mut().for_each(|row| drop(row.remove(2)));
     }
@@ -262,7 +262,7 @@ fn sure(contents: &Contents) -> Vec<String> {
     all.push(how);
     if !contents.allocators.is_empty() {
         all.push(format!(
-            "Live blocks are those of {}; sizes are what the program may use.",
+            "Objects are the live blocks of {}; sizes are what the program may use.",
             contents.allocators.join(" and ")
         ));
     }

@@ -93,6 +93,11 @@ fn of_wrappers(found: &Found) -> Vec<Value> {
     found.wrappers.iter().map(|(name, callers)| json!({ "name": name, "callers": callers })).collect()
 }
 
+/// A time of a trace, for a script.
+pub(crate) fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
 /// The start from which times count.
 pub(crate) fn begin(found: &Found) -> &'static str {
     if found.freed_from_before.is_some() { "begin of the window" } else { "start" }
@@ -101,13 +106,14 @@ pub(crate) fn begin(found: &Found) -> &'static str {
 /// The answer in words, and for a script.
 pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
     let facts = json!({
-        "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name, "nanos": found.nanos,
+        "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name,
+        "at_seconds": seconds(found.nanos),
     });
     let mut facts = object(facts);
     facts.extend(object(of_pages(found)));
     let before = found.before_window();
-    facts.insert("outside".into(), json!(found.pages.outside.filter(|_| before.is_none())));
-    facts.insert("before_window".into(), json!(before));
+    facts.insert("outside_bytes".into(), json!(found.pages.outside.filter(|_| before.is_none())));
+    facts.insert("before_window_bytes".into(), json!(before));
     facts.insert("freed_from_before".into(), json!(found.freed_from_before));
     if let Some(under) = under {
         let mut there = object(json!({ "candidate": under.candidate }));
@@ -119,7 +125,9 @@ pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
 
 fn of_pages(found: &Found) -> Value {
     let pages = &found.pages;
-    json!({ "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty })
+    json!({
+        "pages_bytes": pages.resident(), "requested_bytes": pages.live(), "pinned_bytes": pages.pinned(), "empty_bytes": pages.empty,
+    })
 }
 
 /// The whole result for a script.
@@ -135,8 +143,9 @@ pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
     let mut besides = object(besides);
     if let Some(others) = shown.order(found).sorted(found).get(top..).filter(|others| !others.is_empty()) {
         let sum = |of: fn(&Site) -> u64| others.iter().map(|site| of(site)).fold(0, u64::saturating_add);
-        let left_out =
-            json!({ "sites": others.len(), "live": sum(|site| site.live), "pinned": sum(|site| site.share.pinned) });
+        let left_out = json!({
+            "sites": others.len(), "requested_bytes": sum(|site| site.live), "pinned_bytes": sum(|site| site.share.pinned),
+        });
         besides.insert("left_out".into(), left_out);
     }
     if let Some(under) = under {
@@ -161,13 +170,13 @@ fn of_site(found: &Found, site: &Site) -> Value {
     json!({
         "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
         "declared": declared.filter(|place| !place.is_empty()), "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
-        "pinned": share.pinned, "alone": alone(share.alone), "with_holes": alone(share.with_holes),
-        "live": site.live, "blocks": site.blocks, "untouched": share.untouched,
-        "allocations": site.allocations, "allocated": site.bytes,
+        "pinned_bytes": share.pinned, "alone_bytes": alone(share.alone), "with_holes_bytes": alone(share.with_holes),
+        "requested_bytes": site.live, "blocks": site.blocks, "untouched_bytes": share.untouched,
+        "allocations": site.allocations, "allocated_bytes": site.bytes,
         "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows, "without_callers": site.ended,
         "new_blocks_low": new_blocks.map(|(low, _)| low), "new_blocks_high": new_blocks.map(|(_, high)| high),
-        "slope_bytes_per_s": slope.map(|slope| rate(slope.per_second)), "slope_low": slope.map(|slope| rate(slope.low)),
-        "slope_high": slope.map(|slope| rate(slope.high)),
+        "bytes_per_second": slope.map(|slope| rate(slope.per_second)), "bytes_per_second_low": slope.map(|slope| rate(slope.low)),
+        "bytes_per_second_high": slope.map(|slope| rate(slope.high)),
     })
 }
 
@@ -180,7 +189,10 @@ fn pages(found: &Found, title: &str, look: &Look) -> String {
     };
     let mut table = vec![["part", "bytes", "of all"].map(String::from).to_vec()];
     let is_window = found.freed_from_before.is_some();
-    table.push(row(if is_window { "live blocks of the window" } else { "live blocks" }, pages.live()));
+    table.push(row(
+        if is_window { "requested: live blocks of the window" } else { "requested: live blocks" },
+        pages.live(),
+    ));
     let pinned = "pinned: free, in pages with a live block";
     table.push(row(if is_window { "pinned at most: the rest of their pages" } else { pinned }, pages.pinned()));
     if let Some(empty) = pages.empty {
@@ -220,7 +232,7 @@ fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
     let mut heads = vec!["site", "pinned", "alone"];
     heads.extend(is_wide.then_some("with holes"));
-    heads.push("live");
+    heads.push("requested");
     heads.extend(is_wide.then_some("blocks"));
     heads.extend(["allocated", "short"]);
     heads.extend(is_wide.then_some("a minute"));

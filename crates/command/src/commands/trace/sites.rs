@@ -25,7 +25,7 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     let of_stacks = sites::stacks(&taken, resident);
     let order = Order::of(&found);
     // The order that answers the question comes first.
-    let mut orders = vec![Order::Live, Order::Allocated, Order::Pinned];
+    let mut orders = vec![Order::Requested, Order::Allocated, Order::Pinned];
     orders.sort_by_key(|other| *other != order);
     let mut flames = Vec::new();
     for order in orders {
@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn a_picture_that_fails_is_a_note() {
         let mut notes = Vec::new();
-        assert!(noted(drawn("main;leak 4096\n", Order::Live), &mut notes).is_some() && notes.is_empty());
+        assert!(noted(drawn("main;leak 4096\n", Order::Requested), &mut notes).is_some() && notes.is_empty());
         // This text is not a stack and a number.
-        assert!(noted(drawn("no number", Order::Live), &mut notes).is_none());
+        assert!(noted(drawn("no number", Order::Requested), &mut notes).is_none());
         assert!(notes.len() == 1 && notes[0].starts_with("The flamegraph could not be drawn: "), "{notes:?}");
     }
 }

@@ -93,7 +93,7 @@ pub fn written_by(pid: u32, wanted: &Wanted) -> std::result::Result<Written, Str
     let groups = reading.groups(&mut names, by, &folding);
     let found = reading.sites(&name, by, &groups, names.notes());
     let file = wanted.format.as_ref().map(|format| {
-        let order = if wanted.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Live };
+        let order = if wanted.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Requested };
         of_format(format, order, &reading, &path, &mut names, &found.notes)
     });
     let file = file.transpose()?;

@@ -9,7 +9,7 @@ pub fn answer(contents: &Contents) -> String {
     let mut sentences = vec![match &contents.leaked {
         Some(leaked) if leaked.blocks > 0 => lost(leaked),
         Some(_) if contents.blocks > 0 => {
-            format!("Nothing is leaked: something leads to each of {} live blocks.", count(contents.blocks))
+            format!("Nothing is leaked: something leads to each of {} objects.", count(contents.blocks))
         }
         _ => "What is leaked is not known; the reason is below.".into(),
     }];
@@ -36,13 +36,13 @@ fn by(row: &Lost) -> Option<String> {
 fn most(contents: &Contents) -> Option<String> {
     let Some(holder) = contents.holders.first() else {
         let kind = contents.kinds.first()?;
-        return Some(format!("Of {} live, {} is {}.", bytes(contents.bytes), bytes(kind.bytes), kind.kind));
+        return Some(format!("Of {} of objects, {} is {}.", bytes(contents.bytes), bytes(kind.bytes), kind.kind));
     };
     let largest = holder.inside.iter().max_by_key(|inside| inside.bytes);
     let inside =
         largest.map(|inside| format!(", {} of it in {} x {}", bytes(inside.bytes), count(inside.blocks), inside.kind));
     Some(format!(
-        "Of {} live, {} holds {} in {}{}.",
+        "Of {} of objects, {} holds {} in {}{}.",
         bytes(contents.bytes),
         holder.name,
         bytes(holder.bytes),

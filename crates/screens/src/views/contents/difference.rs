@@ -93,7 +93,7 @@ fn answer(before: &Contents, after: &Contents, kinds: &[Change], holders: &[Chan
     let by = after.bytes as i64 - before.bytes as i64;
     let time = show_duration(std::time::Duration::from_millis(after.taken.saturating_sub(before.taken)));
     let mut sentences = vec![format!(
-        "Live blocks changed by {} in {time}, from {} to {}.",
+        "Objects changed by {} in {time}, from {} to {}.",
         signed(by),
         bytes(before.bytes),
         bytes(after.bytes)

@@ -51,8 +51,7 @@ fn contents(leaked: u64) -> Contents {
 #[test]
 fn the_answer_comes_first_and_all_fits_the_width() {
     let text = text(&contents(6000), &LOOK);
-    let first =
-        "422 KiB in 6,000 blocks are leaked, 6,000 of them app::Peer. Of 2.00 MiB live,\n`g_cache` in server holds";
+    let first = "422 KiB in 6,000 blocks are leaked, 6,000 of them app::Peer. Of 2.00 MiB of\nobjects, `g_cache` in server holds";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains("std::list node (likely)") && text.contains("    +0x10 app::Circle"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -62,7 +61,7 @@ fn the_answer_comes_first_and_all_fits_the_width() {
 #[test]
 fn without_leaks_that_is_told_and_what_is_not_known_is_not_called_none() {
     let none = Contents { leaked: Some(Leaked::default()), ..contents(0) };
-    assert!(answer(&none).starts_with("Nothing is leaked: something leads to each of 30,000 live blocks."));
+    assert!(answer(&none).starts_with("Nothing is leaked: something leads to each of 30,000 objects."));
     let unknown = Contents { leaked: None, problems: vec!["leaks are not told: why".into()], ..contents(0) };
     assert!(answer(&unknown).starts_with("What is leaked is not known"));
     assert!(text(&unknown, &LOOK).contains("leaks are not told: why"));

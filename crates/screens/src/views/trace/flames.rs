@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn the_script_of_the_flamegraph_is_the_one_whose_hash_is_allowed() {
-        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n", Order::Live).unwrap();
-        let flames = Flames::of(std::str::from_utf8(&svg).unwrap(), "live").unwrap();
+        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n", Order::Requested).unwrap();
+        let flames = Flames::of(std::str::from_utf8(&svg).unwrap(), "requested").unwrap();
         let document = &flames.document;
         assert_eq!(document.matches("<script").count(), 1, "{document}");
         let script = document.split("<script>").nth(1).unwrap().split("</script>").next().unwrap();
@@ -93,6 +93,6 @@ mod tests {
 
     #[test]
     fn another_picture_is_none() {
-        assert!(Flames::of("<svg height=\"9\"></svg>", "live").is_none());
+        assert!(Flames::of("<svg height=\"9\"></svg>", "requested").is_none());
     }
 }

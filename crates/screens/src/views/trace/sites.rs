@@ -112,15 +112,15 @@ fn rows(found: &Found, order: Order) -> Markup {
     let part = match order {
         Order::Pinned => "part of what is pinned",
         Order::Allocated => "part of what was allocated",
-        Order::Live | Order::Grows => "part of what is live",
+        Order::Requested | Order::Grows => "part of what is requested",
     };
     let share = |site: &Site| match order {
         Order::Pinned => site.share.pinned,
         Order::Allocated => site.bytes,
-        Order::Live | Order::Grows => site.live,
+        Order::Requested | Order::Grows => site.live,
     };
     let all: u64 = found.sites.iter().map(share).sum();
-    let heads = ["site", pinned, alone, "live", "allocated", "short", "a minute", "", part];
+    let heads = ["site", pinned, alone, "requested", "allocated", "short", "a minute", "", part];
     let row = |site: &Site| {
         let cells = [
             site.name.clone(),
@@ -166,7 +166,7 @@ mod tests {
         let mut sites = Sites {
             found: found(),
             order: Order::Pinned,
-            flames: vec![(Order::Pinned, flames()), (Order::Live, flames())],
+            flames: vec![(Order::Pinned, flames()), (Order::Requested, flames())],
             callers: vec![caller],
             timeline: vec![line],
         };
@@ -180,7 +180,7 @@ mod tests {
              <td>1.20 MiB</td><td>grows</td><td class=\"bar\"><i style=\"width:60.0%\">",
             "<li>/usr/bin/redis-server is not the file",
             "<details open><summary><b>Pinned bytes by stack</b>",
-            "<details><summary><b>Live bytes by stack</b>",
+            "<details><summary><b>Requested bytes by stack</b>",
             "<h3>Live bytes of the largest sites over time</h3>",
             "<summary><code>dictAddRaw</code>",
             "<iframe class=\"flames\" title=\"Flamegraph of the pinned bytes",

@@ -105,8 +105,8 @@ impl<'a> Comparison<'a> {
             (_, false) => "failed",
         };
         let facts = json!({
-            "choice": choice, "program": self.found.program, "at": self.found.moment.name, "gate": self.gate,
-            "resident": self.found.pages.resident(), "resident_before": self.old.resident,
+            "choice": choice, "program": self.found.program, "at": self.found.moment.name, "gate_ratio": self.gate,
+            "pages_bytes": self.found.pages.resident(), "pages_before_bytes": self.old.resident,
         });
         Answer { text: self.sentence(), pasted: None, facts: object(facts) }
     }
@@ -138,7 +138,7 @@ impl<'a> Comparison<'a> {
                 mark.into(),
             ]);
         }
-        let title = format!("What sites hold, live and pinned, by {} ({unit})", self.old.by);
+        let title = format!("What sites hold, requested and pinned, by {} ({unit})", self.old.by);
         let answer = crate::draw::wrapped(&self.sentence(), look.width.into());
         let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), bold(&title, look), columns(&table, look));
         if !self.notes.is_empty() {
@@ -151,11 +151,11 @@ impl<'a> Comparison<'a> {
     /// The whole comparison for a script.
     pub fn json(&self, top: Option<usize>) -> String {
         let beyond = self.beyond();
-        let holds = |holds: Holds| json!({ "live": holds.live, "pinned": holds.pinned });
+        let holds = |holds: Holds| json!({ "requested_bytes": holds.live, "pinned_bytes": holds.pinned });
         let of = |change: &Change| {
             json!({
                 "name": change.name, "module": change.module, "before": holds(change.old), "now": holds(change.new),
-                "growth": change.growth() as i64, "beyond": beyond.contains(&change),
+                "growth_bytes": change.growth() as i64, "beyond": beyond.contains(&change),
             })
         };
         let sites: Vec<Value> = self.changes.iter().take(top.unwrap_or(usize::MAX)).map(of).collect();
@@ -170,28 +170,32 @@ pub fn before(text: &str) -> Result<Before, String> {
     let missing = |what: &str| format!("wanted the output of who --json, found none of its `{what}`");
     let number = |of: &Value, key: &str| of[key].as_u64().ok_or_else(|| missing(key));
     let word = |of: &Value, key: &str| of[key].as_str().map(String::from).ok_or_else(|| missing(key));
+    let nanos = |of: &Value| {
+        let seconds = of["at_seconds"].as_f64().ok_or_else(|| missing("at_seconds"))?;
+        Ok::<_, String>((seconds * 1e9).round() as u64)
+    };
     let answer = &page["answers"][0];
     let listed = page["sites"].as_array().ok_or_else(|| missing("sites"))?;
     let mut sites = Vec::new();
     for site in listed {
-        let holds = Holds { live: number(site, "live")?, pinned: number(site, "pinned")? };
+        let holds = Holds { live: number(site, "requested_bytes")?, pinned: number(site, "pinned_bytes")? };
         sites.push((word(site, "name")?, site["module"].as_str().unwrap_or_default().to_string(), holds));
     }
     let pinned: u64 = sites.iter().map(|(_, _, holds)| holds.pinned).fold(0, u64::saturating_add);
     // The sites' figures of a sample are estimates, which need not add up.
-    let lacks = page["one_in"].is_null() && pinned < number(answer, "pinned")?;
-    // A site can have live bytes and pin nothing.
-    let left_out = ["live", "pinned"].iter().any(|what| page["left_out"][what].as_u64() > Some(0));
+    let lacks = page["one_in"].is_null() && pinned < number(answer, "pinned_bytes")?;
+    // A site can have live blocks and pin nothing.
+    let left_out = ["requested_bytes", "pinned_bytes"].iter().any(|what| page["left_out"][what].as_u64() > Some(0));
     if lacks || left_out {
         return Err("it has not all sites: wanted the output of who --json without --top".into());
     }
     let at = word(answer, "at")?;
     Ok(Before {
-        time: if at == TIME { Some(number(answer, "nanos")?) } else { None },
+        time: if at == TIME { Some(nanos(answer)?) } else { None },
         at,
         by: word(&page, "by")?,
-        resident: number(answer, "resident")?,
-        empty: answer["empty"].as_u64(),
+        resident: number(answer, "pages_bytes")?,
+        empty: answer["empty_bytes"].as_u64(),
         sites,
     })
 }
@@ -216,7 +220,7 @@ mod tests {
 redis-server, when idle: 107 MiB of the heap, and 100 MiB before. The gate is
 broken: 1 site holds more by over 5 % of that: `dictAddRaw` (+10.0 MiB).
 
-What sites hold, live and pinned, by function (MiB)
+What sites hold, requested and pinned, by function (MiB)
   site        before   now   more  of it pinned
   dictAddRaw    34.0  44.0  +10.0         +10.0  gate
   gone           1.5   0.0   -1.5          -0.5
@@ -231,7 +235,7 @@ What sites hold, live and pinned, by function (MiB)
         assert_eq!(said, TABLE, "{said}");
         let json: Value = serde_json::from_str(&comparison.json(Some(1))).unwrap();
         assert_eq!((&json["answers"][0]["choice"], &json["changes"][0]["beyond"]), (&json!("failed"), &json!(true)));
-        assert_eq!(json["changes"][0]["growth"], json!(10 * MIB));
+        assert_eq!(json["changes"][0]["growth_bytes"], json!(10 * MIB));
         for (gate, choice, words) in [
             (Some(0.1), "passed", "No site holds more by over 10 % of that: the gate holds."),
             (None, "compared", "More is held by `dictAddRaw` (+10.0 MiB)."),
@@ -257,7 +261,7 @@ What sites hold, live and pinned, by function (MiB)
         assert!(before(&of(2)).unwrap_err().contains("without --top"), "{}", of(2));
         assert_eq!(before(&of(3)).unwrap().sites.len(), 3);
         let script: Value = serde_json::from_str(&of(2)).unwrap();
-        assert_eq!(script["left_out"], json!({ "sites": 2, "live": 3 * MIB, "pinned": 0 }));
+        assert_eq!(script["left_out"], json!({ "sites": 2, "requested_bytes": 3 * MIB, "pinned_bytes": 0 }));
         for text in ["", "{}", "[1]", r#"{"sites": [{"name": "a"}]}"#] {
             assert!(before(text).unwrap_err().contains("wanted the output of who --json"), "{text}");
         }

@@ -24,7 +24,7 @@ pub fn text(found: &Found, tree: &Caller, order: Order, look: &Look) -> String {
         order.words()
     );
     let mut out = format!("{}\n", bold(&harmless_lines(&crate::draw::wrapped(&title, width)), look));
-    out.push_str(&line(["pinned", "live", "allocated"].map(String::from), "function", width));
+    out.push_str(&line(["pinned", "requested", "allocated"].map(String::from), "function", width));
     branch(tree, 0, width, &mut out);
     if let Some(said) = wrappers(found) {
         out.push_str(&format!("\n{}\n", harmless_lines(&crate::draw::wrapped(&said, width))));
@@ -73,7 +73,9 @@ pub fn json(found: &Found, tree: &Caller, order: Order) -> String {
 fn value(caller: &Caller) -> Value {
     let of = |figures: Figures| {
         let Figures { pinned, live, allocated, blocks } = figures;
-        object(json!({ "pinned": pinned, "live": live, "allocated": allocated, "blocks": blocks }))
+        object(
+            json!({ "pinned_bytes": pinned, "requested_bytes": live, "allocated_bytes": allocated, "blocks": blocks }),
+        )
     };
     let mut out = object(json!({ "name": caller.name, "module": caller.module }));
     out.extend(of(caller.figures));
@@ -111,7 +113,7 @@ fn below(caller: &Caller) -> Markup {
 
 fn held(of: Figures) -> String {
     let [pinned, live, allocated] = figures(of);
-    format!("{pinned} pinned, {live} live, {allocated} allocated")
+    format!("{pinned} pinned, {live} requested, {allocated} allocated")
 }
 
 #[cfg(test)]
@@ -138,7 +140,7 @@ mod tests {
         let wanted = "\
 Who calls `dictAddRaw`, when idle: each function under the one that it calls,
 those that pin most first
-      pinned      live allocated  function
+      pinned requested allocated  function
     24.0 MiB  12.0 MiB  48.0 MiB  dictAddRaw
     12.0 MiB  6.00 MiB  24.0 MiB    a_function_with_a_name_that_is_longer_tha...
     12.0 MiB  6.00 MiB  24.0 MiB      main
@@ -151,10 +153,10 @@ those that pin most first
 
     #[test]
     fn a_script_and_a_page_have_the_same_tree() {
-        let value: Value = serde_json::from_str(&json(&found(), &tree(), Order::Live)).unwrap();
+        let value: Value = serde_json::from_str(&json(&found(), &tree(), Order::Requested)).unwrap();
         let of = &value["callers"];
         assert_eq!(
-            (&of["name"], &of["pinned"], &of["others"]["count"]),
+            (&of["name"], &of["pinned_bytes"], &of["others"]["count"]),
             (&"dictAddRaw".into(), &(24 * MIB).into(), &2.into())
         );
         assert_eq!(
@@ -162,7 +164,7 @@ those that pin most first
             (&true.into(), &Value::Null)
         );
         let html = markup(&tree()).into_string();
-        assert!(html.contains("<code>dbAdd</code> <small>8.00 MiB pinned, 4.00 MiB live"), "{html}");
+        assert!(html.contains("<code>dbAdd</code> <small>8.00 MiB pinned, 4.00 MiB requested"), "{html}");
         assert!(html.contains("2 others") && html.contains("<li>...</li>"), "{html}");
     }
 }

@@ -59,8 +59,8 @@ pub fn answer(found: &Sampled) -> Answer {
     let all = found.all.estimate();
     let facts = json!({
         "choice": if found.all.samples > 0 { "sampled" } else { "nothing" }, "program": found.program, "pid": found.pid,
-        "live": all.bytes.round(), "live_low": all.low.round(), "live_high": all.high.round(), "samples": found.all.samples,
-        "mean_distance": found.mean, "seconds": (found.seconds * 1000.0).round() / 1000.0,
+        "requested_bytes": all.bytes.round(), "requested_low_bytes": all.low.round(), "requested_high_bytes": all.high.round(),
+        "samples": found.all.samples, "mean_distance_bytes": found.mean, "sampled_seconds": (found.seconds * 1000.0).round() / 1000.0,
     });
     Answer { text: sentence(found), pasted: None, facts: object(facts) }
 }
@@ -68,7 +68,8 @@ pub fn answer(found: &Sampled) -> Answer {
 /// The whole text for a terminal.
 pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
     let answer = crate::draw::wrapped(&sentence(found), look.width.into());
-    let mut table = vec![["site", "live", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
+    let mut table =
+        vec![["site", "requested", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
     let row = |site: &SampledSite| {
         let Estimate { bytes: live, low, high } = site.live();
         let figures = [live, low, high].map(bytes);
@@ -128,7 +129,8 @@ pub fn json(found: &Sampled, top: Option<usize>) -> String {
     if !others.is_empty() {
         let sum = summed(others);
         let left_out = json!({
-            "sites": others.len(), "live": sum.live().bytes.round(), "samples": sum.sum.samples, "allocated": sum.allocated.round(),
+            "sites": others.len(), "requested_bytes": sum.live().bytes.round(), "samples": sum.sum.samples,
+            "allocated_bytes": sum.allocated.round(),
         });
         besides.insert("left_out".into(), left_out);
     }
@@ -141,9 +143,9 @@ fn of_site(site: &SampledSite) -> Value {
     json!({
         "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
         "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
-        "live": live.bytes.round(), "live_low": live.low.round(), "live_high": live.high.round(),
+        "requested_bytes": live.bytes.round(), "requested_low_bytes": live.low.round(), "requested_high_bytes": live.high.round(),
         "blocks": site.sum.blocks.round(), "samples": site.sum.samples, "oldest_seconds": site.oldest,
-        "allocated": site.allocated.round(), "allocations": site.allocations.round(),
+        "allocated_bytes": site.allocated.round(), "allocations": site.allocations.round(),
     })
 }
 
@@ -164,8 +166,11 @@ impl Earlier {
         let number = |of: &Value, name: &str| of[name].as_f64();
         let site = |of: &Value| {
             let text = |name: &str| of[name].as_str().unwrap_or_default().to_string();
-            let estimate =
-                Estimate { bytes: number(of, "live")?, low: number(of, "live_low")?, high: number(of, "live_high")? };
+            let estimate = Estimate {
+                bytes: number(of, "requested_bytes")?,
+                low: number(of, "requested_low_bytes")?,
+                high: number(of, "requested_high_bytes")?,
+            };
             Some(((text("name"), text("module")), estimate))
         };
         let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
@@ -181,9 +186,10 @@ impl Earlier {
         }
         Ok(Earlier {
             by: all["by"].as_str().unwrap_or_default().into(),
-            mean: fact("mean_distance").and_then(Value::as_u64),
-            seconds: fact("seconds").and_then(Value::as_f64).unwrap_or(0.0),
-            sites: sites.ok_or(format!("{wanted}, found no sites with `live_low` and `live_high`"))?,
+            mean: fact("mean_distance_bytes").and_then(Value::as_u64),
+            seconds: fact("sampled_seconds").and_then(Value::as_f64).unwrap_or(0.0),
+            sites: sites
+                .ok_or(format!("{wanted}, found no sites with `requested_low_bytes` and `requested_high_bytes`"))?,
         })
     }
 }
@@ -251,7 +257,7 @@ pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled)
         ),
     };
     let choice = if shown.is_empty() { "undecided" } else { "grown" };
-    let facts = json!({ "choice": choice, "program": found.program, "pid": found.pid, "seconds": found.seconds - earlier.seconds });
+    let facts = json!({ "choice": choice, "program": found.program, "pid": found.pid, "apart_seconds": found.seconds - earlier.seconds });
     Answer { text, pasted: None, facts: object(facts) }
 }
 
@@ -274,7 +280,10 @@ pub fn difference_json(answer: Answer, growths: &[Growth], found: &Sampled, top:
     let site = |one: &Growth| {
         let [before, live] = one.live.map(f64::round);
         let [low, high] = one.bounds.map(f64::round);
-        json!({ "name": one.name, "before": before, "live": live, "growth": live - before, "growth_low": low, "growth_high": high })
+        json!({
+            "name": one.name, "before_bytes": before, "requested_bytes": live, "growth_bytes": live - before, "growth_low_bytes": low,
+            "growth_high_bytes": high,
+        })
     };
     let sites: Vec<Value> = growths.iter().take(top.unwrap_or(usize::MAX)).map(site).collect();
     document("who", &[answer], object(json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes })))
@@ -318,9 +327,9 @@ redis-server, process 812: 60.0 MiB (49.7 MiB to 71.7 MiB) are alive, 50.0 MiB
 of them of `dictAddRaw`, by 120 samples.
 
 Sites by function: 2, those that hold most first; allocated in 1 min 1 s
-  site            live  at least   at most  samples  allocated
-  dictAddRaw  50.0 MiB  40.7 MiB  60.8 MiB      100    954 MiB
-  sdsnewlen   10.0 MiB  6.11 MiB  15.4 MiB       20    954 MiB
+  site        requested  at least   at most  samples  allocated
+  dictAddRaw   50.0 MiB  40.7 MiB  60.8 MiB      100    954 MiB
+  sdsnewlen    10.0 MiB  6.11 MiB  15.4 MiB       20    954 MiB
 
 What limits these figures
   - A note.
@@ -329,7 +338,10 @@ What limits these figures
         assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
         let script: Value = serde_json::from_str(&json(&found, Some(1))).unwrap();
         assert_eq!((script["sites"].as_array().unwrap().len(), &script["sites"][0]["samples"]), (1, &json!(100)));
-        assert_eq!(script["left_out"], json!({ "sites": 1, "live": 10486400.0, "samples": 20, "allocated": 1e9 }));
+        assert_eq!(
+            script["left_out"],
+            json!({ "sites": 1, "requested_bytes": 10486400.0, "samples": 20, "allocated_bytes": 1e9 })
+        );
         let whole: Value = serde_json::from_str(&json(&found, Some(2))).unwrap();
         assert!(whole["left_out"].is_null(), "{whole:#}");
         let nothing = answer(&super::tests::found(Vec::new()));

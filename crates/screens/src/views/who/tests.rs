@@ -77,17 +77,17 @@ nobody pins: the allocator keeps them.
 
 Pages of the heap, when idle (12.3 s after the start)
   part                                         bytes   of all
-  live blocks                               47.0 MiB   43.9 %
+  requested: live blocks                    47.0 MiB   43.9 %
   pinned: free, in pages with a live block  40.0 MiB   37.4 %
   empty pages: nobody pins them             20.0 MiB   18.7 %
   all                                        107 MiB  100.0 %
 
 Sites by function: 4, those that pin most first
-  site                       pinned     alone      live  allocated  short
-  dictAddRaw               24.0 MiB  4.00 MiB  20.0 MiB   80.0 MiB    1 %  grows
-  _sdsnewlen               16.0 MiB   512 KiB  24.0 MiB   96.0 MiB   90 %
-  (no stack)                    0 B       0 B  3.00 MiB   12.0 MiB    0 %
-  a_function_with_a_na...       0 B       0 B       0 B        0 B    0 %
+  site                      pinned     alone  requested  allocated  short
+  dictAddRaw              24.0 MiB  4.00 MiB   20.0 MiB   80.0 MiB    1 %  grows
+  _sdsnewlen              16.0 MiB   512 KiB   24.0 MiB   96.0 MiB   90 %
+  (no stack)                   0 B       0 B   3.00 MiB   12.0 MiB    0 %
+  a_function_with_a_n...       0 B       0 B        0 B        0 B    0 %
 
 `dictAddRaw` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end
 of the load.
@@ -116,7 +116,7 @@ fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
         let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
     };
-    assert_eq!(line("site ").join(" "), "site pinned alone with holes live blocks allocated short a minute");
+    assert_eq!(line("site ").join(" "), "site pinned alone with holes requested blocks allocated short a minute");
     assert_eq!(
         line("dictAddRaw").join(" "),
         "dictAddRaw 24.0 MiB 4.00 MiB 8.00 MiB 20.0 MiB 500 80.0 MiB 1 % 1.20 MiB grows"
@@ -131,11 +131,11 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     found.pages.empty = None;
     found.sites[0].slope = None;
     let said = text(&found, None, top(15), &Look { color: false, width: 80 });
-    assert!(said.contains("dictAddRaw                  24.0 MiB      -  20.0 MiB"), "{said}");
+    assert!(said.contains("dictAddRaw                 24.0 MiB      -   20.0 MiB"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, top(1))).unwrap();
-    assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
-    assert_eq!(value["sites"][0]["slope_bytes_per_s"], Value::Null);
+    assert_eq!((&value["sites"][0]["alone_bytes"], &value["answers"][0]["empty_bytes"]), (&Value::Null, &Value::Null));
+    assert_eq!(value["sites"][0]["bytes_per_second"], Value::Null);
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 
@@ -146,7 +146,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
     let said = text(&found, None, top(1), &Look { color: false, width: 80 });
     let wanted = "\
   part                                            bytes   of all
-  live blocks of the window                    47.0 MiB   43.9 %
+  requested: live blocks of the window         47.0 MiB   43.9 %
   pinned at most: the rest of their pages      40.0 MiB   37.4 %
   empty at most: pages that it has used        20.0 MiB   18.7 %
   all                                           107 MiB  100.0 %
@@ -156,8 +156,8 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, Shown::default())).unwrap();
     let answer = &value["answers"][0];
-    assert_eq!((&answer["before_window"], &answer["freed_from_before"]), (&json!(3 * MIB), &json!(1234)));
-    assert_eq!(answer["outside"], Value::Null, "what of it is no heap is not known");
+    assert_eq!((&answer["before_window_bytes"], &answer["freed_from_before"]), (&json!(3 * MIB), &json!(1234)));
+    assert_eq!(answer["outside_bytes"], Value::Null, "what of it is no heap is not known");
 }
 
 /// A heading is no wider than the terminal.
@@ -217,7 +217,7 @@ fn another_allocator_has_its_own_pages_and_sites() {
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let value: Value = serde_json::from_str(&json(&found(), Some(&under), Shown::default())).unwrap();
     let there = &value["answers"][0]["under"];
-    assert_eq!((&there["candidate"], &there["resident"]), (&json!("jemalloc:narenas=1"), &json!(51 * MIB)));
+    assert_eq!((&there["candidate"], &there["pages_bytes"]), (&json!("jemalloc:narenas=1"), &json!(51 * MIB)));
     assert_eq!(
         (&value["under"]["sites"][0]["name"], &value["sites"][0]["name"]),
         (&json!("_sdsnewlen"), &json!("dictAddRaw"))
@@ -233,14 +233,14 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
         (value["sort"].as_str().unwrap().to_string(), value["sites"][0]["name"].as_str().unwrap().to_string())
     };
     let wanted =
-        [("pinned", "dictAddRaw"), ("live", "_sdsnewlen"), ("allocated", "_sdsnewlen"), ("grows", "(no stack)")];
+        [("pinned", "dictAddRaw"), ("requested", "_sdsnewlen"), ("allocated", "_sdsnewlen"), ("grows", "(no stack)")];
     for ((name, order), (sort, site)) in allocanary_who::order::ORDERS.iter().zip(wanted) {
         assert_eq!((*name, first(&found, Some(*order))), (sort, (sort.into(), site.into())));
     }
     assert_eq!(first(&found, None).0, "pinned");
     // Little is pinned, so the question is which site holds the heap.
     found.pages.shares.iter_mut().for_each(|share| (share.live, share.pinned) = (share.live + share.pinned, 0));
-    assert_eq!(first(&found, None), ("live".into(), "_sdsnewlen".into()));
+    assert_eq!(first(&found, None), ("requested".into(), "_sdsnewlen".into()));
     let said = text(&found, None, Shown::default(), &Look { color: false, width: 80 });
     assert!(said.contains("Sites by function: 4, those that hold most first"), "{said}");
 }
@@ -252,7 +252,7 @@ fn a_site_without_callers_and_a_wrapper_are_told() {
     found.wrappers = vec![("Perl_safesysmalloc".into(), 20), ("Perl_safesyscalloc".into(), 30)];
     let said = text(&found, None, top(15), &Look { color: false, width: 80 });
     for wanted in [
-        "  _sdsnewlen          16.0 MiB   512 KiB  24.0 MiB   96.0 MiB   90 %  no callers\n",
+        "  _sdsnewlen         16.0 MiB   512 KiB   24.0 MiB   96.0 MiB   90 %  no callers\n",
         "\nNo callers: this code has no unwinding tables, so its stacks end there",
         "\nPassed over as wrappers around malloc: `Perl_safesyscalloc` (30 callers),\n`Perl_safesysmalloc` (20 callers). Their",
     ] {

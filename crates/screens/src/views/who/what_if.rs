@@ -119,10 +119,11 @@ impl<'a> Report<'a> {
             (_, None) => "unknown",
         };
         let facts = json!({
-            "choice": choice, "program": one.program, "at": one.moment.name, "nanos": one.nanos, "site": one.site.name,
+            "choice": choice, "program": one.program, "at": one.moment.name,
+            "at_seconds": seconds(one.nanos), "site": one.site.name,
             "candidate": self.changes.as_ref().map(|(candidate, _)| candidate),
             "repeats": self.changes.as_ref().map(|(_, changes)| changes.repeats),
-            "pinned": one.share.pinned, "alone": one.share.alone, "with_holes": one.share.with_holes,
+            "pinned_bytes": one.share.pinned, "alone_bytes": one.share.alone, "with_holes_bytes": one.share.with_holes,
         });
         let mut facts = object(facts);
         let changes = self.changes.as_ref().map(|(_, changes)| changes);
@@ -191,7 +192,7 @@ impl Changes {
     fn of_change(&self, change: &Change) -> Value {
         let of = |saved: &Saved| {
             let [bytes, low, high] = [saved.bytes, saved.low, saved.high].map(|bytes| bytes.round() as i64);
-            json!({ "bytes": bytes, "interval": [low, high], "effect": self.effect(saved).name() })
+            json!({ "less_bytes": bytes, "interval_bytes": [low, high], "effect": self.effect(saved).name() })
         };
         let mut heap = object(of_heap(&change.heap));
         heap.insert("saved".into(), of(&change.resident));
@@ -235,7 +236,9 @@ impl Changes {
 }
 
 fn of_heap(heap: &Heap) -> Value {
-    json!({ "with_blocks": heap.holding, "resident": heap.resident, "pool": heap.pool, "cpu_us": heap.cpu })
+    json!({
+        "with_blocks_bytes": heap.holding, "pages_bytes": heap.resident, "pool_bytes": heap.pool, "cpu_seconds": heap.cpu / 1e6,
+    })
 }
 
 #[cfg(test)]
