@@ -19,7 +19,7 @@ for entries in "${@:-400000}"; do
         # The median of five stops, because a single one may have waited for a processor.
         stops=$(for _ in 1 2 3 4 5; do
             /usr/bin/time -o "$folder/time" -f '%U %S %M' "$built/allocanary" heap "$pid" --contents --timeout 5m --json $how >"$folder/json" 2>/dev/null
-            jq '.stopped // 0' "$folder/json"
+            jq '.stopped_seconds // 0' "$folder/json"
             [ -n "$how" ] || break
         done)
         stop=$(sort -n <<<"$stops" | sed -n 3p)
@@ -27,7 +27,7 @@ for entries in "${@:-400000}"; do
         jq -r --arg how "${how:-running}" --arg user "$user" --arg system "$system" --arg memory "$memory" --argjson stop "${stop:-0}" '
             def tenth: . * 10 | round / 10;
             "| \(.blocks) | \(.bytes / 1048576 | tenth) | \($how) | \(($user | tonumber) + ($system | tonumber) | tenth) | " +
-            "\(($memory | tonumber) / 1024 | tenth) | \(if .stopped then $stop / 1000 | tenth else "" end) | \(.leaked.blocks // "not told") |"
+            "\(($memory | tonumber) / 1024 | tenth) | \(if .stopped_seconds then $stop * 1000 | tenth else "" end) | \(.leaked.blocks // "not told") |"
         ' "$folder/json"
     done
     kill "$pid"

@@ -12,8 +12,8 @@ said() {
     local process
     for process in $(look); do
         "$allocanary" "$process" --json
-    done | jq -s '[.[] | .remedies[0] // {id: "nothing", who: "-", gives: {kind: "unknown"}, lines: []}] |
-        {id: .[0].id, who: .[0].who, kind: .[0].gives.kind, bytes: (map(.gives.bytes // 0) | add),
+    done | jq -s '[.[] | .remedies[0] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
+        {id: .[0].id, who: .[0].who, kind: .[0].gives.bound, bytes: (map(.gives.reclaimable_bytes // 0) | add),
          lines: [.[] | .lines as $lines | $lines[] | select(.place == $lines[0].place) | .text] | unique,
          place: .[0].lines[0].place}'
 }

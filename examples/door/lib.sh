@@ -92,23 +92,23 @@ resident() {
 }
 
 # From the JSON of a dry run of give-back: its forecast, if give-back could be carried out.
-dry_run='if any(.calls[]; .error) then "refused \(.forecast // 0)" elif .at_most then "bound \(.forecast // 0)"
-    elif .forecast == null or .not_known > 0 and .forecast == 0 then "unknown 0" else "exact \(.forecast)" end'
+dry_run='if any(.calls[]; .error) then "refused \(.reclaimable_bytes // 0)" elif .bound == "at_most" then "at_most \(.reclaimable_bytes // 0)"
+    elif .reclaimable_bytes == null or .unknown_bytes > 0 and .reclaimable_bytes == 0 then "unknown 0" else "exact \(.reclaimable_bytes)" end'
 
 # From the JSON of a reading: forecasts of remedies that are not the command's own. A trim that the service makes gives the same as the
 # command's trim. Fewer arenas give at most the free bytes of the other arenas. A collection gives at most the heap and the virtual
 # machine's tables for it. A fresh process gives at most everything that is not live.
 reading='
-    def of(parts): [.heaps[].parts | parts] | add // 0;
-    def area(name): [.areas[] | select(.name == name) | .resident] | add // 0;
-    def beyond(count): [.heaps[].arenas[].parts | .fragmentation + .free_pages] | sort | .[:-count] | add // 0;
-    if $id | test("jcmd-trim|trim-interval|trim-by-itself") then "exact \([.heaps[].remedies[].bytes] | add // 0)"
-    elif $id == "arena-max-1" then "bound \(beyond(1))"
-    elif $id == "arena-max-2" then "bound \(beyond(2))"
-    elif $id | test("^(jcmd-gc|set-periodic-gc|periodic-gc)$") then "bound \(area("the JVM\u0027s heap") + area("not known"))"
-    elif $id == "end-the-session" then "exact \(.kernel.anonymous)"
+    def of(parts): [.heaps[].parts_bytes | parts] | add // 0;
+    def area(name): [.areas[] | select(.name == name) | .resident_bytes] | add // 0;
+    def beyond(count): [.heaps[].arenas[].parts_bytes | .fragmentation + .free_pages] | sort | .[:-count] | add // 0;
+    if $id | test("jcmd-trim|trim-interval|trim-by-itself") then "exact \([.heaps[].remedies[].reclaimable_bytes] | add // 0)"
+    elif $id == "arena-max-1" then "at_most \(beyond(1))"
+    elif $id == "arena-max-2" then "at_most \(beyond(2))"
+    elif $id | test("^(jcmd-gc|set-periodic-gc|periodic-gc)$") then "at_most \(area("the JVM\u0027s heap") + area("not known"))"
+    elif $id == "end-the-session" then "exact \(.kernel.anonymous_bytes)"
     elif $id == "reload" and area("PHP\u0027s kept chunks") > 0 then "exact \(area("PHP\u0027s kept chunks"))"
-    elif $id | test("^(reload|restart)$") then "bound \(.resident - of(.live))"
+    elif $id | test("^(reload|restart)$") then "at_most \(.resident_bytes - of(.live))"
     else empty end'
 
 # The command's forecast for a remedy, `KIND BYTES`: from the remedies of `allocanary PROCESS` if they have it, otherwise from a dry run
@@ -117,7 +117,7 @@ forecast() {
     local process kind=unknown bytes=0 found
     for process in $(look); do
         found=$("$allocanary" "$process" --json 2>/dev/null |
-            jq -r --arg id "$1" '.remedies[]? | select(.id == $id) | "\(.gives.kind) \(.gives.bytes // 0)"' 2>/dev/null | head -1)
+            jq -r --arg id "$1" '.remedies[]? | select(.id == $id) | "\(.gives.bound) \(.gives.reclaimable_bytes // 0)"' 2>/dev/null | head -1)
         if [ -z "$found" ] && [ "$1" = give-back ]; then
             found=$("$allocanary" give-back "$process" --dry-run --json 2>/dev/null | jq -r "$dry_run")
         elif [ -z "$found" ]; then

@@ -56,7 +56,7 @@ def told(replicas):
     """The report's rows, by the name of the replica."""
     out = subprocess.run([COMMAND, "node", "--once", "--json", "--kubelet", truth.kubelet(replicas)], capture_output=True, text=True, check=True)
     rows = {row["pod"]: row for row in json.loads(out.stdout)["rows"]}
-    return {one.name: rows.get(f"{one.name}-7d9f8-x", {"bounds": []}) for one in replicas}
+    return {one.name: rows.get(f"{one.name}-7d9f8-x", {"reclaimable": []}) for one in replicas}
 
 def lines_of(replica, remedy):
     """The variables of a remedy; None if it is not taken by variables."""
@@ -85,7 +85,7 @@ def main():
         rows = told(alive(first.values()))
         wanted = []
         for name, replica in first.items():
-            for bound in rows.get(replica.name, {"bounds": []})["bounds"]:
+            for bound in rows.get(replica.name, {"reclaimable": []})["reclaimable"]:
                 if bound["remedy"] == "give-back":
                     continue
                 lines = lines_of(replica, bound["remedy"])
@@ -103,7 +103,7 @@ def main():
                 print(f"{name:<24}{remedy:<26}a replica has ended")
                 continue
             rows = told(plain)
-            bounds = [bound["bytes"] for one in plain for bound in rows[one.name]["bounds"] if bound["remedy"] == remedy]
+            bounds = [bound["reclaimable_bytes"] for one in plain for bound in rows[one.name]["reclaimable"] if bound["remedy"] == remedy]
             before, after = [statistics.median(one.resident() for one in all_of) for all_of in (plain, changed)]
             for one in plain + changed:
                 one.end()

@@ -179,7 +179,7 @@ def within(value, low, high, part=0.02, few=256 << 10):
 def judge(one, row, before, after, resident):
     """What is wrong, and whether its heap is known."""
     wrong, known = [], True
-    parts = row["parts"]
+    parts = row["parts_bytes"]
     if (row["namespace"], row["workload"], row["container"]) != ("truth", f"deployment/{one.name}", "main"):
         wrong.append(f"names {row['namespace']} {row['workload']} {row['container']}")
     if row["allocator"] != one.allocator:
@@ -191,8 +191,8 @@ def judge(one, row, before, after, resident):
             known = False
         elif name in one.variables and f"{name}={one.variables[name]}" not in row["settings"]:
             wrong.append(f"settings {row['settings']}")
-    if (row["quota_milli"] == 500) != one.quota:
-        wrong.append(f"quota {row['quota_milli']}")
+    if (row["quota_cores"] == 0.5) != one.quota:
+        wrong.append(f"quota {row['quota_cores']}")
     total = sum(parts.values())
     if not within(total, min(resident), max(resident), 0.01, 64 << 10):
         wrong.append(f"parts {total} of resident {resident}")
@@ -205,14 +205,15 @@ def judge(one, row, before, after, resident):
         if one.allocator == "glibc":
             own = [figures["used"] + figures["mapped"] for figures in (before, after)]
             addresses = [figures["arena"] + figures["mapped"] for figures in (before, after)]
-            for key, counter in (("system", "arena"), ("mapped", "mapped")):
-                if row[key] is None or not within(row[key], low(before[counter], after[counter]), high(before[counter], after[counter]), 0.02, 64 << 10):
-                    wrong.append(f"{key} {row[key]} of {before[counter]} to {after[counter]}")
+            blocks = [figures["mapped"] for figures in (before, after)]
+            for key, counted in (("allocator_mapped_bytes", addresses), ("allocator_mmapped_bytes", blocks)):
+                if row[key] is None or not within(row[key], low(counted), high(counted), 0.02, 64 << 10):
+                    wrong.append(f"{key} {row[key]} of {counted}")
         else:
             own = [figures["allocated"] for figures in (before, after)]
             addresses = [figures["active"] for figures in (before, after)]
-            if row["active"] is None or not within(row["active"], low(addresses), high(addresses), 0.02, 64 << 10):
-                wrong.append(f"active {row['active']} of {addresses}")
+            if row["allocator_active_bytes"] is None or not within(row["allocator_active_bytes"], low(addresses), high(addresses), 0.02, 64 << 10):
+                wrong.append(f"active {row['allocator_active_bytes']} of {addresses}")
         if heap == 0:
             known = False
         else:
@@ -227,7 +228,7 @@ def give_back(all_, rows):
     """What give-back gives, against the bound that the agent told. Returns whether one was broken."""
     tried, broken, refused = 0, 0, 0
     for one in all_:
-        bound = next((bound for bound in rows.get(f"{one.name}-7d9f8-x", {}).get("bounds", []) if bound["remedy"] == "give-back"), None)
+        bound = next((bound for bound in rows.get(f"{one.name}-7d9f8-x", {}).get("reclaimable", []) if bound["remedy"] == "give-back"), None)
         if not bound or len(one.pids()) != 1:
             continue
         before = one.resident()
@@ -237,7 +238,7 @@ def give_back(all_, rows):
             refused += 1
             continue
         tried += 1
-        if gave > bound["bytes"] * 1.01 + (64 << 10):
+        if gave > bound["reclaimable_bytes"] * 1.01 + (64 << 10):
             broken += 1
             print(f"  BROKEN: {one.name}: give-back gave {gave}, at most {bound['bytes']} were told")
     print(f"give-back: {tried} tried, {broken} gave more than was told, {refused} refused")
@@ -259,7 +260,7 @@ def read(all_, url, what):
             print(f"  {one.name}: no row")
             counts["wrong"], failed = counts["wrong"] + 1, True
             continue
-        parts = row["parts"]
+        parts = row["parts_bytes"]
         wrong, how = judge(one, row, before[one.name][0], after[one.name][0], (before[one.name][1], after[one.name][1]))
         if wrong:
             how = "WRONG: " + "; ".join(wrong)
@@ -267,7 +268,7 @@ def read(all_, url, what):
         figures = "".join(f"{parts.get(key, 0) / MIB:8.1f}" for key in ("live", "cached", "fragmentation", "free_pages", "runtime", "unknown"))
         print(f"        {one.name:<18}{row['allocator']:<10}{sum(parts.values()) / MIB:9.1f}{figures}  {how}")
     print(f"{what}: {counts['right']} right, {counts['unknown']} unknown, {counts['wrong']} wrong, of {len(all_)}; "
-          f"{report['own']['walks']} walks of the whole machine took {report['own']['cpu']:.1f} s of CPU", flush=True)
+          f"{report['own']['walks']} walks of the whole machine took {report['own']['cpu_seconds']:.1f} s of CPU", flush=True)
     # An agent that knows nothing is never wrong.
     return failed or counts["wrong"] > 0 or counts["right"] < 0.9 * len(all_), rows
 

@@ -17,11 +17,11 @@ told() { # NAME PID: gives back, prints a row, and ends the program.
     "$built/allocanary" give-back "$2" --yes --json >"$folder/given" 2>"$folder/why"
     jq -r --arg name "$1" '
         def mib: . / 1048576 * 10 | round / 10;
-        if .calls == [] then "| \($name) | | \(.before | mib) | 0 | | nothing was called |"
-        elif .forecast == null or .after == null then "| \($name) | | \(.before | mib) | | | \([.calls[]?.error] | join("; ")) |"
-        else (.before - .after) as $given |
-            "| \($name) | \([.calls[].allocator] | unique | join(", ")) | \(.before | mib) | \(.forecast | mib) | \($given | mib) | " +
-            "\(if .forecast > 0 then (($given - .forecast) / .forecast * 1000 | round / 10 | "\(.) %") else "" end) |" end' "$folder/given" ||
+        if .calls == [] then "| \($name) | | \(.before_bytes | mib) | 0 | | nothing was called |"
+        elif .reclaimable_bytes == null or .after_bytes == null then "| \($name) | | \(.before_bytes | mib) | | | \([.calls[]?.error] | join("; ")) |"
+        else (.before_bytes - .after_bytes) as $given |
+            "| \($name) | \([.calls[].allocator] | unique | join(", ")) | \(.before_bytes | mib) | \(.reclaimable_bytes | mib) | \($given | mib) | " +
+            "\(if .reclaimable_bytes > 0 then (($given - .reclaimable_bytes) / .reclaimable_bytes * 1000 | round / 10 | "\(.) %") else "" end) |" end' "$folder/given" ||
         echo "$1: $(cat "$folder/why")" >&2
     kill "$2" 2>/dev/null
     wait "$2" 2>/dev/null

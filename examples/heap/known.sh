@@ -24,10 +24,10 @@ cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
 # One reading: `live blocks sure forecast`.
 reading() {
     "$built/allocanary" heap "$pid" --json 2>/dev/null | jq -r '
-        (.undivided // [] | length) as $undivided | [([.heaps[] | .live] | add // 0), ([.heaps[] | .blocks] | add // 0),
+        (.undivided // [] | length) as $undivided | [([.heaps[] | .allocated_bytes] | add // 0), ([.heaps[] | .blocks] | add // 0),
          ([.heaps[] | .sure] | if any(. == "not_known") or $undivided > 0 then "not known" elif any(. == "close") then "close" else "exact" end
           | gsub(" "; "_")),
-         ([.heaps[].remedies[0].bytes] | add // 0)] | map(tostring) | join(" ")'
+         ([.heaps[].remedies[0].reclaimable_bytes] | add // 0)] | map(tostring) | join(" ")'
 }
 ask() { echo "$1" >&"${known[1]}"; read -r answer <&"${known[0]}"; }
 mib() { [ "$1" = none ] && echo '' || awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }

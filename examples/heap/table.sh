@@ -17,10 +17,10 @@ told() { # NAME PID: takes a process apart, and prints a row of the table. Why a
     timeout 60 "$command" heap "$2" --json >"$folder/reading" 2>"$folder/why" || { echo "$1: $(cat "$folder/why")" >&2; return; }
     jq -r --arg name "$1" '
         def mib: . / 1048576 * 10 | round / 10 | tostring;
-        def part(p): [.heaps[].parts[p]] | add // 0 | mib;
-        def area(s): [.areas[] | select(.sort == s) | .resident] | add // 0 | mib;
-        "| \($name) | \(.resident | mib) | \(part("live")) | \(part("cached")) | \(part("fragmentation")) | \(part("free_pages")) | " +
-        "\(area("runtime")) | \(area("program")) | \(([.areas[] | select(.sort == "files" or .sort == "shared") | .resident] | add // 0) | mib) | \(area("unknown")) | " +
+        def part(p): [.heaps[].parts_bytes[p]] | add // 0 | mib;
+        def area(s): [.areas[] | select(.sort == s) | .resident_bytes] | add // 0 | mib;
+        "| \($name) | \(.resident_bytes | mib) | \(part("live")) | \(part("cached")) | \(part("fragmentation")) | \(part("free_pages")) | " +
+        "\(area("runtime")) | \(area("program")) | \(([.areas[] | select(.sort == "files" or .sort == "shared") | .resident_bytes] | add // 0) | mib) | \(area("unknown")) | " +
         "\(if .heaps == [] then "no `malloc`" else [.heaps[] | "\(.allocator) \(.version): \(.sure)"] | join(", ") end) |"' "$folder/reading"
     jq -r --arg name "$1" '.problems[] | "\($name): \(.)"' "$folder/reading" >&2
 }

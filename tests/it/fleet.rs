@@ -68,7 +68,7 @@ fn an_agent_tells_what_is_resident_and_fleet_makes_a_table_of_it() {
     assert_eq!((report["schema"].as_u64(), report["node"].as_str()), (Some(1), Some("test-node")));
     let rows = report["rows"].as_array().unwrap();
     assert!(!rows.is_empty() && report["own"]["processes"].as_u64() >= Some(2), "{report}");
-    let sum = |row: &Value| row["parts"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+    let sum = |row: &Value| row["parts_bytes"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
     assert!(rows.iter().map(sum).sum::<u64>() > 1 << 20, "{report}");
     let metrics = agent.get("/metrics");
     assert!(metrics.contains("allocanary_resident_bytes{") && metrics.ends_with("# EOF\n"), "{metrics}");
@@ -215,14 +215,14 @@ fn replicas(minute: u64, rows: &[(&str, &str, u64, u64, &str)]) -> String {
         serde_json::json!({
             "namespace": "shop", "pod": pod, "container": "web", "workload": workload, "image": "", "allocator": "glibc", "version": "",
             "settings": settings.split_whitespace().collect::<Vec<_>>(), "follows": "quota", "processes": 1, "unread": 0,
-            "parts": {"live": mib << 20}, "bounds": [], "started": start * 60_000, "cpu": minute * 30_000, "profiled": [],
+            "parts_bytes": {"live": mib << 20}, "reclaimable": [], "started_timestamp_seconds": start * 60, "cpu_seconds": minute * 30, "profiled": [],
         })
     };
     serde_json::json!({
-        "schema": 1, "node": "n1", "taken": minute * 60_000, "boot": "", "problems": [],
-        "host": {"cores": 8, "thp": "madvise", "page": 4096, "arch": "x86_64"}, "rows": rows.iter().map(row).collect::<Vec<_>>(),
-        "own": {"cpu": 0.0, "cpu_counts": 0.0, "cpu_walks": 0.0, "up": 0.0, "resident": 0, "processes": 0, "denied": 0, "walks": 0,
-                "failed": 0, "names": null, "nameless": 0},
+        "schema": 1, "node": "n1", "taken_timestamp_seconds": minute * 60, "boot": "", "problems": [],
+        "host": {"cores": 8, "thp": "madvise", "page_bytes": 4096, "arch": "x86_64"}, "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "own": {"cpu_seconds": 0.0, "cpu_counts_seconds": 0.0, "cpu_walks_seconds": 0.0, "up_seconds": 0.0, "resident_bytes": 0, "processes": 0, "denied": 0, "walks": 0,
+                "failed": 0, "names_timestamp_seconds": null, "nameless": 0},
     })
     .to_string()
 }

@@ -46,7 +46,7 @@ fn a_forecast_a_call_and_a_line_of_the_log() {
     let account: Value = serde_json::from_str(&done.out).unwrap();
     let call = &account["calls"][0];
     assert_eq!((&account["pid"], &call["thread"], &call["wait"]), (&pid.into(), &pid.into(), &"poll".into()));
-    assert!(account["after"].is_u64() && call["error"].is_null(), "{account}");
+    assert!(account["after_bytes"].is_u64() && call["error"].is_null(), "{account}");
 
     let line = fs::read_to_string(&log).unwrap();
     assert!(line.contains(&format!(" pid={pid} name=holds calls=malloc_trim(0) ")), "{line}");
@@ -94,7 +94,7 @@ fn tcmalloc_gives_back_its_free_spans() {
     let account: Value = serde_json::from_str(&done.out).unwrap();
     let called = account["calls"].as_array().unwrap().iter().find(|call| call["allocator"] == "tcmalloc");
     // Of glibc's heap beside it nothing is forecast, and so nothing of both together.
-    assert!(called.is_some_and(|call| call["forecast"].as_u64() > Some(1 << 20)), "{account}");
+    assert!(called.is_some_and(|call| call["reclaimable_bytes"].as_u64() > Some(1 << 20)), "{account}");
     running.go_on("");
     assert_eq!(running.counts()["ended"], 0);
 }
@@ -112,7 +112,7 @@ fn what_cannot_be_called_is_refused_and_left_as_it_is() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.out.contains("found it in no symbol table"), "{}", refused.out);
     let line = fs::read_to_string(&log).unwrap();
-    assert!(line.contains(" after=- ") && line.contains(" result=refused error=\""), "{line}");
+    assert!(line.contains(" after_bytes=- ") && line.contains(" result=refused error=\""), "{line}");
     let set = give_back(&format!("{pid} --yes --settings background_thread=true"));
     assert_eq!(set.code, Some(1));
     assert!(set.err.contains("`mallctl` of jemalloc"), "{}", set.err);

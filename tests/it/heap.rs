@@ -79,9 +79,10 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     assert!(ran.err.contains("page: "), "{ran:?}");
     let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let number = |value: &serde_json::Value| value.as_u64().unwrap();
-    let sum =
-        |list: &serde_json::Value| list.as_array().unwrap().iter().map(|one| number(&one["resident"])).sum::<u64>();
-    assert_eq!(number(&value["resident"]), sum(&value["heaps"]) + sum(&value["areas"]));
+    let sum = |list: &serde_json::Value| {
+        list.as_array().unwrap().iter().map(|one| number(&one["resident_bytes"])).sum::<u64>()
+    };
+    assert_eq!(number(&value["resident_bytes"]), sum(&value["heaps"]) + sum(&value["areas"]));
     assert_eq!(value["process"]["pid"], process.pid());
     let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("a.json"), mode("a.html")), (0o600, 0o600));

@@ -27,15 +27,15 @@ const AGENTS: &str = r#"{"items":[
 
 const POD: &str = r#"{"metadata":{"name":"web-1","namespace":"shop"},"spec":{"nodeName":"n1","containers":[{"name":"web"},{"name":"side"}]}}"#;
 
-const REPORT: &str = r#"{"schema":1,"node":"n1","taken":1,"boot":"","host":{"cores":8,"thp":"madvise","page":4096,"arch":"x86_64"},"problems":[],
-  "own":{"cpu":0,"cpu_counts":0,"cpu_walks":0,"up":0,"resident":0,"processes":0,"denied":0,"walks":0,"failed":0,"names":null,"nameless":0},
+const REPORT: &str = r#"{"schema":1,"node":"n1","taken_timestamp_seconds":1,"boot":"","host":{"cores":8,"thp":"madvise","page_bytes":4096,"arch":"x86_64"},"problems":[],
+  "own":{"cpu_seconds":0,"cpu_counts_seconds":0,"cpu_walks_seconds":0,"up_seconds":0,"resident_bytes":0,"processes":0,"denied":0,"walks":0,"failed":0,"names_timestamp_seconds":null,"nameless":0},
   "rows":[
     {"namespace":"shop","pod":"web-1","container":"web","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
-     "follows":"host","processes":1,"unread":0,"parts":{"live":1000000,"free_pages":5000000},"bounds":[],"pid":42,"profiled":[]},
+     "follows":"host","processes":1,"unread":0,"parts_bytes":{"live":1000000,"free_pages":5000000},"reclaimable":[],"pid":42,"profiled":[]},
     {"namespace":"shop","pod":"web-1","container":"side","workload":"deployment/web","image":"","allocator":"glibc","version":"","settings":[],
-     "follows":"host","processes":1,"unread":0,"parts":{"live":1000},"bounds":[],"profiled":[]}]}"#;
+     "follows":"host","processes":1,"unread":0,"parts_bytes":{"live":1000},"reclaimable":[],"profiled":[]}]}"#;
 
-const REMEDIES: &str = r#"{"remedies":[{"what":"fewer arenas","gives":{"kind":"bound","bytes":1048576},"lines":[
+const REMEDIES: &str = r#"{"remedies":[{"what":"fewer arenas","gives":{"bound":"at_most","reclaimable_bytes":1048576},"lines":[
   {"place":"environment","text":"MALLOC_ARENA_MAX=2"},{"place":"Kubernetes","text":"- name: MALLOC_ARENA_MAX"}]}]}"#;
 
 fn cluster() -> tempfile::TempDir {

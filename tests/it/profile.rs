@@ -181,7 +181,7 @@ fn leaked_blocks_that_were_sampled_have_their_call_site_and_are_leaked_all_the_s
     // A word that is left on the stack can hold a block.
     for (site, least, count, sampled) in [("loser", 640, 1000, 50..400), ("forgetter", 2000, 300, 60..200)] {
         let rows = leaked["rows"].as_array().unwrap();
-        let row = rows.iter().find(|row| (least..least + 16).contains(&row["each"].as_u64().unwrap()));
+        let row = rows.iter().find(|row| (least..least + 16).contains(&row["each_bytes"].as_u64().unwrap()));
         let row = row.unwrap_or_else(|| panic!("{site}: {all:#}"));
         assert!((count - 2..=count).contains(&row["blocks"].as_u64().unwrap()), "{site}: {all:#}");
         let [found] = &row["sites"].as_array().unwrap_or_else(|| panic!("{site}: {all:#}"))[..] else {

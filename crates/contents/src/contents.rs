@@ -12,11 +12,17 @@ pub struct Contents {
     /// [`SCHEMA`].
     pub contents: u32,
     /// When it was read, in milliseconds since 1970.
+    #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The process.
     pub process: Subject,
     /// How long it was stopped, in microseconds; `None` if it ran on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "stopped_seconds",
+        with = "allocanary_text::seconds::some_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub stopped: Option<u64>,
     /// How many readings had to agree on the leaks.
     pub readings: u32,
@@ -60,7 +66,7 @@ pub struct Row {
     /// Bytes.
     pub bytes: u64,
     /// Of a sample: the truth is within so many bytes in 95 of 100 samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "within_bytes", default, skip_serializing_if = "Option::is_none")]
     pub within: Option<u64>,
 }
 
@@ -92,6 +98,7 @@ pub struct Text {
     /// Bytes of them.
     pub bytes: u64,
     /// Bytes without one of them.
+    #[serde(rename = "again_bytes")]
     pub again: u64,
 }
 
@@ -127,6 +134,7 @@ pub struct Inside {
     /// Bytes of them.
     pub bytes: u64,
     /// Bytes of them and of all below.
+    #[serde(rename = "with_all_bytes")]
     pub with_all: u64,
 }
 
@@ -188,6 +196,7 @@ pub struct Lost {
     /// The kind.
     pub kind: String,
     /// The bytes of each block.
+    #[serde(rename = "each_bytes")]
     pub each: u64,
     /// The address of the first one, for a debugger.
     pub first: u64,

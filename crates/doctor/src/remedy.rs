@@ -47,16 +47,19 @@ pub enum Who {
 
 /// What a remedy gives: resident bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "bound", rename_all = "snake_case")]
 pub enum Gives {
     /// Exactly this many: the pages that the allocator would give back were counted.
     Exact {
         /// Bytes.
+        #[serde(rename = "reclaimable_bytes")]
         bytes: u64,
     },
     /// At most this many, and perhaps none.
+    #[serde(rename = "at_most")]
     Bound {
         /// Bytes.
+        #[serde(rename = "reclaimable_bytes")]
         bytes: u64,
     },
     /// The gain is not known. A text says how to find it out.

@@ -20,13 +20,20 @@ pub struct Reading {
     /// The version of the reading: [`SCHEMA`].
     pub schema: u32,
     /// When it was read, in milliseconds since 1970.
+    #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The process.
     pub process: Subject,
     /// For how long it was stopped for the reading, in microseconds; `None` if it was not stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "stopped_seconds",
+        with = "allocanary_text::seconds::some_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub stopped: Option<u64>,
     /// The resident bytes: the sum of all heaps and areas.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// The kernel's counts.
     pub kernel: Kernel,
@@ -46,17 +53,20 @@ pub struct Reading {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Resident bytes.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// The share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
     /// was not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// Resident bytes that have no file behind them.
+    #[serde(rename = "anonymous_bytes")]
     pub anonymous: u64,
     /// Bytes that were given back lazily, and are resident until the kernel needs them. `None` if they were not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "lazy_free_bytes", default, skip_serializing_if = "Option::is_none")]
     pub lazy: Option<u64>,
     /// Bytes in swap, which are not resident.
+    #[serde(rename = "swap_bytes")]
     pub swapped: u64,
 }
 
@@ -82,13 +92,16 @@ pub struct Heap {
     /// How certain its parts are.
     pub sure: Sure,
     /// Resident bytes: the sum of the parts.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// Its share of the resident bytes. `None` if it was not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// Resident bytes by part. All of them are `unknown` if the heap is not divided.
+    #[serde(rename = "parts_bytes")]
     pub parts: Parts,
     /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
+    #[serde(rename = "allocated_bytes")]
     pub live: u64,
     /// The number of live blocks.
     pub blocks: u64,
@@ -101,11 +114,13 @@ pub struct Heap {
     /// The number of places that cannot be a block.
     pub breaks: u64,
     /// The bytes that were skipped at these places, or because what says where they end could not be read.
+    #[serde(rename = "skipped_bytes")]
     pub skipped: u64,
     /// Bytes of the heap in swap, which were not read.
+    #[serde(rename = "swap_bytes")]
     pub swapped: u64,
     /// Bytes of pages of the heap that nobody may read, such as the guards of stacks that lie in blocks.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(rename = "unreadable_bytes", default, skip_serializing_if = "is_none")]
     pub unreadable: u64,
     /// What each remedy would give back.
     pub remedies: Vec<Remedy>,
@@ -123,6 +138,7 @@ fn is_none(bytes: &u64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
     /// The bytes of addresses that one stretch covers.
+    #[serde(rename = "stretch_bytes")]
     pub bytes: u64,
     /// The stretches that have resident memory.
     pub stretches: Vec<Stretch>,
@@ -147,8 +163,10 @@ pub struct ArenaParts {
     /// Threads that allocate from it, if the allocator counts them.
     pub threads: Option<u64>,
     /// Resident bytes.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// Resident bytes by part.
+    #[serde(rename = "parts_bytes")]
     pub parts: Parts,
 }
 
@@ -158,8 +176,10 @@ pub struct Remedy {
     /// The remedy, such as `malloc_trim(0)`.
     pub name: String,
     /// Resident bytes that it would give back.
+    #[serde(rename = "reclaimable_bytes")]
     pub bytes: u64,
     /// Whether `bytes` is only an upper bound.
+    #[serde(rename = "bound", with = "allocanary_text::bound::at_most")]
     pub at_most: bool,
 }
 

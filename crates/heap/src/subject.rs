@@ -20,6 +20,7 @@ pub struct Subject {
     /// The path of its executable. Empty if it may not be read, or for a thread of the kernel.
     pub executable: Foreign,
     /// When it started, in seconds since 1970.
+    #[serde(rename = "started_timestamp_seconds")]
     pub started: u64,
     /// The number of its threads.
     pub threads: u64,

@@ -196,7 +196,7 @@ fn one_that_keeps_the_child_waiting_is_found_and_not_asked_again_and_the_others_
     agent.count(SECOND * 60, &mut reads);
     assert_eq!(reads.asked.first(), Some(&10), "all at once");
     assert!(reads.asked.len() <= 9, "then halves: {:?}", reads.asked);
-    assert_eq!(row(&agent).system, None, "the sum is not known without it");
+    assert_eq!(row(&agent).mapped, None, "the sum is not known without it");
     assert!(report(&agent).problems[0].contains("counters did not come"));
     let counters = agent.known.iter().filter(|(key, one)| key.pid != STUCK && one.counters.is_some());
     assert_eq!(counters.count(), 9);

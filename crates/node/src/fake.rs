@@ -91,7 +91,7 @@ pub fn seen(live: u64) -> Seen {
 }
 
 fn counters() -> Counters {
-    Counters { arenas: 8, system: Some(MIB), mapped: Some(0), ..Counters::default() }
+    Counters { arenas: 8, mapped: Some(MIB), mmapped: Some(0), ..Counters::default() }
 }
 
 /// What is seen of a process.

@@ -153,7 +153,7 @@ fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
             let all = all.iter().filter_map(|one| one.counters.as_ref()).flatten();
             all.filter_map(of).reduce(|one, more| one.saturating_add(more))
         };
-        (row.system, row.mapped, row.active) = (sum(|one| one.system), sum(|one| one.mapped), sum(|one| one.active));
+        (row.mapped, row.mmapped, row.active) = (sum(|one| one.mapped), sum(|one| one.mmapped), sum(|one| one.active));
     }
     row.bounds = bounds(all);
     row.started = all.iter().map(|one| one.started).min();
@@ -333,14 +333,14 @@ mod tests {
         use allocanary_heap::counters::{Counters, Place};
         let text = r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#;
         let place: Place = serde_json::from_str(text).unwrap();
-        let with = |system: Option<u64>| {
+        let with = |mapped: Option<u64>| {
             let mut one = known("glibc", 1 << 20, 0);
             one.identity.as_mut().unwrap().places = vec![place.clone()];
-            one.counters = system.map(|bytes| vec![Counters { arenas: 1, system: Some(bytes), ..Counters::default() }]);
+            one.counters = mapped.map(|bytes| vec![Counters { arenas: 1, mapped: Some(bytes), ..Counters::default() }]);
             one
         };
-        assert_eq!(one(vec![with(Some(5)), with(Some(7)), known("go", 1 << 20, 0)]).system, Some(12));
-        assert_eq!(one(vec![with(Some(5)), with(None)]).system, None, "half of it is not the sum");
+        assert_eq!(one(vec![with(Some(5)), with(Some(7)), known("go", 1 << 20, 0)]).mapped, Some(12));
+        assert_eq!(one(vec![with(Some(5)), with(None)]).mapped, None, "half of it is not the sum");
         let none = Known { counters: Some(vec![Counters::default()]), ..known("go", 1 << 20, 0) };
         assert_eq!(one(vec![none]).arenas, None, "an allocator without arenas has no count of them");
     }

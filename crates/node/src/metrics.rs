@@ -149,17 +149,18 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
         |row: &Row, value: Option<f64>| -> Series { value.map(|value| (labels(row), value)).into_iter().collect() };
     let arenas = each(&|row| one(row, row.arenas.map(|count| count as f64)));
     let help = "Arenas in use, of the process of the container that has the most";
-    tell(gauge("allocanary_arenas", help, None, arenas))?;
+    tell(gauge("allocanary_allocator_arenas", help, None, arenas))?;
     let quota = each(&|row| one(row, row.quota_milli.map(|milli| milli as f64 / 1000.0)));
     let help = "Processors that a container may use by its quota";
     tell(gauge("allocanary_cpu_quota", help, Some(Unit::Other("cores".into())), quota))?;
-    let counted = each(&|row| {
-        let all = [("system", row.system), ("mapped", row.mapped), ("active", row.active)];
-        let known = all.into_iter().filter_map(|(counter, bytes)| Some((counter, bytes?)));
-        known.map(|(counter, bytes)| (with(row, &[("counter", counter)]), bytes as f64)).collect()
-    });
-    let help = "Bytes of addresses by the allocator's own counters, read each minute: from the kernel, mapped for one block, in use";
-    tell(gauge("allocanary_allocator", help, bytes(), counted))?;
+    // Counters of addresses, which overlap: each is a metric.
+    let counted = |of: fn(&Row) -> Option<u64>| each(&|row| one(row, of(row).map(|bytes| bytes as f64)));
+    let help = "Bytes of addresses that the allocator has from the kernel, by its own count of each minute";
+    tell(gauge("allocanary_allocator_mapped", help, bytes(), counted(|row| row.mapped)))?;
+    let help = "Bytes of blocks that have their own mapping, by the allocator's own count of each minute";
+    tell(gauge("allocanary_allocator_mmapped", help, bytes(), counted(|row| row.mmapped)))?;
+    let help = "Bytes of pages that have blocks, by the allocator's own count of each minute";
+    tell(gauge("allocanary_allocator_active", help, bytes(), counted(|row| row.active)))?;
     let bounds = each(&|row| {
         let labels = |exact| if exact { "exact" } else { "at_most" };
         let one = |bound: &allocanary_rows::fleet::Bound| {
@@ -264,8 +265,8 @@ mod tests {
             quota_milli: Some(500),
             parts,
             charged: Some(1),
-            system: Some(2),
-            mapped: Some(3),
+            mapped: Some(2),
+            mmapped: Some(3),
             active: Some(4),
             read: Some(1_700_000_000_123),
             bounds: vec![bound("give-back"), bound("arena_max"), bound("idle")],

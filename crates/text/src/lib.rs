@@ -6,10 +6,14 @@
 // Texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+#[cfg(feature = "serde")]
+pub mod bound;
 pub mod foreign;
 pub mod outside;
 pub mod parts;
 pub mod paste;
+#[cfg(feature = "serde")]
+pub mod seconds;
 pub mod units;
 
 pub use foreign::Foreign;

@@ -40,14 +40,18 @@ pub struct Info {
     /// Frees and reallocs by another thread than the one that allocated.
     pub crossing: u64,
     /// Bytes of all allocations together.
+    #[cfg_attr(feature = "serde", serde(rename = "allocated_bytes"))]
     pub requested: u64,
     /// The most live bytes at one time.
+    #[cfg_attr(feature = "serde", serde(rename = "peak_requested_bytes"))]
     pub peak_live: u64,
     /// That time in nanoseconds.
     pub peak_nanos: u64,
     /// Live bytes at the end.
+    #[cfg_attr(feature = "serde", serde(rename = "end_requested_bytes"))]
     pub end_live: u64,
     /// The highest RssAnon, in bytes.
+    #[cfg_attr(feature = "serde", serde(rename = "peak_anonymous_bytes"))]
     pub most_resident: u64,
     /// Where blocks were allocated; none if the trace has no stacks.
     pub stacks: Option<StackFigures>,
@@ -121,8 +125,10 @@ pub struct CurvePoint {
     /// Time.
     pub nanos: u64,
     /// Live bytes.
+    #[cfg_attr(feature = "serde", serde(rename = "requested_bytes"))]
     pub live: u64,
     /// RssAnon in bytes, the last reading.
+    #[cfg_attr(feature = "serde", serde(rename = "anonymous_bytes"))]
     pub resident: u64,
     /// Events until then.
     pub events: u64,

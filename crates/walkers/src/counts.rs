@@ -9,10 +9,10 @@ use crate::Memory;
 pub struct Counters {
     /// Arenas.
     pub arenas: u64,
-    /// Bytes that its arenas have from the kernel.
-    pub system: Option<u64>,
-    /// Bytes of blocks that have their own pages.
+    /// Bytes that it has from the kernel.
     pub mapped: Option<u64>,
+    /// Of these, the bytes of blocks that have their own pages.
+    pub mmapped: Option<u64>,
     /// Bytes of pages that are in use.
     pub active: Option<u64>,
 }

@@ -113,9 +113,9 @@ fn pasted(found: &Value) -> String {
         // A shell's lines are for a process that runs, which a pod's user cannot reach.
         let wanted = ["Kubernetes", "environment", "Rust"].into_iter().map(of).find(|lines| !lines.is_empty());
         let Some(wanted) = wanted else { continue };
-        let gives = match (remedy["gives"]["kind"].as_str(), remedy["gives"]["bytes"].as_u64()) {
+        let gives = match (remedy["gives"]["bound"].as_str(), remedy["gives"]["reclaimable_bytes"].as_u64()) {
             (Some("exact"), Some(bytes)) => allocanary_text::units::Bytes(bytes).to_string(),
-            (Some("bound"), Some(bytes)) => format!("at most {}", allocanary_text::units::Bytes(bytes)),
+            (Some("at_most"), Some(bytes)) => format!("at most {}", allocanary_text::units::Bytes(bytes)),
             _ => "gain not known".into(),
         };
         let what = harmless(remedy["what"].as_str().unwrap_or_default()).replace('\n', " ");
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn lines_for_a_manifest_come_before_those_for_other_places() {
         let found = json!({"remedies": [
-            {"what": "fewer arenas", "gives": {"kind": "bound", "bytes": 3 << 20}, "lines": [
+            {"what": "fewer arenas", "gives": {"bound": "at_most", "reclaimable_bytes": 3 << 20}, "lines": [
                 {"place": "environment", "text": "A=1"}, {"place": "Kubernetes", "text": "- name: A"}, {"place": "Kubernetes", "text": "  value: \"1\""}]},
-            {"what": "give back", "gives": {"kind": "exact", "bytes": 1}, "lines": [{"place": "shell", "text": "allocanary give-back 7"}]},
-            {"what": "a\nb", "gives": {"kind": "unknown"}, "lines": [{"place": "Rust", "text": "install!"}]},
+            {"what": "give back", "gives": {"bound": "exact", "reclaimable_bytes": 1}, "lines": [{"place": "shell", "text": "allocanary give-back 7"}]},
+            {"what": "a\nb", "gives": {"bound": "unknown"}, "lines": [{"place": "Rust", "text": "install!"}]},
         ]});
         let wanted =
             "# fewer arenas: at most 3.00 MiB\n- name: A\n  value: \"1\"\n# a\u{fffd}b: gain not known\ninstall!\n";

@@ -98,6 +98,6 @@ fn what_is_not_divided_has_no_figure_and_never_stands_first() {
 fn a_remedy_is_the_same_after_its_way_from_the_child() {
     let all = remedies(&reading("after"), Some(&process(Some(1000))));
     let text = serde_json::to_string(&all).unwrap();
-    assert!(text.contains(r#""gives":{"kind":"exact","bytes":"#), "{text}");
+    assert!(text.contains(r#""gives":{"bound":"exact","reclaimable_bytes":"#), "{text}");
     assert_eq!(serde_json::from_str::<Vec<Remedy>>(&text).unwrap(), all);
 }

@@ -91,10 +91,11 @@ pub struct Area {
     /// Its kind.
     pub sort: Sort,
     /// Resident bytes.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// Its share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
     /// was not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// The number of its mappings.
     pub mappings: u64,

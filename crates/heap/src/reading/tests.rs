@@ -182,7 +182,7 @@ fn a_share_that_was_not_read_is_not_known_and_not_saved() {
     assert_eq!((live.resident, live.share), (0xa0000, None));
     let text = serde_json::to_string(&reading).unwrap();
     assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), reading);
-    assert!(text.contains("\"anonymous\"") && !text.contains("\"share\":null"), "{text}");
+    assert!(text.contains("\"anonymous_bytes\"") && !text.contains("\"pss_bytes\":null"), "{text}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub struct Account {
     /// The version of its format: [`SCHEMA`].
     pub schema: u32,
     /// When it was written, in milliseconds since 1970.
+    #[serde(rename = "written_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub time: u64,
     /// The process.
     pub pid: u32,
@@ -28,14 +29,19 @@ pub struct Account {
     /// The user who asked, as a number.
     pub user: u32,
     /// Resident bytes before.
+    #[serde(rename = "before_bytes")]
     pub before: u64,
     /// Resident bytes after; `None` if nothing was called, or if they could not be read.
+    #[serde(rename = "after_bytes")]
     pub after: Option<u64>,
     /// The bytes that were expected to be given back; `None` if the heap could not be divided.
+    #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
     /// Whether the forecast is only an upper bound.
+    #[serde(rename = "bound", with = "allocanary_text::bound::at_most")]
     pub at_most: bool,
     /// Resident memory that belongs to no known allocator.
+    #[serde(rename = "unknown_bytes")]
     pub not_known: u64,
     /// Allocators that have no call which gives memory back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,6 +58,7 @@ pub struct Called {
     /// The calls.
     pub calls: Vec<String>,
     /// Its forecast.
+    #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
     /// The thread that made them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +67,11 @@ pub struct Called {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
     /// How long they took, in microseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "took_seconds",
+        with = "allocanary_text::seconds::some_micros",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub took: Option<u64>,
     /// Why the calls were not made, or why they failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +219,7 @@ impl Account {
             format!("refused error=\"{}\"", in_one_line(&errors.join("; ")).replace('"', "'"))
         };
         format!(
-            "time={}Z user={} pid={} name={} calls={} before={} after={} forecast={} given={} result={result}\n",
+            "time={}Z user={} pid={} name={} calls={} before_bytes={} after_bytes={} reclaimable_bytes={} given_bytes={} result={result}\n",
             show_time(Duration::from_millis(self.time)).replace(' ', "T"),
             self.user,
             self.pid,
@@ -284,14 +295,14 @@ mod tests {
     fn a_line_of_the_log_has_no_space_in_a_value() {
         assert_eq!(
             account().audit(),
-            "time=2025-11-26T09:40Z user=0 pid=42 name=my_server calls=malloc_trim(0) before=63963136 after=16777216 \
-             forecast=47185920 given=47185920 result=done\n"
+            "time=2025-11-26T09:40Z user=0 pid=42 name=my_server calls=malloc_trim(0) before_bytes=63963136 after_bytes=16777216 \
+             reclaimable_bytes=47185920 given_bytes=47185920 result=done\n"
         );
         let mut refused = Account { after: None, ..account() };
         refused.calls[0].error = Some("process 42: \"x\"\nis traced".into());
         assert!(!refused.is_done());
         let line = refused.audit();
-        assert!(line.ends_with("given=- result=refused error=\"process 42: 'x' is traced\"\n"), "{line}");
+        assert!(line.ends_with("given_bytes=- result=refused error=\"process 42: 'x' is traced\"\n"), "{line}");
         assert!(refused.result().contains("is traced") && !refused.result().contains("given back"));
     }
 

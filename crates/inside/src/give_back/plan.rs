@@ -68,8 +68,8 @@ mod tests {
 
     fn reading(heaps: &str) -> Reading {
         let text = format!(
-            r#"{{"schema":1,"taken":0,"process":{{"pid":1,"parent":0,"name":"","executable":"","started":0,"threads":1}},
-            "resident":0,"kernel":{{"resident":0,"share":0,"anonymous":0,"lazy":0,"swapped":0}},"heaps":[{heaps}],"areas":[],
+            r#"{{"schema":1,"taken_timestamp_seconds":0,"process":{{"pid":1,"parent":0,"name":"","executable":"","started_timestamp_seconds":0,"threads":1}},
+            "resident_bytes":0,"kernel":{{"resident_bytes":0,"pss_bytes":0,"anonymous_bytes":0,"lazy_free_bytes":0,"swap_bytes":0}},"heaps":[{heaps}],"areas":[],
             "problems":[]}}"#
         );
         serde_json::from_str(&text).unwrap()
@@ -77,15 +77,15 @@ mod tests {
 
     fn heap(allocator: &str, sure: &str, bytes: u64) -> String {
         format!(
-            r#"{{"allocator":"{allocator}","version":"","sure":"{sure}","resident":0,"share":0,"parts":{{}},"live":0,"blocks":0,
-            "arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped":0,"swapped":0,
-            "remedies":[{{"name":"","bytes":{bytes},"at_most":false}}]}}"#
+            r#"{{"allocator":"{allocator}","version":"","sure":"{sure}","resident_bytes":0,"pss_bytes":0,"parts_bytes":{{}},"allocated_bytes":0,"blocks":0,
+            "arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped_bytes":0,"swap_bytes":0,
+            "remedies":[{{"name":"","reclaimable_bytes":{bytes},"bound":"exact"}}]}}"#
         )
     }
 
     #[test]
     fn an_allocator_without_a_call_is_named_and_its_memory_is_known() {
-        let big = |sure| heap("musl's malloc", sure, 0).replace(r#""resident":0"#, r#""resident":9000000"#);
+        let big = |sure| heap("musl's malloc", sure, 0).replace(r#""resident_bytes":0"#, r#""resident_bytes":9000000"#);
         let known = reading(&big("exact"));
         assert_eq!((without_call(&known), not_known(&known), plan(&known).len()), (vec!["musl's malloc".into()], 0, 0));
         let unknown = reading(&big("not_known"));
@@ -97,7 +97,7 @@ mod tests {
         let unknown = |bytes: u64| {
             let mut reading = reading(&heap("glibc", "exact", 0));
             let text = format!(
-                r#"{{"name":"not known","sort":"unknown","resident":{bytes},"share":0,"mappings":1,"how":"","tool":""}}"#
+                r#"{{"name":"not known","sort":"unknown","resident_bytes":{bytes},"pss_bytes":0,"mappings":1,"how":"","tool":""}}"#
             );
             reading.areas.push(serde_json::from_str(&text).unwrap());
             reading

@@ -40,10 +40,13 @@ pub struct Effect {
     /// The ratio.
     pub ratio: f64,
     /// The lower bound of its 95 % interval.
+    #[serde(rename = "low_ratio")]
     pub low: f64,
     /// The upper bound.
+    #[serde(rename = "high_ratio")]
     pub high: f64,
     /// The standard deviation between replicas, as a share.
+    #[serde(rename = "spread_ratio")]
     pub spread: f64,
     /// Degrees of freedom.
     pub freedom: usize,

@@ -33,6 +33,7 @@ pub struct Replica {
     #[serde(skip)]
     pub quota_milli: Option<u64>,
     /// When its first process was started, in milliseconds since 1970; 0 if no agent reported it.
+    #[serde(rename = "started_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub started: u64,
     /// The settings in force, by its last reading.
     pub settings: Vec<String>,
@@ -61,12 +62,14 @@ pub struct Level {
     #[serde(skip)]
     pub log: f64,
     /// The geometric mean of resident bytes.
+    #[serde(rename = "resident_bytes")]
     pub resident: f64,
     /// The number of readings.
     pub readings: usize,
     /// Processors that it has used; `None` if this is not known.
     pub cores: Option<f64>,
     /// How much the last reading is above the first, as a share.
+    #[serde(rename = "growth_ratio")]
     pub growth: f64,
 }
 

@@ -20,14 +20,17 @@ pub struct Trial {
     /// The effect, if there is an interval.
     pub effect: Option<Effect>,
     /// The share that makes no difference.
+    #[serde(rename = "tolerance_ratio")]
     pub tolerance: f64,
     /// What was compared.
     pub compared: Compared,
     /// The geometric mean of the other replicas' resident bytes.
+    #[serde(rename = "others_bytes")]
     pub others: f64,
     /// The replicas and their part in the comparison.
     pub replicas: Vec<Member>,
     /// Seconds from the change to the last reading. The later half counts.
+    #[serde(rename = "compared_seconds")]
     pub seconds: u64,
     /// Reasons why the word is `Undecided` although there may be an interval: a sentence each.
     pub doubts: Vec<String>,
@@ -55,6 +58,7 @@ pub struct Member {
     /// Its part in the comparison.
     pub part: Part,
     /// Seconds from its start to the last reading; `None` if no agent reported its start.
+    #[serde(rename = "age_seconds")]
     pub age: Option<u64>,
     /// Seconds from its start to the last reading before the change.
     #[serde(skip)]

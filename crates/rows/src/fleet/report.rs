@@ -17,6 +17,7 @@ pub struct Report {
     /// The node's name.
     pub node: String,
     /// When the processes were last counted, in milliseconds since 1970.
+    #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The machine's boot ID, which changes at each boot; empty if it is not known.
     pub boot: String,
@@ -38,6 +39,7 @@ pub struct Host {
     /// The kernel's setting of transparent huge pages.
     pub thp: String,
     /// The size of a page in bytes.
+    #[serde(rename = "page_bytes")]
     pub page: u64,
     /// The machine's architecture: `x86_64`.
     pub arch: String,
@@ -73,8 +75,10 @@ pub struct Bound {
     /// The remedy: `give-back`, `arena_max`.
     pub remedy: String,
     /// Bytes. The remedies of a container overlap, so their bytes do not add up.
+    #[serde(rename = "reclaimable_bytes")]
     pub bytes: u64,
     /// Whether these pages were counted one by one, and not only bounded.
+    #[serde(rename = "bound", with = "allocanary_text::bound::exact")]
     pub exact: bool,
 }
 
@@ -103,30 +107,40 @@ pub struct Row {
     /// Arenas in use, in the process that has the most of them.
     pub arenas: Option<u64>,
     /// The processors that it may use, in thousandths; `None` without a quota.
+    #[serde(rename = "quota_cores", default, with = "allocanary_text::seconds::some_millis")]
     pub quota_milli: Option<u64>,
     /// Its processes.
     pub processes: u64,
     /// The number of its processes whose heap has not been read.
     pub unread: u64,
     /// Resident bytes by part, summed over its processes: memory that two processes share counts twice.
+    #[serde(rename = "parts_bytes")]
     pub parts: Parts,
     /// Anonymous bytes that the kernel charges to its control group.
+    #[serde(rename = "charged_bytes")]
     pub charged: Option<u64>,
     /// Bytes that its allocators have from the kernel, resident or not, by their own count. This field and the next two are `None` if
     /// an allocator did not answer at the last count.
-    pub system: Option<u64>,
-    /// Bytes of blocks that have their own pages, by the allocators' own count.
+    #[serde(rename = "allocator_mapped_bytes")]
     pub mapped: Option<u64>,
+    /// Bytes of blocks that have their own pages, by the allocators' own count.
+    #[serde(rename = "allocator_mmapped_bytes")]
+    pub mmapped: Option<u64>,
     /// Bytes of pages in use, by the allocators' own count.
+    #[serde(rename = "allocator_active_bytes")]
     pub active: Option<u64>,
     /// When the oldest of its readings was made, in milliseconds since 1970. Only processes that have at least a twentieth of its
     /// anonymous memory count; `None` if one of these was never read.
+    #[serde(rename = "read_timestamp_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub read: Option<u64>,
     /// What remedies would give at most, those with the most bytes first.
+    #[serde(rename = "reclaimable")]
     pub bounds: Vec<Bound>,
     /// When the oldest of its processes was started, in milliseconds since 1970; `None` if the agent does not report it.
+    #[serde(rename = "started_timestamp_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub started: Option<u64>,
     /// CPU time that its processes and their ended children have used, in milliseconds; `None` if the agent does not report it.
+    #[serde(rename = "cpu_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub cpu: Option<u64>,
     /// The process with the most memory, by its ID on the node; `None` if the agent does not report it.
     pub pid: Option<u32>,
@@ -153,14 +167,19 @@ pub struct Sent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Own {
     /// CPU time in seconds that the agent and its child have used since the start.
+    #[serde(rename = "cpu_seconds")]
     pub cpu: f64,
     /// The part of this CPU time that the counts of all processes, once a minute, have used.
+    #[serde(rename = "cpu_counts_seconds")]
     pub cpu_counts: f64,
     /// The part of this CPU time that walks have used.
+    #[serde(rename = "cpu_walks_seconds")]
     pub cpu_walks: f64,
     /// Seconds since its start.
+    #[serde(rename = "up_seconds")]
     pub up: f64,
     /// Resident bytes of the agent and its child.
+    #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// What was sent by OTLP; `None` if nothing is to be sent.
     pub sent: Option<Sent>,
@@ -173,6 +192,7 @@ pub struct Own {
     /// Walks that failed.
     pub failed: u64,
     /// When the agent last got the names of pods, in milliseconds since 1970; `None` if it never did.
+    #[serde(rename = "names_timestamp_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub names: Option<u64>,
     /// The number of pods on this node whose names are not known.
     pub nameless: u64,

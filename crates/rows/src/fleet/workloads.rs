@@ -33,10 +33,13 @@ pub struct Workload {
     /// Replicas whose arenas follow the host and not the quota.
     pub by_host: u64,
     /// Resident bytes by part, of all replicas.
+    #[serde(rename = "parts_bytes")]
     pub parts: Parts,
     /// The remedy that would give the most over all replicas, with its bytes.
+    #[serde(rename = "reclaimable")]
     pub bound: Option<Bound>,
     /// When the oldest of its readings was made, in milliseconds since 1970.
+    #[serde(rename = "read_timestamp_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub read: Option<u64>,
 }
 

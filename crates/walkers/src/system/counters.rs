@@ -57,8 +57,9 @@ impl Place {
             }
             at = next;
         }
-        let mapped = self.mapped.and_then(|at| source.word(at)).filter(|bytes| bytes % PAGE == 0);
-        Some(Counters { arenas, system: Some(system), mapped, active: None })
+        let mmapped = self.mapped.and_then(|at| source.word(at)).filter(|bytes| bytes % PAGE == 0);
+        let mapped = mmapped.and_then(|bytes| system.checked_add(bytes));
+        Some(Counters { arenas, mapped, mmapped, active: None })
     }
 }
 
@@ -76,8 +77,14 @@ mod tests {
             assert_eq!(place.main, truth.main);
             let counters = place.read(&memory).unwrap();
             let walked = super::super::read(&memory).unwrap().unwrap();
-            assert_eq!(counters.system, Some(walked.system.iter().sum()), "{}", release.name);
-            assert_eq!((counters.arenas, counters.mapped), (walked.system.len() as u64, Some(walked.mmapped_bytes)));
+            let mapped = walked.system.iter().sum::<u64>() + walked.mmapped_bytes;
+            assert_eq!(
+                (counters.mapped, counters.mmapped),
+                (Some(mapped), Some(walked.mmapped_bytes)),
+                "{}",
+                release.name
+            );
+            assert_eq!(counters.arenas, walked.system.len() as u64);
             let elsewhere = Place { main: place.main + 8, ..place };
             assert_eq!(elsewhere.read(&memory), None, "a ring that does not close has no counters");
         }

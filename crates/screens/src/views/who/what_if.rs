@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::advice::Advice;
 use self::saved::{Effect, Saved, figure, medians, span};
-use super::SMALL;
+use super::{SMALL, seconds};
 use crate::draw::{Answer, document, object};
 use crate::views::heap::{bold, columns, item};
 

@@ -1,0 +1,73 @@
+//! Times in JSON, in seconds. In: whole milliseconds or microseconds of our own values. Out: a number of seconds, and back. Each is a
+//! module for `#[serde(with = "...")]`.
+
+/// Milliseconds.
+pub mod millis {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// As seconds.
+    pub fn serialize<S: Serializer>(millis: &u64, to: S) -> Result<S::Ok, S::Error> {
+        super::seconds(*millis, 1e3).serialize(to)
+    }
+
+    /// From seconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        f64::deserialize(from).map(|seconds| super::whole(seconds, 1e3))
+    }
+}
+
+/// Milliseconds, if they are known. As a quantity it is any number in thousandths: a quota of processors too.
+pub mod some_millis {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// As seconds.
+    pub fn serialize<S: Serializer>(millis: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        millis.map(|millis| super::seconds(millis, 1e3)).serialize(to)
+    }
+
+    /// From seconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        Option::<f64>::deserialize(from).map(|seconds| seconds.map(|seconds| super::whole(seconds, 1e3)))
+    }
+}
+
+/// Microseconds, if they are known.
+pub mod some_micros {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// As seconds.
+    pub fn serialize<S: Serializer>(micros: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        micros.map(|micros| super::seconds(micros, 1e6)).serialize(to)
+    }
+
+    /// From seconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        Option::<f64>::deserialize(from).map(|seconds| seconds.map(|seconds| super::whole(seconds, 1e6)))
+    }
+}
+
+/// A number of seconds has 15 digits: of a time since 1970 each microsecond.
+fn seconds(count: u64, in_a_second: f64) -> f64 {
+    count as f64 / in_a_second
+}
+
+/// The nearest whole number; a number of a file may be as large as it likes.
+fn whole(seconds: f64, in_a_second: f64) -> u64 {
+    (seconds * in_a_second).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_millisecond_of_this_century_and_each_microsecond_of_a_day_comes_back() {
+        for millis in [0, 1, 999, 1_764_150_000_001, 1_795_775_825_941, 4_102_444_799_999] {
+            assert_eq!(whole(seconds(millis, 1e3), 1e3), millis);
+        }
+        for micros in [0, 1, 3_000, 86_399_999_999] {
+            assert_eq!(whole(seconds(micros, 1e6), 1e6), micros);
+        }
+        assert_eq!((whole(-1.0, 1e3), whole(f64::MAX, 1e3), whole(f64::NAN, 1e3)), (0, u64::MAX, 0));
+    }
+}
