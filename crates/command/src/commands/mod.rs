@@ -38,6 +38,8 @@ pub mod terminal;
 pub mod trace;
 pub mod trial;
 pub mod tune;
+#[cfg(test)]
+mod vocabulary;
 pub mod who;
 
 pub use child::serve_if_asked;

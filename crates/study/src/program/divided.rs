@@ -42,7 +42,12 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
         is_divided |= reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
         sum += reading.parts();
     }
-    is_divided.then(|| sum.iter().map(|(part, bytes)| (part.column(), bytes)).collect())
+    is_divided.then(|| columns(&sum))
+}
+
+/// Parts as columns of a row.
+pub fn columns(parts: &allocanary_heap::Parts) -> Parts {
+    parts.iter().map(|(part, bytes)| (part.column(), bytes)).collect()
 }
 
 /// Readings of a program that ends, while it runs.
