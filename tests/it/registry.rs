@@ -164,7 +164,7 @@ fn help_fits_a_terminal_and_shows_examples() {
 #[test]
 fn the_words_are_explained_in_the_terminal() {
     let words = out("glossary");
-    assert!(words.starts_with("Words:\n") && words.contains("\n  undecided   neither "), "{words}");
+    assert!(words.starts_with("Words:\n") && words.contains("\n  undecided     neither "), "{words}");
     assert!(out("help glossary").contains(words.trim_end()));
     assert!(words.lines().all(|line| line.chars().count() <= 100), "{words}");
 }

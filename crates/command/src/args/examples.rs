@@ -37,20 +37,47 @@ not run; 130 interrupted, and every finished row is saved.";
 /// The meaning of the words in all outputs, printed at the end of the long help.
 pub const GLOSSARY: &str = "\
 Words:
-  candidate   an allocator with settings, such as jemalloc:narenas=1
-  own         your program as it is; own:NAME=VALUE is a setting of the
-              allocator that it has
-  baseline    the first candidate: the others are compared with it
-  n           how many runs a figure rests on; each is a fresh process
-  moment      when memory is read: start, ready, filled, peak, idle, released,
-              purged
-  resident, peak   resident memory when idle, and the most until then
-  requested   the bytes that the program has asked for and not freed
-  interval    [a, b]: the true value lies in it, in 19 of 20 cases
-  undecided   neither clearly different nor equal (within 2 %): the runs differ
-              too much, or are few
-  gate        a limit of `compare`: a metric that clearly got worse by more
-              fails it";
+  candidate     an allocator with settings, such as jemalloc:narenas=1
+  own           your program as it is; own:NAME=VALUE is a setting of the
+                allocator that it has
+  baseline      the first candidate: the others are compared with it
+  n             how many runs a figure rests on; each is a fresh process
+  moment        when memory is read: start, ready, filled, peak, idle,
+                released, purged
+  resident      memory that is in RAM: live + overhead + outside + unknown; of
+                a run, when it is idle
+  peak          the most resident memory until a run is idle
+  overhead      what an allocator has beyond live blocks: cached,
+                fragmentation, free_pages, lazy_free, metadata and padding
+  outside       what is no allocator's: runtime, own_mappings, stacks, files
+                and shared
+  live          resident, in blocks that the program has allocated and not
+                freed
+  cached        in freed blocks that the cache of a thread or of a CPU keeps
+  fragmentation free, in a page that also has a live or cached block
+  free_pages    whole pages without a block, which the allocator keeps
+  lazy_free     given back by MADV_FREE: the kernel has not taken it yet
+  metadata      the allocator's own tables
+  padding       never used: it is there because the kernel filled a huge page
+  runtime       the heap and the code of a language runtime
+  own_mappings  memory that the program mapped itself, without an allocator
+  stacks        stacks of threads
+  files         pages of files, and the data of programs and libraries
+  shared        shared memory
+  unknown       not divided, not read yet, or nobody's
+  reclaimable   what a call gives back: exact, at_most or unknown
+  requested     the bytes that the program has asked for and not freed
+  anonymous     resident memory that no file backs
+  charged       memory that the kernel charges to a control group
+  pinned        of who: free bytes in pages that have a live block
+  empty         of who: pages without a live block
+  allocator_    begins the name of an allocator's own counter: allocated,
+                active, mapped and others count addresses, resident or not
+  interval      [a, b]: the true value lies in it, in 19 of 20 cases
+  undecided     neither clearly different nor equal (within 2 %): the runs
+                differ too much, or are few
+  gate          a limit of `compare`: a metric that clearly got worse by more
+                fails it";
 
 /// The examples of the command, and the glossary.
 pub fn with_glossary() -> String {
@@ -487,6 +514,15 @@ trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
 mod tests {
     use super::*;
 
+    /// Each part and each sum of the memory is explained by its key.
+    #[test]
+    fn the_glossary_has_every_part_and_sum() {
+        let keys = allocanary_text::parts::PARTS.map(|part| part.key());
+        for key in keys.into_iter().chain(["resident", "overhead", "outside"]) {
+            assert!(GLOSSARY.contains(&format!("\n  {key:<13} ")), "{key}");
+        }
+    }
+
     /// The glossary in the help and the table of words in the documentation are the same.
     #[test]
     fn the_glossary_is_that_of_the_documentation() {
@@ -495,10 +531,10 @@ mod tests {
             page.split_once("\n## Words\n").expect("the section").1.lines().filter(|line| line.starts_with("| "));
         let rows = rows.skip(1).map(|row| {
             let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
-            format!("  {word:<11} {}", meaning.replace('`', ""))
+            format!("  {word:<13} {}", meaning.replace('`', ""))
         });
         // Joins the lines of one meaning: a continuation line is indented to the column of the meanings.
-        let joined = GLOSSARY.replace(&format!("\n{:14}", ""), " ");
+        let joined = GLOSSARY.replace(&format!("\n{:16}", ""), " ");
         let words = joined.lines().skip(1).map(|line| line.replace('`', ""));
         assert_eq!(
             rows.collect::<Vec<_>>(),
