@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use allocanary_cell::job::Job;
-use allocanary_cell::program::Program;
-use allocanary_cell::sample::{Answer, Sample};
-use allocanary_cell::workload::Phase;
-use allocanary_fleet::{Report, Row};
-use allocanary_give_back::condition::Condition;
 use allocanary_heap::{Area, Part, Reading};
+use allocanary_inside::give_back::condition::Condition;
 use allocanary_measure::summary::{About, Findings, Fold};
+use allocanary_rows::Phase;
+use allocanary_rows::fleet::{Report, Row};
+use allocanary_rows::job::Job;
+use allocanary_rows::program::Program;
+use allocanary_rows::sample::{Answer, Sample};
 use allocanary_text::outside::Look;
 use allocanary_text::units::Bytes;
 use serde_json::Value;
@@ -100,10 +100,10 @@ fn collect(value: &Value, keys: &mut Vec<String>) {
 
 #[test]
 fn a_row_and_the_csv_of_it_have_part_key_bytes() {
-    let columns = allocanary_program::columns(&reading().parts());
+    let columns = allocanary_study::program::columns(&reading().parts());
     let part = |name: &str| name.strip_prefix("part_")?.strip_suffix("_bytes").map(String::from);
     assert_eq!(filled(columns.iter().map(|(name, bytes)| (part(name).unwrap(), *bytes))), wanted());
-    let csv = (allocanary_report::find("csv").unwrap().render)(&findings(&columns), &LOOK);
+    let csv = (allocanary_screens::report::find("csv").unwrap().render)(&findings(&columns), &LOOK);
     let line = |line: &str| {
         // workload,candidate,version,axis,value,metric,unit,n,median,...
         let fields: Vec<&str> = line.split(',').collect();
@@ -157,7 +157,7 @@ fn a_condition_compares_the_part_and_the_sums_that_it_names() {
 
 #[test]
 fn the_text_has_a_line_of_each_part_with_its_bytes() {
-    let text = allocanary_views::heap::text(&reading(), &[], &LOOK);
+    let text = allocanary_screens::views::heap::text(&reading(), &[], &LOOK);
     for (key, bytes) in wanted() {
         let part = Part::of(&key).unwrap();
         // Runtimes, files and shared memory have lines by what they are.
