@@ -270,6 +270,12 @@ impl Process {
         self.next_sample.store(0, Relaxed);
     }
 
+    /// Whether the trace is that of the caller's process, and not of one whose memory it shares.
+    pub(super) fn is_own(&self) -> bool {
+        // SAFETY: asks for a number.
+        self.word(at::PID).load(SeqCst) == unsafe { libc::getpid() } as u32
+    }
+
     /// Marks the trace as one that ended before its process confined itself.
     pub(super) fn confine(&self) {
         self.stop(CONFINED);
