@@ -130,7 +130,7 @@ fn policy() -> String {
         Err(Error::Settings(problems)) => problems,
         Err(other) => panic!("{other}"),
     };
-    idle.retain(|problem| problem.contains("IDLE") || problem.starts_with("idle"));
+    idle.retain(|problem| problem.contains("GIVE_BACK") || problem.starts_with("threads_give_back"));
     let idle = if idle.is_empty() { "none".to_string() } else { idle.join("; ") };
     format!("{first} {second} {idle}")
 }
