@@ -21,7 +21,7 @@ fn main() {
             println!("cargo:rerun-if-changed={}", path.display());
         }
     }
-    println!("cargo:rustc-env=ALLOCANARY_REVISION={}", revision());
+    println!("cargo:rustc-env=ALLOCANARY_REVISION={}", revision(is_packaged));
 
     let rustc = output(&variable("RUSTC"), &["--version"]).unwrap_or_else(|| "unknown rustc".into());
     let profile = profile_name();
@@ -38,8 +38,11 @@ fn main() {
 }
 
 /// Of the repository; of a packaged crate from its file.
-fn revision() -> String {
-    if let Some(said) = output("git", &["describe", "--always", "--abbrev=12", "--dirty"]) {
+fn revision(is_packaged: bool) -> String {
+    // A package that was unpacked in somebody's repository is not of its revision.
+    if let Some(said) =
+        (!is_packaged).then(|| output("git", &["describe", "--always", "--abbrev=12", "--dirty"])).flatten()
+    {
         return said;
     }
     let packaged = fs::read_to_string(".cargo_vcs_info.json").unwrap_or_default();

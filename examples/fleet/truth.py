@@ -240,7 +240,7 @@ def give_back(all_, rows):
         tried += 1
         if gave > bound["reclaimable_bytes"] * 1.01 + (64 << 10):
             broken += 1
-            print(f"  BROKEN: {one.name}: give-back gave {gave}, at most {bound['bytes']} were told")
+            print(f"  BROKEN: {one.name}: give-back gave {gave}, at most {bound['reclaimable_bytes']} were told")
     print(f"give-back: {tried} tried, {broken} gave more than was told, {refused} refused")
     return broken > 0
 

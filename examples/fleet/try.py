@@ -225,14 +225,14 @@ def main():
             found = json.loads(ran.stdout)
             truth = math.exp(mean(with_[name]) - mean(without[name]))
             effect, word = found["effect"], found["word"]
-            inside = bool(effect) and effect["low"] <= truth <= effect["high"]
+            inside = bool(effect) and effect["low_ratio"] <= truth <= effect["high_ratio"]
             # Half the distance between the farthest is how sure the truth is. A truth that is less sure than the margin excuses no verdict.
             unsure = min(max(max(values) - min(values) for values in (with_[name], without[name])) / 2, MARGIN)
             low, high = truth * math.exp(-unsure), truth * math.exp(unsure)
             # Where the line does nothing, better and worse are wrong whatever was measured.
             right = {"better": changes and low < 1 - MARGIN, "worse": changes and high > 1 + MARGIN, "equal": high > 1 - MARGIN and low < 1 + MARGIN, "undecided": True}[word]
             held, undecided, wrong = held + inside, undecided + (word == "undecided"), wrong + (not right)
-            interval = f"{effect['low']:.3f} to {effect['high']:.3f}" if effect else "none"
+            interval = f"{effect['low_ratio']:.3f} to {effect['high_ratio']:.3f}" if effect else "none"
             told = "" if right else "WRONG"
             print(f"| {name} | `{line}` | {truth:.3f} | {effect['ratio'] if effect else 0:.3f} | {interval} | {word} | {told}{'' if inside else ' outside'} |", flush=True)
             for doubt in found["doubts"]:

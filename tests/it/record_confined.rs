@@ -28,9 +28,9 @@ fn a_program_that_confines_itself_runs_as_without_and_its_trace_ends_there() {
             let words = [&["record", "-o", &out][..], &stacks, &["--", program.to_str().unwrap(), way]].concat();
             let ran = allocanary(folder.path(), words);
             assert_eq!((ran.code, ran.out.contains("done")), (Some(0), true), "{way}: {ran:?}");
-            assert!(ran.err.contains("limited its own system calls"), "{way}: {}", ran.err);
+            assert!(ran.err.contains("asked to limit its own system calls"), "{way}: {}", ran.err);
             let found = info(&Trace::open(&traces(&folder.path().join(out))[0]).unwrap()).unwrap();
-            assert_eq!(found.header.state, State::Confined, "{way}");
+            assert_eq!((found.header.state, found.header.attached), (State::Confined, false), "{way}");
             // What came before is there: 300,000 pairs, of which the last may still be in the thread's chunk.
             assert!((500_000..700_000).contains(&found.merged.events), "{way}: {}", found.merged.events);
         }

@@ -53,5 +53,7 @@ int main(int count, char **words) {
     if (write(1, "done\n", 5) != 5)
         return 3;
     // Strict mode allows only this way to end.
-    syscall(SYS_exit, 0);
+    if (!strcmp(way, "strict"))
+        syscall(SYS_exit, 0);
+    return 0;
 }

@@ -63,7 +63,9 @@ pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<R
         // Memory moved while it was read. If another reading differs as much, it is memory of another kind.
         let Ok(next) = read() else { break };
         let (before, now) = (best.is_apart_by(), next.is_apart_by());
-        best = if now < before { next } else { best };
+        // A reading that ran out of time is not better, whatever its pages are.
+        let is_worse = best.is_divided() && !next.is_divided();
+        best = if now < before && !is_worse { next } else { best };
         if before.abs_diff(now) < before / 16 {
             break;
         }

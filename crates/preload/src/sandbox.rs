@@ -1,5 +1,6 @@
 //! A filter of system calls (seccomp) that the process sets for itself, or a time-stamp counter that it forbids itself. In: the calls
-//! that do so. Out: whether there is one of them. If there is, the preload makes no calls that the program would not make: waits give nothing back, and the proof has no last line.
+//! that do so. Out: whether there is one of them. If there is, the preload makes no calls that the program would not make: waits give
+//! nothing back, and the proof has no last line.
 //!
 //! Some processes let the kernel kill them at an unexpected call, such as sshd's child before the login, or a browser's renderer. This
 //! file does not notice a filter that was set before the program began, such as a container's or systemd's `SystemCallFilter=`.
@@ -8,9 +9,7 @@ use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::raw;
-
-/// The number of `prctl`.
-pub const PRCTL: c_long = libc::SYS_prctl;
+use crate::real::Real;
 
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
@@ -69,17 +68,61 @@ macro_rules! sandboxes {
     };
 }
 
-/// Exports the same functions, and calls `$before` ahead of one that confines the process.
+/// The next library's functions: another preload behind this one may look at the calls as well.
+static SYSCALL: Real = Real::new(c"syscall");
+static PRCTL: Real = Real::new(c"prctl");
+
+/// Any system call that begins no child, passed on after `before` if it confines the process.
+///
+/// # Safety
+///
+/// As C's `syscall`.
+pub unsafe fn passed_on(number: c_long, arguments: [usize; 6], before: fn()) -> c_long {
+    type Syscall = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+    let [a, b, c, d, e, f] = arguments;
+    if confines(number, [a, b, c]) {
+        before();
+    }
+    // SAFETY: the C library's function of that name has this type; the caller's promise.
+    unsafe {
+        match SYSCALL.function::<Syscall>() {
+            Some(next) => next(number, a, b, c, d, e, f),
+            None => raw::c_answer(raw::call(number, arguments)),
+        }
+    }
+}
+
+/// C's `prctl`, passed on after `before` if it confines the process.
+///
+/// # Safety
+///
+/// As C's `prctl`.
+pub unsafe fn prctl_passed_on(option: c_int, arguments: [usize; 4], before: fn()) -> c_int {
+    type Prctl = unsafe extern "C" fn(c_int, usize, usize, usize, usize) -> c_int;
+    let [a, b, c, d] = arguments;
+    if confines(libc::SYS_prctl, [option as usize, a, b]) {
+        before();
+    }
+    // SAFETY: as above.
+    unsafe {
+        match PRCTL.function::<Prctl>() {
+            Some(next) => next(option, a, b, c, d),
+            None => raw::c_answer(raw::call(libc::SYS_prctl, [option as usize, a, b, c, d, 0])) as c_int,
+        }
+    }
+}
+
+/// Exports the same functions for a library that is loaded before others: `$before` is called ahead of a call that confines the process,
+/// and each call is passed on to the next library.
 #[macro_export]
 macro_rules! before_sandboxes {
     ($before:path) => {
         $crate::__syscall!(__any_call);
         $crate::__functions! {
             fn prctl(option: ::core::ffi::c_int, a: usize, b: usize, c: usize, d: usize) -> ::core::ffi::c_int =
-                __any_call($crate::sandbox::PRCTL, option as usize, a, b, c, d, 0) as ::core::ffi::c_int;
+                $crate::sandbox::prctl_passed_on(option, [a, b, c, d], $before);
         }
 
-        /// Any call that begins no child.
         unsafe extern "C" fn __any_call(
             number: ::core::ffi::c_long,
             a: usize,
@@ -89,11 +132,8 @@ macro_rules! before_sandboxes {
             e: usize,
             f: usize,
         ) -> ::core::ffi::c_long {
-            if $crate::sandbox::confines(number, [a, b, c]) {
-                $before();
-            }
             // SAFETY: the program's own call, which is passed on as it is.
-            $crate::raw::c_answer(unsafe { $crate::raw::call(number, [a, b, c, d, e, f]) })
+            unsafe { $crate::sandbox::passed_on(number, [a, b, c, d, e, f], $before) }
         }
     };
 }

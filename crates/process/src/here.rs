@@ -19,7 +19,7 @@ pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", 
 pub(crate) fn here(what: &What) -> io::Result<Given> {
     match what {
         // These are the process's numbers, also if its first thread has ended.
-        What::Proc(pid, name @ (Name::Stat | Name::Cmdline)) => of_kernel(&format!("/proc/{pid}/{name}")),
+        What::Proc(pid, name @ Name::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
         What::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
         What::Kernel(Host::Stat) => of_kernel("/proc/stat"),
         What::Kernel(Host::Pagecount) => of_kernel("/proc/kpagecount"),
@@ -31,9 +31,11 @@ pub(crate) fn here(what: &What) -> io::Result<Given> {
         What::Calls(pid) => as_json(&calls(*pid)?),
         What::Executable(pid) => or_living(*pid, file::executable).map(given),
         What::Mapped(pid, from, to) => or_living(*pid, |pid| file::mapped(pid, *from, *to)).map(given),
-        What::JavaRelease(pid, from, to) => java_release(*pid, *from, *to).map(given),
+        What::JavaRelease(pid, from, to) => or_living(*pid, |pid| java_release(pid, *from, *to)).map(given),
         What::Links(pid) => {
-            let found = LINKS.iter().filter_map(|path| Some((path, file::link_below_root(*pid, path).ok()?)));
+            let found = LINKS
+                .iter()
+                .filter_map(|path| Some((path, or_living(*pid, |pid| file::link_below_root(pid, path)).ok()?)));
             as_json(&found.collect::<Vec<_>>())
         }
         What::Stop(_) | What::Registers(_) | What::Continue(_) => {

@@ -84,7 +84,7 @@ fn without_memory(stat: &Stat) -> Option<String> {
              /proc/slabinfo"
         ));
     }
-    stat.has_ended().then(|| {
+    (stat.has_ended() && stat.threads <= 1).then(|| {
         format!(
             "process {pid}: it has ended and has no memory. Its parent, process {parent}, has not asked for its exit code yet: read the \
              parent, `allocanary heap {parent}`"

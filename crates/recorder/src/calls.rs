@@ -5,6 +5,7 @@
 
 use std::ptr::null_mut;
 
+use super::config;
 use super::process::{self, Process, begin};
 use super::real;
 use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly};
@@ -284,7 +285,10 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
 
 /// The process exits: writes a last reading of its memory, and marks the trace as complete.
 pub fn exiting() {
-    undisturbed(exit);
+    // A filter of system calls may be the reason that nothing is recorded: it may not let those pass that guard this work.
+    if !config::is_off() {
+        undisturbed(exit);
+    }
 }
 
 fn exit() {

@@ -291,7 +291,8 @@ impl Process {
     fn leave(&self) {
         self.stopped.store(1, SeqCst);
         self.exit();
-        self.word(at::ATTACHED).store(DETACHED, SeqCst);
+        // Only of a recorder that was put into the process: a trace from the begin stays one.
+        let _ = self.word(at::ATTACHED).compare_exchange(1, DETACHED, SeqCst, SeqCst);
         let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: replaces the mapping of the file, from which nothing is read any more. If there is no memory for

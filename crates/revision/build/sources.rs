@@ -77,7 +77,7 @@ fn dependencies(manifest: &Table) -> Vec<(String, Value)> {
     lines.map(|(name, wanted)| (name.clone(), wanted.clone())).collect()
 }
 
-/// `crates/cell/../kernel` as `crates/sys`: the same crate has one name.
+/// `crates/cell/../sys` as `crates/sys`: the same crate has one name.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.iter() {

@@ -11,7 +11,7 @@ use allocanary_rows::provenance::Built;
 #[path = "../build/sources.rs"]
 mod sources;
 
-/// A hash over every source file of a cell, the lock file, the compiler and the profile. The command refuses a cell and a preload with
+/// A hash over every source file of a cell (in a packaged crate: of this crate, whose version stands for the others), the lock file, the compiler and the profile. The command refuses a cell and a preload with
 /// another hash than its own. A git revision would not be enough, because two different uncommitted trees have the same one.
 pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 

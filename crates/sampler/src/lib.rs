@@ -103,7 +103,12 @@ pub fn is_on() -> bool {
 fn table() -> Option<&'static Table> {
     // SAFETY: what `turn_on` has stored, which stays mapped.
     let table = unsafe { BEACON.table.load(Acquire).as_ref() }?;
-    (table.is_begun() || table.begin(MEAN.load(Relaxed), Some(word::FORKED))).then_some(table)
+    if table.is_begun() {
+        return Some(table);
+    }
+    // The child of a fork: its threads draw otherwise than those of its parent's other children.
+    thread::seed();
+    table.begin(MEAN.load(Relaxed), Some(word::FORKED)).then_some(table)
 }
 
 /// The table's words as they are now: the header, the samples, and the frames. `None` if the sampler is off.

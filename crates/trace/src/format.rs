@@ -11,7 +11,7 @@
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
-//! | 32 | 4 | state: 0 recording (or killed), 1 the process exited, 2 stopped at the maximum, 3 stopped: the disk is full |
+//! | 32 | 4 | state: 0 recording (or killed), 1 the process exited, 2 stopped at the maximum, 3 stopped: the disk is full, 4 stopped: the process asked to limit itself |
 //! | 36 | 4 | rate: one block in this many is recorded |
 //! | 40 | 4 | process id |
 //! | 44 | 4 | process id of the parent |
@@ -310,7 +310,7 @@ pub enum State {
     NoRoom,
     /// The recorder was taken out of the process; the program ran on.
     TakenOut,
-    /// The process forbade itself what the recorder needs; the program ran on.
+    /// The process asked to forbid itself what the recorder needs; the program ran on.
     Confined,
 }
 
@@ -324,7 +324,7 @@ impl State {
             State::NoRoom => "stopped because the disk was full; the program ran on",
             State::TakenOut => "the recorder was taken out of the process; the program ran on",
             State::Confined => {
-                "stopped before the process limited its own system calls or time-stamp counter; the program ran on"
+                "stopped before the process asked to limit its own system calls or time-stamp counter; the program ran on"
             }
         }
     }

@@ -117,7 +117,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
         if made.is_empty() && recorded.code != INTERRUPTED {
             let command = &program.command[0];
-            if recorded.signal.is_some() {
+            if recorded.signal.is_some_and(|signal| !sys::asks_to_end(signal)) {
                 terminal::tell(format_args!("{command}: nothing was recorded: it ended before it had made a trace"));
                 return Ok(ExitCode::from(recorded.code));
             }

@@ -19,7 +19,15 @@ const MOST: usize = 10_000;
 pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &Files) -> BTreeSet<u64> {
     let mut own = BTreeSet::new();
     let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, Name::Mem)) else { return own };
+    // The process decides which addresses are in the list. A mapping that others share, or a file's, may answer whenever it likes.
+    let is_own = |at: u64| {
+        let holds = |one: &&Mapping| (one.from..one.to.saturating_sub(7)).contains(&at);
+        mappings.iter().find(holds).is_some_and(|one| !one.shared && one.writable)
+    };
     let word = |at: u64| {
+        if !is_own(at) {
+            return None;
+        }
         let mut bytes = [0; 8];
         memory.read_exact_at(&mut bytes, at).ok().map(|()| u64::from_le_bytes(bytes))
     };

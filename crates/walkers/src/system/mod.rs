@@ -73,6 +73,9 @@ pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
     read_all(memory).into_iter().next()
 }
 
+/// As many name spaces as glibc's loader has (`DL_NNS`). Memory that looks like more C libraries is not read.
+const MOST_LIBRARIES: usize = 16;
+
 /// Finds and walks the heap of every C library of the process, the program's own first. The others are in other name spaces.
 pub fn read_all(memory: &dyn Memory) -> Vec<Result<Heap, Unknown>> {
     let arenas = arenas::find(memory);
@@ -84,6 +87,7 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<Heap, Unknown>> {
     // Only the program's own malloc begins in the data segment, also where that could not grow later.
     let has_begin = |found: &Structures| memory.mapping(found.params.base).is_some_and(|one| one.name == "[heap]");
     known.sort_by_key(|one| !one.as_ref().is_ok_and(|(found, _)| has_begin(found)));
+    known.truncate(MOST_LIBRARIES);
     let structures: Vec<_> = known.iter().map(|one| one.as_ref().ok().map(|(found, _)| found)).collect();
     let memories = share::divide(memory, &structures);
     let several = known.len() > 1;
