@@ -122,7 +122,7 @@ pub fn is_killed(status: i32) -> bool {
     }
 }
 
-const SIGNALS: [(&str, i32); 14] = [
+const SIGNALS: [(&str, i32); 15] = [
     ("SIGHUP", libc::SIGHUP),
     ("SIGINT", libc::SIGINT),
     ("SIGQUIT", libc::SIGQUIT),
@@ -137,6 +137,7 @@ const SIGNALS: [(&str, i32); 14] = [
     ("SIGPIPE", libc::SIGPIPE),
     ("SIGTERM", libc::SIGTERM),
     ("SIGXFSZ", libc::SIGXFSZ),
+    ("SIGSYS", libc::SIGSYS),
 ];
 
 /// A signal's number and name: `11 (SIGSEGV)`.
