@@ -255,12 +255,12 @@ macro_rules! __install_budget {
     ({counted $type:ty, $value:expr, $($control:tt)*} $done:tt ($before:expr; $($idle:tt)*) ($text:expr) $($rest:tt)*) => {
         $crate::__install!(
             {direct $crate::__private::Counted<$type>, $crate::__private::Counted::new($value), $($control)*}
-            $done (::core::option::Option::Some($crate::__private::BudgetWanted::of($text)); $($idle)*) $($rest)*
+            $done (::core::option::Option::Some($crate::__private::BudgetSpec::of($text)); $($idle)*) $($rest)*
         );
     };
     ($allocator:tt $done:tt ($before:expr; $($idle:tt)*) ($text:expr) $($rest:tt)*) => {
         $crate::__install!(
-            $allocator $done (::core::option::Option::Some($crate::__private::BudgetWanted::of($text)); $($idle)*) $($rest)*
+            $allocator $done (::core::option::Option::Some($crate::__private::BudgetSpec::of($text)); $($idle)*) $($rest)*
         );
     };
 }
@@ -411,7 +411,7 @@ pub struct Installation {
     /// What threads do before they wait.
     pub idle: crate::idle::Policy,
     /// The memory budget, if one is requested.
-    pub budget: Option<crate::budget::Wanted>,
+    pub budget: Option<crate::budget::BudgetSpec>,
     /// Turns the profile on, if one is requested. A pointer, so that a program without one does not contain the code.
     pub profile: Option<fn()>,
 }

@@ -154,7 +154,7 @@ pub mod units {
 /// Names for the code that [`install!`] generates. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::budget::{Wanted as BudgetWanted, counted::Counted};
+    pub use crate::budget::{BudgetSpec, counted::Counted};
     pub use crate::idle::Policy;
     pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "profile")]

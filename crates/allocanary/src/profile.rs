@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use allocanary_profile::weight::{MEANS, WANTED};
-use allocanary_sampler::{self as sampler, Place};
+use allocanary_sampler::{self as sampler, SamplerPlace};
 use allocanary_sys::sys;
 
 use crate::install::installation;
@@ -81,7 +81,11 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
     if !(MEANS[0]..=MEANS[1]).contains(&mean) {
         return Err(failed("wanted a mean distance of samples from 1KiB to 1TiB"));
     }
-    if sampler::turn_on(mean, Place::RunningProgram) { Ok(()) } else { Err(failed("there is no memory for its table")) }
+    if sampler::turn_on(mean, SamplerPlace::RunningProgram) {
+        Ok(())
+    } else {
+        Err(failed("there is no memory for its table"))
+    }
 }
 
 /// No sample is taken from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat` of
@@ -123,7 +127,7 @@ pub fn boot<const MEAN: u64>() {
     let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
     let mean = text.and_then(asked).unwrap_or(MEAN);
     if mean > 0 {
-        IS_REFUSED.store(!sampler::turn_on(mean, Place::Program), Relaxed);
+        IS_REFUSED.store(!sampler::turn_on(mean, SamplerPlace::Program), Relaxed);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::profile::Profile;
 use crate::python::Variable;
 use crate::texts;
 use crate::threads::Thread;
-use crate::wanted::Wanted;
+use crate::wanted::ContentsRequest;
 
 /// The rows of each table. What is beyond is one row.
 const ROWS: usize = 200;
@@ -63,7 +63,7 @@ pub fn first(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// The leaks.
-pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], profile: &Profile, wanted: &Wanted) -> Leaked {
+pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], profile: &Profile, wanted: &ContentsRequest) -> Leaked {
     let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;
     let direct = || leaks.iter().filter(|leak| leak.direct);
     let key = |leak: &Leak| (kinds.number(leak.block), bytes(leak));

@@ -15,7 +15,7 @@ use crate::links::Links;
 use crate::modules::{Modules, Open};
 use crate::paths::Paths;
 use crate::reach::{From, Reach, each_pointer};
-use crate::roots::Place;
+use crate::roots::RootKind;
 
 /// A holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ impl Holders {
     fn colour(&mut self, heap: &Heap, open: &Open, links: &Links) {
         let mut colours = vec![NONE; heap.blocks.len()];
         let mut queue: Vec<u32> = Vec::new();
-        let fleeting = |place: &Place| matches!(place, Place::Stack(_) | Place::Registers(_));
+        let fleeting = |place: &RootKind| matches!(place, RootKind::Stack(_) | RootKind::Registers(_));
         for root in heap.roots.iter().filter(|root| !fleeting(&root.place)) {
             let mut last: Option<(u64, u64, u32)> = None;
             if let Some(word) = root.word
@@ -121,7 +121,7 @@ impl Holders {
                     return;
                 };
                 let colour = match (root.place, last) {
-                    (Place::Global(_), Some((from, to, colour))) if from <= at && at < to => colour,
+                    (RootKind::Global(_), Some((from, to, colour))) if from <= at && at < to => colour,
                     _ => {
                         let (key, offset) = key(heap.modules, root.place, at, open);
                         let colour = self.place(key);
@@ -164,17 +164,17 @@ fn flow(blocks: &Blocks, heap: &Heap, colours: &mut [u32], queue: &mut Vec<u32>,
 }
 
 /// Who has the root at an address, and how far behind the holder's beginning it is.
-fn key(modules: &Modules, place: Place, at: u64, open: &Open) -> (Key, u64) {
+fn key(modules: &Modules, place: RootKind, at: u64, open: &Open) -> (Key, u64) {
     match place {
-        Place::Global(_) => match modules.bounds(at, open) {
+        RootKind::Global(_) => match modules.bounds(at, open) {
             Some((from, _)) => (Key::Variable(from), at.wrapping_sub(from)),
             None => (Key::Variable(at), 0),
         },
-        Place::Python(index) => (Key::Python(index), 0),
-        Place::ThreadLocal(thread) => (Key::ThreadLocal(thread), 0),
-        Place::Stack(thread) => (Key::Stack(thread), 0),
-        Place::Registers(thread) => (Key::Registers(thread), 0),
-        Place::Mapping(mapping) => (Key::Mapping(mapping), 0),
+        RootKind::Python(index) => (Key::Python(index), 0),
+        RootKind::ThreadLocal(thread) => (Key::ThreadLocal(thread), 0),
+        RootKind::Stack(thread) => (Key::Stack(thread), 0),
+        RootKind::Registers(thread) => (Key::Registers(thread), 0),
+        RootKind::Mapping(mapping) => (Key::Mapping(mapping), 0),
     }
 }
 

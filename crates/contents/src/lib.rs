@@ -43,4 +43,4 @@ mod wanted;
 
 pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Retained, Row, SCHEMA, Sampled, Site, Text};
 pub use take::{take, take_core};
-pub use wanted::Wanted;
+pub use wanted::ContentsRequest;

@@ -8,7 +8,7 @@ use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
 use crate::kinds::{Heap, Kinds};
 use crate::modules::Modules;
-use crate::roots::{Place, Root};
+use crate::roots::{Root, RootKind};
 
 /// The memory of a process that never was.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub fn blocks(all: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
 
 /// A page of global variables.
 pub fn globals(at: u64) -> Vec<Root> {
-    vec![Root { place: Place::Global(0), from: at, to: at + PAGE, word: None }]
+    vec![Root { place: RootKind::Global(0), from: at, to: at + PAGE, word: None }]
 }
 
 /// The kinds of blocks that are held by a page of global variables.

@@ -13,7 +13,7 @@ use crate::threads::Thread;
 
 /// What a root is. The order is that in which paths are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RootKind {
     /// A variable of a module of Python: its place in the list.
     Python(u32),
     /// A global variable of a program or a library: its number.
@@ -32,7 +32,7 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// What it is.
-    pub place: Place,
+    pub place: RootKind,
     /// Its first address.
     pub from: u64,
     /// The first address after it.
@@ -43,7 +43,7 @@ pub struct Root {
 
 impl Root {
     /// A word.
-    pub fn of_word(place: Place, word: u64) -> Root {
+    pub fn of_word(place: RootKind, word: u64) -> Root {
         Root { place, from: 0, to: 0, word: Some(word) }
     }
 }
@@ -59,7 +59,7 @@ const STRUCTURE: u64 = PAGE;
 /// All roots, in the order in which paths are looked for. `taken` is what allocators have, in the order of the addresses.
 pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, taken: &[Range<u64>]) -> Vec<Root> {
     let mut roots = Vec::new();
-    let mut push = |place: Place, range: Range<u64>| {
+    let mut push = |place: RootKind, range: Range<u64>| {
         roots.extend(gaps(range, taken).into_iter().map(|range| Root {
             place,
             from: range.start,
@@ -78,8 +78,8 @@ pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, taken: &[R
         {
             // Memory from the kernel can adjoin.
             let end = modules.get(module).range().end.min(mapping.to);
-            push(Place::Global(module), mapping.from..end);
-            push(Place::Mapping(index as u32), end..mapping.to);
+            push(RootKind::Global(module), mapping.from..end);
+            push(RootKind::Mapping(index as u32), end..mapping.to);
             continue;
         }
         let mut parts = parts(mapping, threads, tls);
@@ -92,7 +92,7 @@ pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, taken: &[R
             parts.push((None, whole));
         }
         for (place, range) in parts {
-            push(place.unwrap_or(Place::Mapping(index as u32)), range);
+            push(place.unwrap_or(RootKind::Mapping(index as u32)), range);
         }
     }
     roots.sort_by_key(|root| (root.place, root.from));
@@ -144,7 +144,7 @@ pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on; that of a thread that
 /// ran when it was asked counts as a whole.
-fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<Place>, Range<u64>)> {
+fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<RootKind>, Range<u64>)> {
     let has = |at: &u64| (mapping.from..mapping.to).contains(at);
     let mut parts = Vec::new();
     // Variables of threads whose stack is elsewhere, as those of the first one.
@@ -158,18 +158,19 @@ fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<Place>,
             (Some(_), Some(stack)) => {
                 let own = own.expect("it has a pointer");
                 let from = stack.saturating_sub(RED_ZONE).max(mapping.from);
-                parts.push((Some(Place::Stack(index)), from..own.start.max(from)));
-                parts.push((Some(Place::ThreadLocal(index)), own.start.max(from)..mapping.to));
+                parts.push((Some(RootKind::Stack(index)), from..own.start.max(from)));
+                parts.push((Some(RootKind::ThreadLocal(index)), own.start.max(from)..mapping.to));
             }
             (None, Some(stack)) if mapping.name.starts_with("[stack") => {
-                parts.push((Some(Place::Stack(index)), stack.saturating_sub(RED_ZONE).max(mapping.from)..mapping.to));
+                parts
+                    .push((Some(RootKind::Stack(index)), stack.saturating_sub(RED_ZONE).max(mapping.from)..mapping.to));
             }
             (Some(_), None) => variables.push((index, own.expect("it has a pointer"))),
             _ => {}
         }
     }
     if parts.is_empty() && mapping.name.starts_with("[stack") {
-        parts.push((Some(Place::Stack(0)), mapping.from..mapping.to));
+        parts.push((Some(RootKind::Stack(0)), mapping.from..mapping.to));
     }
     if parts.is_empty() && !variables.is_empty() {
         variables.sort_by_key(|(_, range)| range.start);
@@ -178,8 +179,8 @@ fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<Place>,
             let start = range.start.max(at);
             // Where the stack of a thread that runs is, its pointer lies at the end of the mapping.
             let runs = threads[index as usize].stack.is_none();
-            parts.push((runs.then_some(Place::Stack(index)), at..start));
-            parts.push((Some(Place::ThreadLocal(index)), start..range.end.max(start)));
+            parts.push((runs.then_some(RootKind::Stack(index)), at..start));
+            parts.push((Some(RootKind::ThreadLocal(index)), start..range.end.max(start)));
             at = range.end.max(start);
         }
         parts.push((None, at..mapping.to));

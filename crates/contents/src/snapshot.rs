@@ -14,10 +14,10 @@ use crate::links::Links;
 use crate::modules::Open;
 use crate::python::{self, Variable};
 use crate::reach::Reach;
-use crate::roots::{Place, Root};
+use crate::roots::{Root, RootKind};
 use crate::texts;
 use crate::threads::Thread;
-use crate::wanted::Wanted;
+use crate::wanted::ContentsRequest;
 
 /// The bytes of a block's header in glibc.
 const HEADER: u64 = 16;
@@ -39,7 +39,7 @@ impl<'a> Snapshot<'a> {
         for (index, thread) in (0..).zip(&threads) {
             // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.
             let words = thread.registers.iter().flat_map(|word| [*word, word.wrapping_add(HEADER)]);
-            found.roots.extend(words.map(|word| Root::of_word(Place::Registers(index), word)));
+            found.roots.extend(words.map(|word| Root::of_word(RootKind::Registers(index), word)));
         }
         let swapped = |from, to| {
             let runs = copy.pages().within(from, to).filter(|run| run.state == State::Swapped);
@@ -56,7 +56,7 @@ impl<'a> Snapshot<'a> {
         let (types, blocks) = (found.types.as_ref(), &found.blocks);
         let links = types.map(|types| python::links(copy, blocks, types)).unwrap_or_default();
         let variables = types.map(|types| python::variables(copy, blocks, types, &links)).unwrap_or_default();
-        let of_python = (0..).zip(&variables).map(|(index, one)| Root::of_word(Place::Python(index), one.object));
+        let of_python = (0..).zip(&variables).map(|(index, one)| Root::of_word(RootKind::Python(index), one.object));
         found.roots.splice(0..0, of_python);
         if copy.is_late() {
             found.doubts.push("the time was over before all was read: --timeout gives it more".into());
@@ -89,7 +89,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// All that is told of it.
-    pub fn contents(mut self, reach: &Reach, wanted: &Wanted, open: &Open) -> Contents {
+    pub fn contents(mut self, reach: &Reach, wanted: &ContentsRequest, open: &Open) -> Contents {
         let heap = self.found.heap(self.copy, None, open);
         let kinds = Kinds::of(&heap, self.found.types.as_ref());
         let leaks = leaks::of(self.copy, heap.blocks, reach, &self.links);

@@ -15,13 +15,13 @@ use crate::leaks::{self, Candidate};
 use crate::sample;
 use crate::snapshot::Snapshot;
 use crate::threads;
-use crate::wanted::Wanted;
+use crate::wanted::ContentsRequest;
 
 /// The most readings. In a process whose blocks move fast, each one leaves a hundredth of what is false in the one before.
 const READINGS: u32 = 8;
 
 /// Reads a process, at most for a time.
-pub fn take(pid: u32, wanted: &Wanted, time: Duration) -> Result<Contents, Trouble> {
+pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Contents, Trouble> {
     let begun = Instant::now();
     let until = begun.checked_add(time);
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
@@ -119,7 +119,7 @@ const APART: Duration = Duration::from_millis(20);
 const DOUBTFUL: usize = 16;
 
 /// Reads a core file. It does not move: one reading tells what is leaked.
-pub fn take_core(path: &Path, wanted: &Wanted, time: Duration) -> Result<Contents, Trouble> {
+pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Result<Contents, Trouble> {
     let until = Instant::now().checked_add(time);
     let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
     let open = |mapping: &Mapping| core.file(mapping);

@@ -4,7 +4,7 @@ use allocanary_heap::How;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct ContentsRequest {
     /// Whether the process is stopped.
     pub how: How,
     /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.

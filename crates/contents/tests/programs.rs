@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use allocanary_contents::{Contents, Wanted, take, take_core};
+use allocanary_contents::{Contents, ContentsRequest, take, take_core};
 use allocanary_heap::How;
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
@@ -37,10 +37,11 @@ fn started(name: &str, flags: &[&str], preload: &str) -> Option<(Running, BTreeM
     Some((running, counts, folder))
 }
 
-const WANTED: Wanted = Wanted { how: How::Running, limit: 1 << 30, holders: true, texts: false, addresses: false };
+const WANTED: ContentsRequest =
+    ContentsRequest { how: How::Running, limit: 1 << 30, holders: true, texts: false, addresses: false };
 
 fn read(running: &Running, how: How) -> Contents {
-    take(running.pid(), &Wanted { how, ..WANTED }, Duration::from_secs(60)).unwrap()
+    take(running.pid(), &ContentsRequest { how, ..WANTED }, Duration::from_secs(60)).unwrap()
 }
 
 /// Blocks of a kind.
@@ -161,7 +162,7 @@ fn more_than_the_limit_has_kinds_by_a_sample_and_no_leaks() {
     let Some((running, known, _folder)) = started("things.cpp", &["-O2", "-s"], "") else { return };
     let whole = read(&running, How::Running);
     for limit in [2 << 20, 4096] {
-        let found = take(running.pid(), &Wanted { limit, ..WANTED }, Duration::from_secs(60)).unwrap();
+        let found = take(running.pid(), &ContentsRequest { limit, ..WANTED }, Duration::from_secs(60)).unwrap();
         assert_eq!((found.blocks, found.bytes), (whole.blocks, whole.bytes), "what there is is no estimate");
         assert!(found.leaked.is_none() && found.holders.is_empty());
         let reason = "--copy-limit allows more";

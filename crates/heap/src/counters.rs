@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_process::{Name, open};
-pub use allocanary_walkers::counters::{Counters, Place, Source, locate};
+pub use allocanary_walkers::counters::{CounterPlace, Counters, Source, locate};
 
 use crate::states::WORD_PRESENT;
 use crate::{Live, PAGE, Trouble};
 
 /// Runs [`locate`] on a live process.
-pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<Place>, Trouble> {
+pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<CounterPlace>, Trouble> {
     Live::open_until(pid, until).map(|live| locate(&live))
 }
 
@@ -54,7 +54,7 @@ mod tests {
     fn the_counters_of_this_process_are_what_a_walk_finds() {
         let pid = std::process::id();
         let places = locate_in(pid, None).unwrap();
-        let Some(Place::Glibc(_)) = places.first() else {
+        let Some(CounterPlace::Glibc(_)) = places.first() else {
             return allocanary_testing::skipped::skipped("this process has no glibc that is known");
         };
         let own_pages = std::hint::black_box(vec![1_u8; 64 << 20]);
@@ -75,7 +75,7 @@ mod tests {
         let most = counters.mapped.max(after.mapped).unwrap() + (32 << 20);
         assert!((64 << 20..=most).contains(&heap.resident), "{counters:?}, {after:?} and {}", heap.resident);
         let text = serde_json::to_string(&places).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<Place>>(&text).unwrap(), places);
+        assert_eq!(serde_json::from_str::<Vec<CounterPlace>>(&text).unwrap(), places);
     }
 
     #[test]

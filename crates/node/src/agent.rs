@@ -11,9 +11,9 @@ use allocanary_sys::proc::Stat;
 use allocanary_sys::proc::stat::time;
 
 use crate::costs::Costs;
-use crate::group::Place;
+use crate::group::Membership;
 use crate::known::{Known, rows};
-use crate::look::{Counting, Look, Seen, Wanted};
+use crate::look::{Counting, Look, LookRequest, Seen};
 use crate::names::Names;
 use crate::schedule::{Budget, Step, next, step};
 use crate::stat::{Key, Status};
@@ -49,7 +49,7 @@ pub struct Agent<W> {
     /// Of profiles.
     for_profiles: Budget,
     known: BTreeMap<Key, Known>,
-    groups: BTreeMap<Place, Charged>,
+    groups: BTreeMap<Membership, Charged>,
     names: Names,
     /// When the kubelet told them, in milliseconds since 1970.
     named: Option<u64>,
@@ -150,12 +150,13 @@ impl<W: World> Agent<W> {
             (one.cpu, one.pid, one.name, one.status) = (time(stat.cpu()).as_millis() as u64, pid, stat.name, status);
             one.started = self.world.booted().saturating_add(time(key.start).as_millis() as u64);
             if one.listed != listed {
-                one.place = Place::parse(&listed);
+                one.place = Membership::parse(&listed);
                 one.listed = listed;
             }
         }
         self.known.retain(|key, _| here.contains(key));
-        let lists: BTreeMap<&Place, &str> = self.known.values().map(|one| (&one.place, one.listed.as_str())).collect();
+        let lists: BTreeMap<&Membership, &str> =
+            self.known.values().map(|one| (&one.place, one.listed.as_str())).collect();
         self.groups = lists.into_iter().map(|(place, listed)| (place.clone(), self.world.group(listed))).collect();
         self.read_counters(look);
     }
@@ -205,10 +206,10 @@ impl<W: World> Agent<W> {
     }
 
     /// What is asked about the process at a place of the list.
-    pub fn wanted(&self, at: usize) -> Option<(Key, Wanted)> {
+    pub fn wanted(&self, at: usize) -> Option<(Key, LookRequest)> {
         let (key, one) = self.known.iter().nth(at)?;
         let quota = self.groups.get(&one.place).and_then(|group| group.quota);
-        Some((*key, Wanted { pid: key.pid, quota, time: TIME, profile: self.profiles }))
+        Some((*key, LookRequest { pid: key.pid, quota, time: TIME, profile: self.profiles }))
     }
 
     /// Keeps what was seen of a process.

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use allocanary_heap::counters::{Counters, Place};
+use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
-use crate::look::{Counted, Counting, Heap, Identity, Look, NoProfile, Seen, Wanted};
+use crate::look::{Counted, Counting, Heap, Identity, Look, LookRequest, NoProfile, Seen};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -84,7 +84,7 @@ impl World for Fake {
 pub fn seen(live: u64) -> Seen {
     let mut parts = Parts::default();
     parts.add(Part::Live, live);
-    let place: Place = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
+    let place: CounterPlace = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
     let identity = Identity { allocator: "glibc".into(), places: vec![place], ..Identity::default() };
     let heap = Some(Heap { parts, ..Heap::default() });
     Seen { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
@@ -111,7 +111,7 @@ pub struct Reads {
 }
 
 impl Look for Reads {
-    fn look(&mut self, wanted: &Wanted) -> Result<Seen, String> {
+    fn look(&mut self, wanted: &LookRequest) -> Result<Seen, String> {
         self.look.as_mut().map_or_else(|| Ok(seen(MIB)), |look| look(wanted.pid))
     }
 

@@ -11,7 +11,7 @@
 
 /// Where a process belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Membership {
     /// The pod's UID, or the hash that the kubelet has in its place for a static pod.
     pub pod: Option<String>,
     /// The container's ID: 64 hexadecimal digits.
@@ -22,19 +22,19 @@ pub struct Place {
     pub path: String,
 }
 
-impl Place {
+impl Membership {
     /// From the text. Of the hierarchies the one that tells the most counts: on hybrid hosts some have the root alone.
-    pub fn parse(listed: &str) -> Place {
+    pub fn parse(listed: &str) -> Membership {
         let paths = listed.lines().filter_map(|line| line.split_once(':')?.1.split_once(':').map(|(_, path)| path));
-        let rank = |place: &Place| (place.container.is_some(), place.pod.is_some(), !place.path.is_empty());
+        let rank = |place: &Membership| (place.container.is_some(), place.pod.is_some(), !place.path.is_empty());
         // Of equals the first counts.
-        let more = |best: Place, next: Place| if rank(&next) > rank(&best) { next } else { best };
-        paths.map(Place::of_path).reduce(more).unwrap_or_default()
+        let more = |best: Membership, next: Membership| if rank(&next) > rank(&best) { next } else { best };
+        paths.map(Membership::of_path).reduce(more).unwrap_or_default()
     }
 
-    fn of_path(path: &str) -> Place {
+    fn of_path(path: &str) -> Membership {
         let path = own_path(path);
-        let mut place = Place::default();
+        let mut place = Membership::default();
         // The last ID counts, since a node may itself be a container.
         for part in folders(path) {
             if let Some(pod) = pod_of(part) {
@@ -163,7 +163,7 @@ mod tests {
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn told(listed: &str) -> (Option<String>, Option<String>) {
-        let place = Place::parse(listed);
+        let place = Membership::parse(listed);
         (place.pod, place.container)
     }
 
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(told(&static_pod), (Some(hash.into()), Some(ID.into())));
         assert_eq!(told(&format!("0::/docker/{ID}\n")), (None, Some(ID.into())));
         assert_eq!(told(&format!("0::/system.slice/docker-{ID}.scope\n")), (None, Some(ID.into())));
-        let unit = |path: &str| Place::parse(&format!("0::{path}\n"));
+        let unit = |path: &str| Membership::parse(&format!("0::{path}\n"));
         assert_eq!(unit("/system.slice/nginx.service").group, "nginx.service");
         assert_eq!(unit("/user.slice/user-0.slice/session-3.scope").group, "session-3.scope");
         assert_eq!(unit("/user.slice/user@0.service/app.slice/dbus.service/x").group, "dbus.service");
@@ -210,7 +210,7 @@ mod tests {
             "two units of one name"
         );
         assert_eq!(unit("/system.slice/nginx.service/worker"), unit("/system.slice/nginx.service"));
-        assert_eq!(unit("/"), Place::default());
+        assert_eq!(unit("/"), Membership::default());
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn what_a_container_makes_below_its_group_is_the_containers() {
         let own = format!("/kubepods.slice/kubepods-pod{LOW}.slice/crio-{ID}.scope");
-        let place = |path: &str| Place::parse(&format!("0::{path}\n"));
+        let place = |path: &str| Membership::parse(&format!("0::{path}\n"));
         assert_eq!(place(&own).path, own);
         assert_eq!(place(&own).group, "");
         for below in ["/init", "/system.slice/nginx.service", "/a/b.scope"] {
@@ -257,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_a_panic(text in "[0-9a-f:/._\\-podkubeslice\n]{0,300}") {
-            let _ = (Place::parse(&text), from_the_root(&text, |_| true), down_to_own(&text));
+            let _ = (Membership::parse(&text), from_the_root(&text, |_| true), down_to_own(&text));
         }
     }
 }

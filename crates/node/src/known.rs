@@ -6,7 +6,7 @@ use std::time::Duration;
 use allocanary_heap::counters::Counters;
 use allocanary_rows::fleet::{Bound, Follows, Part, Parts, Row};
 
-use crate::group::Place;
+use crate::group::Membership;
 use crate::look::{Heap, Identity};
 use crate::names::Names;
 use crate::schedule::Waiting;
@@ -21,7 +21,7 @@ pub struct Known {
     /// What is resident.
     pub status: Status,
     /// Where it belongs.
-    pub place: Place,
+    pub place: Membership,
     /// Its groups, as the kernel lists them.
     pub listed: String,
     /// Its number.
@@ -113,8 +113,8 @@ impl Known {
 }
 
 /// The rows of all processes. `groups` is asked once for each container.
-pub fn rows(known: &BTreeMap<Key, Known>, names: &Names, groups: &BTreeMap<Place, Charged>) -> Vec<Row> {
-    let mut by_place: BTreeMap<&Place, Vec<&Known>> = BTreeMap::new();
+pub fn rows(known: &BTreeMap<Key, Known>, names: &Names, groups: &BTreeMap<Membership, Charged>) -> Vec<Row> {
+    let mut by_place: BTreeMap<&Membership, Vec<&Known>> = BTreeMap::new();
     for one in known.values() {
         by_place.entry(&one.place).or_default().push(one);
     }
@@ -137,7 +137,7 @@ fn labels_of(row: &Row) -> [String; 3] {
     [row.namespace.clone(), row.pod.clone(), row.container.clone()]
 }
 
-fn row(place: &Place, all: &[&Known], names: &Names, charged: Charged) -> Row {
+fn row(place: &Membership, all: &[&Known], names: &Names, charged: Charged) -> Row {
     let mut row = Row { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..Row::default() };
     name(&mut row, place, names);
     row.processes = all.len() as u64;
@@ -185,7 +185,7 @@ fn arenas(one: &Known) -> Option<u64> {
 }
 
 /// The names of the group.
-fn name(row: &mut Row, place: &Place, names: &Names) {
+fn name(row: &mut Row, place: &Membership, names: &Names) {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     row.container = match &place.container {
         Some(id) => short(id),
@@ -271,7 +271,7 @@ mod tests {
         });
         let units = ["/", "/a/user@0.service/dbus.service", "/a/user@1.service/dbus.service", "/x/y", "/z/y"];
         let paths: Vec<String> = own.chain(units.map(String::from)).collect();
-        let place = |path: &String| Place::parse(&format!("0::{path}\n"));
+        let place = |path: &String| Membership::parse(&format!("0::{path}\n"));
         let all: BTreeMap<Key, Known> = paths
             .iter()
             .zip(1..)
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn counters_are_told_if_all_that_have_some_answer() {
-        use allocanary_heap::counters::{Counters, Place};
+        use allocanary_heap::counters::{CounterPlace, Counters};
         let text = r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#;
-        let place: Place = serde_json::from_str(text).unwrap();
+        let place: CounterPlace = serde_json::from_str(text).unwrap();
         let with = |mapped: Option<u64>| {
             let mut one = known("glibc", 1 << 20, 0);
             one.identity.as_mut().unwrap().places = vec![place.clone()];
@@ -390,18 +390,18 @@ mod tests {
             "status":{{"containerStatuses":[{{"name":"web","image":"i:1","containerID":"containerd://{id}"}}]}}}}]}}"#
         );
         let names = Names::parse(text.as_bytes()).unwrap();
-        let place = Place { pod: Some(uid.into()), container: Some(id), ..Place::default() };
-        let named = |names: &Names, place: &Place| {
+        let place = Membership { pod: Some(uid.into()), container: Some(id), ..Membership::default() };
+        let named = |names: &Names, place: &Membership| {
             let row = row(place, &[], names, Charged::default());
             (row.namespace, row.pod, row.container, row.image)
         };
         let told = |all: [&str; 4]| all.map(String::from).into();
         assert_eq!(named(&names, &place), told(["shop", "web-1", "web", "i:1"]));
         assert_eq!(named(&Names::default(), &place), told(["", uid, "abababababab", ""]));
-        let pause = Place { container: Some("cd".repeat(32)), ..place };
+        let pause = Membership { container: Some("cd".repeat(32)), ..place };
         assert_eq!(named(&names, &pause), told(["shop", "web-1", "cdcdcdcdcdcd", ""]));
-        let unit = Place { group: "nginx.service".into(), path: "/nginx.service".into(), ..Place::default() };
+        let unit = Membership { group: "nginx.service".into(), path: "/nginx.service".into(), ..Membership::default() };
         assert_eq!(named(&names, &unit), told(["", "", "nginx.service", ""]));
-        assert_eq!(named(&names, &Place::default()), told(["", "", ROOT, ""]));
+        assert_eq!(named(&names, &Membership::default()), told(["", "", ROOT, ""]));
     }
 }

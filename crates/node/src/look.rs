@@ -9,7 +9,7 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
-use allocanary_heap::counters::{self, Counters, Place, Remote};
+use allocanary_heap::counters::{self, CounterPlace, Counters, Remote};
 use allocanary_heap::{How, Live, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
 use allocanary_rows::fleet::{Bound, Follows, Parts};
@@ -21,7 +21,7 @@ use crate::world::Quota;
 
 /// What the child is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct LookRequest {
     /// The process.
     pub pid: u32,
     /// The CPU quota of its container, if that is known: the agent's view of control groups may be the only one.
@@ -57,7 +57,7 @@ pub struct Identity {
     /// What its arenas follow.
     pub follows: Follows,
     /// Where its counters are.
-    pub places: Vec<Place>,
+    pub places: Vec<CounterPlace>,
     /// Whether it has a profile; `None` if that was not looked for, or is not known.
     pub profile: Option<bool>,
 }
@@ -81,7 +81,7 @@ pub struct Counting {
     /// Its number.
     pub pid: u32,
     /// Where its counters are. Without any the question is whether it may be read.
-    pub places: Vec<Place>,
+    pub places: Vec<CounterPlace>,
 }
 
 /// The answer.
@@ -105,7 +105,7 @@ pub enum NoProfile {
 /// Who reads processes for the agent.
 pub trait Look {
     /// Reads one. The error is a sentence.
-    fn look(&mut self, wanted: &Wanted) -> Result<Seen, String>;
+    fn look(&mut self, wanted: &LookRequest) -> Result<Seen, String>;
 
     /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
     /// any of them.
@@ -137,7 +137,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The child's side of [`Look::look`]. The surroundings are those that the command has read.
-pub fn look(wanted: &Wanted, surroundings: Surroundings) -> Result<Seen, String> {
+pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<Seen, String> {
     let until = Instant::now().checked_add(wanted.time);
     let mut process = Process::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
     let quota_milli = match wanted.quota {
@@ -257,8 +257,12 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let wanted =
-            Wanted { pid: std::process::id(), quota: Some(Quota::None), time: Duration::from_secs(60), profile: true };
+        let wanted = LookRequest {
+            pid: std::process::id(),
+            quota: Some(Quota::None),
+            time: Duration::from_secs(60),
+            profile: true,
+        };
         let seen = look(&wanted, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(seen.identity.profile, Some(false));
         let heap = seen.heap.clone().unwrap();
@@ -267,9 +271,9 @@ mod tests {
         assert!(!seen.identity.allocator.is_empty());
         let text = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
-        let unplaced = look(&Wanted { quota: None, ..wanted.clone() }, Surroundings::of(wanted.pid)).unwrap();
+        let unplaced = look(&LookRequest { quota: None, ..wanted.clone() }, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(unplaced.identity.follows, Follows::Unknown, "without the quota");
-        assert!(look(&Wanted { pid: 0x3fff_ffff, ..wanted }, Surroundings::here()).is_err());
+        assert!(look(&LookRequest { pid: 0x3fff_ffff, ..wanted }, Surroundings::here()).is_err());
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::ffi::{c_int, c_void};
 use allocanary_profile::weight;
 use allocanary_sampler as sampler;
 
-pub use allocanary_sampler::Place;
+pub use allocanary_sampler::SamplerPlace;
 
 use crate::complain::complain;
 use crate::{sandbox, settings};
 
 /// Turns the sampler on, in the constructor. Returns whether there was memory for the table.
 pub fn turn_on(mean: u64) -> bool {
-    sampler::turn_on(mean, Place::Library)
+    sampler::turn_on(mean, SamplerPlace::Library)
 }
 
 /// Whether a block may be sampled.

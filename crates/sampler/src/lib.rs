@@ -53,7 +53,7 @@ struct Beacon {
 static BEACON: Beacon = Beacon { mark: MARK, table: AtomicPtr::new(std::ptr::null_mut()) };
 /// Where the sampler is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SamplerPlace {
     /// In a library of its own, such as a preload: its frames are left out.
     Library,
     /// In the program.
@@ -64,7 +64,7 @@ pub enum Place {
 
 /// Begins to sample, for the life of the process. Looks up a function by the dynamic linker, which may allocate. Returns whether there was
 /// memory for the table. Does nothing if it samples, or if another thread is turning it on.
-pub fn turn_on(mean: u64, place: Place) -> bool {
+pub fn turn_on(mean: u64, place: SamplerPlace) -> bool {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
     if IS_TAKEN.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         return true;
@@ -75,11 +75,11 @@ pub fn turn_on(mean: u64, place: Place) -> bool {
     };
     walk::look_up();
     // SAFETY: an address of this file's code, which runs.
-    if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == Place::Library) {
+    if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == SamplerPlace::Library) {
         OWN[0].store(own.start, Relaxed);
         OWN[1].store(own.end, Relaxed);
     }
-    if place == Place::RunningProgram {
+    if place == SamplerPlace::RunningProgram {
         // What was closed before the table begins is not of interest.
         closed::more();
     }
@@ -88,7 +88,7 @@ pub fn turn_on(mean: u64, place: Place) -> bool {
     MEAN.store(mean, Relaxed);
     thread::begin();
     filter::wipe_at_fork();
-    table.begin(mean, (place == Place::RunningProgram).then_some(word::LATE));
+    table.begin(mean, (place == SamplerPlace::RunningProgram).then_some(word::LATE));
     std::hint::black_box(&BEACON.mark);
     BEACON.table.store(std::ptr::from_ref(table).cast_mut(), Release);
     true

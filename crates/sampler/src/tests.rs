@@ -49,13 +49,13 @@ fn of_this_process() -> Profile {
 fn a_process_reads_its_own_table_and_a_child_begins_an_empty_one() {
     assert!(!is_on());
     assert!(read(&own()).is_err(), "no table yet");
-    assert!(turn_on(OFTEN, Place::RunningProgram) && is_on());
+    assert!(turn_on(OFTEN, SamplerPlace::RunningProgram) && is_on());
     assert!(of_this_process().is_late);
     let blocks = site(100);
     assert!(blocks.iter().all(|block| may_be_sampled(*block)));
     // Another call neither begins another table nor changes this one.
     let table = BEACON.table.load(Relaxed);
-    assert!(turn_on(OFTEN * 2, Place::Program) && BEACON.table.load(Relaxed) == table);
+    assert!(turn_on(OFTEN * 2, SamplerPlace::Program) && BEACON.table.load(Relaxed) == table);
     let found = of_this_process();
     assert_eq!((found.mean, found.counts.sampled, found.samples.len()), (OFTEN, 100, 100));
     assert!(found.samples.iter().all(|sample| sample.size == 1 << 20 && sample.frame > 0), "each has a stack");

@@ -33,7 +33,7 @@ mod watch;
 pub use around::signal_name;
 pub use context::{RunContext, Unspent};
 pub use divided::columns;
-pub use figures::Wanted;
+pub use figures::FigurePattern;
 pub use group::ContainerLimits;
 pub use launcher::{Launcher, Other, Recorded, Recorder};
 pub use ready::Ready;

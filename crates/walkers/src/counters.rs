@@ -11,26 +11,26 @@ use crate::{Memory, jemalloc, system};
 /// Where an allocator of a process has its counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CounterPlace {
     /// glibc's.
-    Glibc(system::counters::Place),
+    Glibc(system::counters::GlibcPlace),
     /// jemalloc's.
-    Jemalloc(jemalloc::counters::Place),
+    Jemalloc(jemalloc::counters::JemallocPlace),
 }
 
-impl Place {
+impl CounterPlace {
     /// What the counters say now. `None` if they are no longer there, as after an exec, or the process has ended.
     pub fn read(&self, source: &impl Source) -> Option<Counters> {
         match self {
-            Place::Glibc(place) => place.read(source),
-            Place::Jemalloc(place) => place.read(source),
+            CounterPlace::Glibc(place) => place.read(source),
+            CounterPlace::Jemalloc(place) => place.read(source),
         }
     }
 }
 
 /// Looks for the counters of every allocator in a process.
-pub fn locate(memory: &dyn Memory) -> Vec<Place> {
-    let glibc = system::counters::Place::find(memory).map(Place::Glibc);
-    let jemalloc = jemalloc::counters::Place::find(memory).map(Place::Jemalloc);
+pub fn locate(memory: &dyn Memory) -> Vec<CounterPlace> {
+    let glibc = system::counters::GlibcPlace::find(memory).map(CounterPlace::Glibc);
+    let jemalloc = jemalloc::counters::JemallocPlace::find(memory).map(CounterPlace::Jemalloc);
     glibc.into_iter().chain(jemalloc).collect()
 }

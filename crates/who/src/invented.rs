@@ -5,14 +5,14 @@ use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{Node, StackId, Stacks};
 
 use crate::course::Span;
-use crate::moment::{Moment, Wanted};
+use crate::moment::{Moment, MomentChoice};
 use crate::tally::{Made, Taken, Tally};
 
 impl Moment {
     /// A moment by its time.
     pub fn at_time(nanos: u64) -> Moment {
         let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: None };
-        Moment::of(Some(Wanted::At(nanos)), &marks, &[]).expect("a time").expect("is known")
+        Moment::of(Some(MomentChoice::At(nanos)), &marks, &[]).expect("a time").expect("is known")
     }
 }
 

@@ -51,7 +51,7 @@ pub mod what_if;
 
 pub use fold::{By, Folding};
 pub use groups::Groups;
-pub use moment::{Moment, Wanted};
+pub use moment::{Moment, MomentChoice};
 pub use names::Names;
 pub use order::Order;
 pub use sites::{Found, Site};

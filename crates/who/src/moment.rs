@@ -9,7 +9,7 @@ use allocanary_trace::stacks::Resident;
 
 /// The moment that the user chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MomentChoice {
     /// The end of the load if the pages were read there; otherwise the most live bytes.
     Peak,
     /// The mark `idle`.
@@ -41,29 +41,29 @@ pub struct Moment {
 impl Moment {
     /// The wanted moment; by default `idle`, or the peak of a trace without this mark. `None` if the events must be searched for
     /// the most live bytes: see [`Peak`]. The end comes from [`Moment::at_end`]; here it is an error.
-    pub fn of(wanted: Option<Wanted>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
-        let wanted = wanted.unwrap_or(if marks.idle.is_some() { Wanted::Idle } else { Wanted::Peak });
+    pub fn of(wanted: Option<MomentChoice>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
+        let wanted = wanted.unwrap_or(if marks.idle.is_some() { MomentChoice::Idle } else { MomentChoice::Peak });
         let is_read = |mark| residents.iter().any(|resident| resident.mark == mark);
         let moment = |words, name, nanos, mark| Moment { words, name, nanos, events: u64::MAX, mark };
         Ok(match (wanted, marks.idle, marks.peak) {
-            (Wanted::At(nanos), ..) => Some(moment("at the time that was asked for", "time", nanos, None)),
-            (Wanted::Idle, Some(nanos), _) => Some(moment("when idle", "idle", nanos, Some(2))),
-            (Wanted::Idle, None, _) => {
+            (MomentChoice::At(nanos), ..) => Some(moment("at the time that was asked for", "time", nanos, None)),
+            (MomentChoice::Idle, Some(nanos), _) => Some(moment("when idle", "idle", nanos, Some(2))),
+            (MomentChoice::Idle, None, _) => {
                 return Err(Error::new(
                     "--at idle: the trace has no such mark: it is set by `allocanary record` for a service (--ready, --load). \
                      Ask for --at peak, or for a time, such as --at 12s",
                 ));
             }
-            (Wanted::End, ..) => {
+            (MomentChoice::End, ..) => {
                 return Err(Error::new(
                     "--at end: wanted a trace that was ended from outside, found that no pages were read at its end: `allocanary record` reads \
                      them with --window and --stack-sample, and of a service that is interrupted. Ask for --at peak, or for a time, such as --at 12s",
                 ));
             }
-            (Wanted::Peak, _, Some(nanos)) if is_read(1) => {
+            (MomentChoice::Peak, _, Some(nanos)) if is_read(1) => {
                 Some(moment("at the end of the load", "load_end", nanos, Some(1)))
             }
-            (Wanted::Peak, ..) => None,
+            (MomentChoice::Peak, ..) => None,
         })
     }
 
@@ -157,15 +157,18 @@ mod tests {
         let idle = of(None, &marks, &[read(1), read(2)]).unwrap();
         assert_eq!((idle.name, idle.nanos), ("idle", 90));
         assert_eq!(idle.resident(&[read(1), read(2)]).map(|one| one.mark), Some(2));
-        assert_eq!(of(Some(Wanted::Peak), &marks, &[read(1)]).map(|one| (one.name, one.nanos)), Some(("load_end", 50)));
-        assert_eq!(of(Some(Wanted::Peak), &marks, &[read(2)]), None, "the most live bytes are looked for");
-        let at = of(Some(Wanted::At(7)), &marks, &[read(1), read(2)]).unwrap();
+        assert_eq!(
+            of(Some(MomentChoice::Peak), &marks, &[read(1)]).map(|one| (one.name, one.nanos)),
+            Some(("load_end", 50))
+        );
+        assert_eq!(of(Some(MomentChoice::Peak), &marks, &[read(2)]), None, "the most live bytes are looked for");
+        let at = of(Some(MomentChoice::At(7)), &marks, &[read(1), read(2)]).unwrap();
         assert_eq!((at.nanos, at.resident(&[read(1), read(2)])), (7, None));
         let bare = Marks { ready: None, peak: None, idle: None };
         assert_eq!(of(None, &bare, &[]), None);
-        let error = Moment::of(Some(Wanted::Idle), &bare, &[]).unwrap_err().to_string();
+        let error = Moment::of(Some(MomentChoice::Idle), &bare, &[]).unwrap_err().to_string();
         assert!(error.contains("--at idle") && error.contains("--at peak"), "{error}");
-        let error = Moment::of(Some(Wanted::End), &bare, &[]).unwrap_err().to_string();
+        let error = Moment::of(Some(MomentChoice::End), &bare, &[]).unwrap_err().to_string();
         assert!(error.starts_with("--at end: wanted") && error.contains("--at peak"), "{error}");
     }
 

@@ -10,7 +10,7 @@ use crate::course::Span;
 use crate::fold::{By, Folding};
 use crate::frame::Frame;
 use crate::groups::Groups;
-use crate::moment::{Moment, Peak, Wanted};
+use crate::moment::{Moment, MomentChoice, Peak};
 use crate::names::Names;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
@@ -90,7 +90,7 @@ impl Site {
 }
 
 /// The wanted moment of a trace. A trace with only some of the blocks (`--sample`) is refused.
-pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
+pub fn moment(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Moment> {
     Ok(match known(trace, wanted)? {
         Some(moment) => moment,
         None => {
@@ -102,7 +102,7 @@ pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
 }
 
 /// The same, if it is known without reading the events; `None` for the most live bytes.
-fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
+fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
             "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --sample; \
@@ -112,7 +112,7 @@ fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
         )));
     }
     let residents = trace.residents()?;
-    let is_end = wanted == Some(Wanted::End) || wanted.is_none() && trace.header.marks.idle.is_none();
+    let is_end = wanted == Some(MomentChoice::End) || wanted.is_none() && trace.header.marks.idle.is_none();
     if is_end && let Some(end) = Moment::at_end(trace.header.end, &residents) {
         return Ok(Some(end));
     }
@@ -130,7 +130,7 @@ pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<Read> {
 
 /// Reads a trace at the wanted moment, as [`moment`] and [`take`] do. It reads the trace once; these two read it twice to find
 /// the most live bytes.
-pub fn take_wanted(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<Read> {
+pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool) -> Result<Read> {
     match known(trace, wanted)? {
         Some(moment) => take(trace, moment, by_thread),
         None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, Span::of(trace))),

@@ -33,7 +33,7 @@ use source::Room;
 pub use counts::Counts;
 pub use level::Level;
 pub use source::{Source, WANTED};
-pub use wanted::Wanted;
+pub use wanted::BudgetSpec;
 pub(crate) use wanted::problems;
 
 /// The minimum and the maximum of bytes after which a thread calls [`at_chunk`].

@@ -19,17 +19,17 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// The budget that a program requests.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct BudgetSpec {
     source: Option<Source>,
     /// A function pointer, so that a program without a budget does not contain the code.
     boot: fn(&'static dyn Allocator, Option<Source>),
 }
 
-impl Wanted {
+impl BudgetSpec {
     /// Parses `container`, `off` or a size. Any other text does not compile.
-    pub const fn of(text: &str) -> Wanted {
+    pub const fn of(text: &str) -> BudgetSpec {
         match Source::of(text) {
-            Some(source) => Wanted { source, boot },
+            Some(source) => BudgetSpec { source, boot },
             None => panic!("install!: memory_budget is container, off, or a size of at least 16MiB such as \"1GiB\""),
         }
     }
@@ -67,7 +67,7 @@ fn say(parts: &[&str]) {
 }
 
 /// The problems with the variable and with the limit, one line each.
-pub(crate) fn problems(wanted: Option<Wanted>) -> Vec<String> {
+pub(crate) fn problems(wanted: Option<BudgetSpec>) -> Vec<String> {
     if wanted.is_none() {
         return Vec::new();
     }

@@ -108,7 +108,7 @@ impl Http {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_study::program::figures::Wanted;
+    use allocanary_study::program::figures::FigurePattern;
 
     const WRK: &str = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n  Latency Distribution\n     50%  214.00us\n     99%    1.37ms\n\
                        Requests/sec:  63862.18\nTransfer/sec:      7.98MB\n";
@@ -127,7 +127,7 @@ mod tests {
             let http = with("http://localhost:{port}/", |here| here == name).unwrap();
             let program = http.over(Program::default());
             let figures = program.metric.iter().map(|(key, expression)| {
-                let wanted = Wanted::parse(key, expression).unwrap();
+                let wanted = FigurePattern::parse(key, expression).unwrap();
                 (wanted.name.clone(), wanted.find(output).unwrap().value)
             });
             let mut figures: Vec<(String, f64)> = figures.collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, ValueHint};
 
 use allocanary_rows::error::Result;
-use allocanary_screens::report::production::Place;
+use allocanary_screens::report::production::DeployTarget;
 use allocanary_study::session::{StudyFile, Target};
 
 use super::values;
@@ -113,7 +113,7 @@ pub struct RunFlags {
     /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
     /// unit, or lines of Rust; with the stripped library, if it needs one.
     #[arg(long, value_name = "PLACE", value_parser = values::place())]
-    pub write_for: Option<Place>,
+    pub write_for: Option<DeployTarget>,
 }
 
 impl RunFlags {

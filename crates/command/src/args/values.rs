@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use allocanary_facts::ours;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_screens::report as reports;
-use allocanary_screens::report::production::{PLACES, Place};
+use allocanary_screens::report::production::{DeployTarget, PLACES};
 use allocanary_study::session::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
@@ -15,9 +15,9 @@ use clap::{Arg, Command};
 pub const PARTS: [&str; 7] = ["allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"];
 
 /// The places of an answer (`--write-for`).
-pub fn place() -> impl TypedValueParser<Value = Place> {
-    let names = PLACES.map(Place::name);
-    PossibleValuesParser::new(names).map(|name| Place::find(&name).expect("it is one of the names"))
+pub fn place() -> impl TypedValueParser<Value = DeployTarget> {
+    let names = PLACES.map(DeployTarget::name);
+    PossibleValuesParser::new(names).map(|name| DeployTarget::find(&name).expect("it is one of the names"))
 }
 
 /// Accepts any text, and offers some values.

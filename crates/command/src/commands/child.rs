@@ -7,7 +7,7 @@ use super::heap::sampled;
 use super::reader::{Asked, Asking, Of, functions};
 use super::who::process;
 use super::{doctor, node};
-use allocanary_contents::Wanted;
+use allocanary_contents::ContentsRequest;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
@@ -73,7 +73,7 @@ fn answer(text: &str, left: &mut Left) -> String {
         }
         Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { How::Stopped } else { How::Running };
-            let wanted = Wanted { how, limit, holders: true, texts, addresses };
+            let wanted = ContentsRequest { how, limit, holders: true, texts, addresses };
             let mut found = match &of {
                 Of::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
                 Of::Core(path) => allocanary_contents::take_core(path, &wanted, time),

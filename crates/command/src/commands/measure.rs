@@ -17,7 +17,7 @@ use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::sample::Sample;
 use allocanary_screens::report as reports;
-use allocanary_screens::report::production::{Place, recommended};
+use allocanary_screens::report::production::{DeployTarget, recommended};
 use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
@@ -48,7 +48,7 @@ pub struct Measurement<'a> {
     /// What runs a cell.
     pub executor: &'a dyn Executor,
     /// Where the answer is to be used.
-    pub write_for: Option<Place>,
+    pub write_for: Option<DeployTarget>,
     /// What is printed at the end.
     pub output: Output,
 }

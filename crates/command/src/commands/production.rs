@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
 use allocanary_rows::error::{Error, Result};
-use allocanary_screens::report::production::{Change, Place};
+use allocanary_screens::report::production::{Change, DeployTarget};
 use allocanary_study::session::Target;
 use allocanary_sys::private;
 use allocanary_text::units::Unit;
 
 /// Fails if there is no folder for the files. Called before anything is measured.
-pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
+pub fn check(place: Option<DeployTarget>, target: &Target) -> Result<()> {
     match (place, target) {
         (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
         (Some(place), target) => Err(Error::Input(format!(
@@ -26,13 +26,13 @@ pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
 }
 
 /// Writes the files to a folder below the results, and prints how to use them.
-pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> {
+pub fn write(place: DeployTarget, change: Option<Change>, folder: &Path) -> Result<()> {
     let flag = format!("--write-for {}", place.name());
     let Some(change) = change else {
         terminal::tell(format_args!("{flag}: nothing is to be changed, so there are no files"));
         return Ok(());
     };
-    let change = if change.needs_library() && place != Place::Rust {
+    let change = if change.needs_library() && place != DeployTarget::Rust {
         let library = preload::library(&change.candidate.name)?;
         change.with_library(&library)
     } else {

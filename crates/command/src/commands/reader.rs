@@ -28,17 +28,17 @@ pub(super) enum Asked {
     /// The remedies for its memory.
     Remedies { reading: Box<Reading>, surroundings: Box<Surroundings> },
     /// What the agent of a node wants to know about a process.
-    Node(look::Wanted, Box<Surroundings>),
+    Node(look::LookRequest, Box<Surroundings>),
     /// What allocators of many processes count, within a time.
     Counters(Vec<look::Counting>, Duration),
     /// The profile of a process, for pprof, with names or without.
     Profile { pid: u32, named: bool },
     /// Its call sites, by its profile.
-    Sites { pid: u32, wanted: asked::Wanted },
+    Sites { pid: u32, wanted: asked::WhoQuestion },
     /// Why a recorder would not see its allocations.
     Hidden(u32),
     /// Where its functions are.
-    Functions { pid: u32, wanted: symbols::Wanted },
+    Functions { pid: u32, wanted: symbols::FunctionSearch },
     /// The stacks of its threads, before and while one of them is stopped.
     #[cfg(target_arch = "x86_64")]
     Walks(walks::Asked),
@@ -120,7 +120,12 @@ pub fn diagnosis(
 }
 
 /// The call sites of a process, by its profile.
-pub fn sites(reader: &mut Reader, pid: u32, wanted: &asked::Wanted, time: Duration) -> Result<asked::Written, Unread> {
+pub fn sites(
+    reader: &mut Reader,
+    pid: u32,
+    wanted: &asked::WhoQuestion,
+    time: Duration,
+) -> Result<asked::Written, Unread> {
     ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, About::process(pid), time)
 }
 
@@ -130,7 +135,7 @@ pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String
 }
 
 /// Where the functions of a process are.
-pub(super) fn functions(pid: u32, wanted: &symbols::Wanted) -> Result<Functions, String> {
+pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<Functions, String> {
     let asked = Asked::Functions { pid, wanted: wanted.clone() };
     Ok(ask(&mut Reader::new(MEMORY), &asked, About::process(pid), SEARCH)?)
 }
@@ -158,7 +163,7 @@ pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> 
 }
 
 /// What the agent of a node wants to know about a process.
-pub fn seen(reader: &mut Reader, wanted: &look::Wanted) -> Result<look::Seen, String> {
+pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::Seen, String> {
     let asked = Asked::Node(wanted.clone(), surroundings(wanted.pid));
     Ok(ask(reader, &asked, About::process(wanted.pid), wanted.time)?)
 }

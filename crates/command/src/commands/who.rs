@@ -24,7 +24,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{By, Names, Order, Taken, Under, Wanted, callers, collapsed, profile, sites};
+use allocanary_who::{By, MomentChoice, Names, Order, Taken, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 
@@ -120,13 +120,13 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
 }
 
 /// The moment of --at.
-fn wanted(text: &str) -> Result<Wanted> {
+fn wanted(text: &str) -> Result<MomentChoice> {
     let time = || parse_duration(text).and_then(|time| u64::try_from(time.as_nanos()).ok());
     match text {
-        "peak" => Ok(Wanted::Peak),
-        "idle" => Ok(Wanted::Idle),
-        "end" => Ok(Wanted::End),
-        _ => time().map(Wanted::At).ok_or_else(|| {
+        "peak" => Ok(MomentChoice::Peak),
+        "idle" => Ok(MomentChoice::Idle),
+        "end" => Ok(MomentChoice::End),
+        _ => time().map(MomentChoice::At).ok_or_else(|| {
             let found = harmless(text);
             Error::Input(format!(
                 "--at: wanted peak, idle, end, or a time after the start such as 12s; found `{found}`"
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn a_moment_is_a_word_or_a_time() {
-        assert_eq!(wanted("peak").unwrap(), Wanted::Peak);
-        assert_eq!(wanted("idle").unwrap(), Wanted::Idle);
-        assert_eq!(wanted("end").unwrap(), Wanted::End);
-        assert_eq!(wanted("1.5s").unwrap(), Wanted::At(1_500_000_000));
+        assert_eq!(wanted("peak").unwrap(), MomentChoice::Peak);
+        assert_eq!(wanted("idle").unwrap(), MomentChoice::Idle);
+        assert_eq!(wanted("end").unwrap(), MomentChoice::End);
+        assert_eq!(wanted("1.5s").unwrap(), MomentChoice::At(1_500_000_000));
         for wrong in ["", "ends", "-1s", "9999999999999h"] {
             let error = wanted(wrong).unwrap_err().to_string();
             assert!(error.starts_with("--at: wanted peak, idle, end, or a time") && error.contains(wrong), "{error}");

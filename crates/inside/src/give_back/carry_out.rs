@@ -9,10 +9,10 @@ use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
 
 use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
-use crate::give_back::places::Place;
+use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::Reader;
 use crate::give_back::remedy::{Argument, Call, Does};
-use crate::give_back::symbols::{Function, Functions, Wanted};
+use crate::give_back::symbols::{Function, FunctionSearch, Functions};
 use crate::give_back::threads::{Threads, Waiting};
 use crate::give_back::walks::Walks;
 use crate::give_back::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
@@ -104,13 +104,13 @@ pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> R
 
 /// Whether a process has the function of a remedy.
 pub fn has_function(pid: u32, remedy: &Remedy) -> bool {
-    let wanted = Wanted { names: remedy.names().collect(), to_borrow: false };
+    let wanted = FunctionSearch { names: remedy.names().collect(), to_borrow: false };
     Functions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
 }
 
 /// The functions with these names, and those that are needed to borrow a thread.
 fn searched(pid: u32, reader: &Reader, names: impl Iterator<Item = String>) -> Result<Functions, Refusal> {
-    let wanted = Wanted { names: names.collect(), to_borrow: true };
+    let wanted = FunctionSearch { names: names.collect(), to_borrow: true };
     Ok(Functions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
@@ -249,7 +249,7 @@ fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
 /// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
 /// fork continues.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
-    let forks = |told: &waits::Told| prepared.walks.borrow().inside(told) == Some(Place::Fork);
+    let forks = |told: &waits::Told| prepared.walks.borrow().inside(told) == Some(CodeOwner::Fork);
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),
         Some((tid, _)) => {

@@ -10,7 +10,7 @@ use crate::give_back::name_space::is_loader;
 
 /// What a piece of code belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum CodeOwner {
     /// An allocator: a thread in it may hold its locks.
     Allocator,
     /// `fork`: its handlers may have taken the locks of an allocator.
@@ -21,14 +21,14 @@ pub enum Place {
     Condition,
 }
 
-impl Place {
+impl CodeOwner {
     /// Its name in words, for the text `inside of ...`.
     pub fn words(self) -> &'static str {
         match self {
-            Place::Allocator => "the allocator",
-            Place::Fork => "fork",
-            Place::Loader => "the dynamic loader",
-            Place::Condition => "a wait for a condition",
+            CodeOwner::Allocator => "the allocator",
+            CodeOwner::Fork => "fork",
+            CodeOwner::Loader => "the dynamic loader",
+            CodeOwner::Condition => "a wait for a condition",
         }
     }
 }
@@ -66,22 +66,22 @@ pub fn is_wanted(name: &str) -> bool {
     of_name(name).is_some() || name == GLIBC
 }
 
-fn of_name(name: &str) -> Option<Place> {
+fn of_name(name: &str) -> Option<CodeOwner> {
     let is_of = |names: &[&str]| names.contains(&name);
     if is_of(ALLOCATOR) || LINKED.iter().any(|begin| name.starts_with(begin)) {
-        Some(Place::Allocator)
+        Some(CodeOwner::Allocator)
     } else if is_of(FORK) {
-        Some(Place::Fork)
+        Some(CodeOwner::Fork)
     } else if is_of(LOADER) {
-        Some(Place::Loader)
+        Some(CodeOwner::Loader)
     } else {
-        is_of(CONDITION).then_some(Place::Condition)
+        is_of(CONDITION).then_some(CodeOwner::Condition)
     }
 }
 
 /// The code of a process, by what it belongs to.
 #[derive(Clone, Debug, Default)]
-pub struct Places(Vec<(u64, u64, Place)>);
+pub struct Places(Vec<(u64, u64, CodeOwner)>);
 
 impl Places {
     /// Finds the places by the process's functions and mappings.
@@ -104,7 +104,7 @@ impl Places {
             };
             let all = || functions.iter().filter(is_own);
             let (from, to) = (all().map(|one| one.at).min(), all().map(|one| one.at.saturating_add(one.bytes)).max());
-            places.0.extend(from.zip(to).map(|(from, to)| (from, to, Place::Allocator)));
+            places.0.extend(from.zip(to).map(|(from, to)| (from, to, CodeOwner::Allocator)));
         }
         for mapping in mappings.iter().filter(|one| one.executable && one.inode != 0) {
             if let Some(place) = of_file(mapping, functions) {
@@ -115,21 +115,21 @@ impl Places {
     }
 
     /// What an address belongs to.
-    pub fn at(&self, address: u64) -> Option<Place> {
+    pub fn at(&self, address: u64) -> Option<CodeOwner> {
         self.0.iter().find(|(from, to, _)| (*from..*to).contains(&address)).map(|(.., place)| *place)
     }
 }
 
 /// What all code of a file belongs to, if it is the loader or a library that is an allocator.
-fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<Place> {
+fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<CodeOwner> {
     if is_loader(&mapping.name) {
-        return Some(Place::Loader);
+        return Some(CodeOwner::Loader);
     }
     let path = mapping.name.trim_end_matches(" (deleted)");
     let name = path.rsplit('/').next().unwrap_or_default();
     let has = |wanted: &str| functions.iter().any(|one| one.file == mapping.name && one.name == wanted);
     // A C library and a program contain more code than that of an allocator.
-    (name.contains(".so") && has("malloc") && !has(GLIBC) && !has("fork")).then_some(Place::Allocator)
+    (name.contains(".so") && has("malloc") && !has(GLIBC) && !has("fork")).then_some(CodeOwner::Allocator)
 }
 
 #[cfg(test)]
@@ -162,15 +162,15 @@ mod tests {
             function("je_tcache_flush", 0x500, "/bin/server"),
         ];
         let places = Places::of(&functions, &mappings);
-        assert_eq!(places.at(0x1180), Some(Place::Allocator), "between two functions of the same malloc");
+        assert_eq!(places.at(0x1180), Some(CodeOwner::Allocator), "between two functions of the same malloc");
         assert_eq!(
             (places.at(0x1300), places.at(0x130f), places.at(0x1310)),
-            (Some(Place::Fork), Some(Place::Fork), None)
+            (Some(CodeOwner::Fork), Some(CodeOwner::Fork), None)
         );
-        assert_eq!((places.at(0x1401), places.at(0x508)), (Some(Place::Condition), Some(Place::Allocator)));
+        assert_eq!((places.at(0x1401), places.at(0x508)), (Some(CodeOwner::Condition), Some(CodeOwner::Allocator)));
         assert_eq!(
             (places.at(0x9ff0), places.at(0xb000), places.at(0x1000)),
-            (Some(Place::Allocator), Some(Place::Loader), None)
+            (Some(CodeOwner::Allocator), Some(CodeOwner::Loader), None)
         );
     }
 
@@ -190,7 +190,7 @@ mod tests {
         });
         let places = Places::of(functions.as_flattened(), &[code(0x1000), code(0x9000)]);
         let at = [0x1180, 0x9180, 0x5000, 0x1f00].map(|at| places.at(at));
-        assert_eq!(at, [Some(Place::Allocator), Some(Place::Allocator), None, None]);
+        assert_eq!(at, [Some(CodeOwner::Allocator), Some(CodeOwner::Allocator), None, None]);
     }
 
     const LIBC: &str = "/lib/libc.so.6";

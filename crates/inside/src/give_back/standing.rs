@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::give_back::functions::Functions;
 use crate::give_back::handlers;
-use crate::give_back::places::{Place, Places};
+use crate::give_back::places::{CodeOwner, Places};
 use crate::give_back::walker::Walker;
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
@@ -23,9 +23,9 @@ const NEAR: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unfit {
     /// It is inside of such code.
-    Inside(Place),
+    Inside(CodeOwner),
     /// Its stack has addresses of such code.
-    Perhaps(Place),
+    Perhaps(CodeOwner),
     /// It is in a signal's handler, or in a call of this command whose end nobody saw.
     InHandler,
     /// Its stack cannot be read.
@@ -94,26 +94,28 @@ impl Ground {
             }
         }
         let near = stack.frames.iter().take(NEAR).filter_map(|frame| self.places.at(frame.inside()));
-        let is_for_another = for_lock && !{ near }.any(|place| place == Place::Condition);
+        let is_for_another = for_lock && !{ near }.any(|place| place == CodeOwner::Condition);
         is_for_another.then_some(Unfit::ForAnother)
     }
 
     /// What a thread that runs is inside of. It is found only by a walk of its stack.
-    pub fn inside(&mut self, registers: Registers) -> Option<Place> {
+    pub fn inside(&mut self, registers: Registers) -> Option<CodeOwner> {
         let stack = self.walker.walk(registers);
         self.place(&stack)
     }
 
     /// The first frame in code where no thread may be borrowed. `fork` takes precedence over the others, because it is the reason
     /// why they are on a stack.
-    fn place(&self, stack: &Stack) -> Option<Place> {
+    fn place(&self, stack: &Stack) -> Option<CodeOwner> {
         let places = || stack.frames.iter().filter_map(|frame| self.places.at(frame.inside()));
-        places().find(|place| *place == Place::Fork).or_else(|| places().find(|place| *place != Place::Condition))
+        places()
+            .find(|place| *place == CodeOwner::Fork)
+            .or_else(|| places().find(|place| *place != CodeOwner::Condition))
     }
 
     /// Searches return addresses in such code, from an address to the end of the stack. `None` if the stack cannot be
     /// read.
-    fn searched(&self, from: u64) -> Option<Option<Place>> {
+    fn searched(&self, from: u64) -> Option<Option<CodeOwner>> {
         let memory = &self.walker.seen;
         let mapping: &Mapping = memory.mapping(from)?;
         let to = mapping.to.min(from.saturating_add(LONGEST));
@@ -123,7 +125,7 @@ impl Ground {
             return None;
         }
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let place = |word: u64| self.places.at(word.wrapping_sub(1)).filter(|place| *place != Place::Condition);
+        let place = |word: u64| self.places.at(word.wrapping_sub(1)).filter(|place| *place != CodeOwner::Condition);
         let is_return = |word: u64| {
             let mut before = [0; BEFORE];
             Memory::read(memory, word.wrapping_sub(BEFORE as u64), &mut before) && epilogue::is_call(&before)

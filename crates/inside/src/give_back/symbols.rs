@@ -14,14 +14,14 @@ use crate::give_back::{Refusal, name_space};
 
 /// Which functions are searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct FunctionSearch {
     /// Those with these names.
     pub names: Vec<String>,
     /// Also those that are needed to borrow a thread.
     pub to_borrow: bool,
 }
 
-impl Wanted {
+impl FunctionSearch {
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|one| one == name) || self.to_borrow && is_for_borrowing(name)
     }
@@ -38,7 +38,7 @@ fn is_for_borrowing(_name: &str) -> bool {
 }
 
 /// Searches the files of a process.
-pub type Search = fn(u32, &Wanted) -> Result<Functions, String>;
+pub type Search = fn(u32, &FunctionSearch) -> Result<Functions, String>;
 
 static SEARCH: OnceLock<Search> = OnceLock::new();
 
@@ -52,14 +52,14 @@ const MOST: usize = 100_000;
 
 impl Functions {
     /// The wanted functions of a process.
-    pub fn find(pid: u32, wanted: &Wanted) -> Result<Functions, Refusal> {
+    pub fn find(pid: u32, wanted: &FunctionSearch) -> Result<Functions, Refusal> {
         let found = SEARCH.get().map_or_else(|| Ok(Functions::here(pid, wanted)), |search| search(pid, wanted));
         found.map_err(|why| Refusal::of(pid, "searching its functions", std::io::Error::other(why)))
     }
 
     /// The same in this process: those that the program and its libraries export, and those in the full symbol tables,
     /// if the files are not stripped. A function may have several names.
-    pub fn here(pid: u32, wanted: &Wanted) -> Functions {
+    pub fn here(pid: u32, wanted: &FunctionSearch) -> Functions {
         let text = text(pid, Name::Maps).unwrap_or_default();
         let mappings = parse_maps(text);
         let files = Files::of(pid);
@@ -118,7 +118,7 @@ mod tests {
         let pid = std::process::id();
         let live = Live::open(pid).unwrap();
         let names = ["malloc_trim".to_string(), "no_such_function".into()];
-        let wanted = Wanted { names: names.to_vec(), to_borrow: false };
+        let wanted = FunctionSearch { names: names.to_vec(), to_borrow: false };
         let functions = Functions::find(pid, &wanted).unwrap().within(live.mappings());
         let found = functions.of(&names);
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [libc::malloc_trim as *const () as u64]);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::give_back::Refusal;
 use crate::give_back::functions::Functions;
-use crate::give_back::places::Place;
+use crate::give_back::places::CodeOwner;
 pub use crate::give_back::standing::Ground;
 use crate::give_back::standing::Unfit;
 use crate::give_back::waits::Told;
@@ -55,7 +55,7 @@ pub enum Answer {
     /// What is missing for it.
     Missing(String),
     /// What each thread is inside of.
-    Round(Vec<Option<Place>>),
+    Round(Vec<Option<CodeOwner>>),
     /// Why the thread cannot be borrowed.
     Stopped(Option<Unfit>),
 }
@@ -112,7 +112,7 @@ pub struct Walks {
     pid: u32,
     ask: Ask,
     /// What threads were inside of at the begin of this round.
-    inside: BTreeMap<At, Option<Place>>,
+    inside: BTreeMap<At, Option<CodeOwner>>,
 }
 
 impl Walks {
@@ -151,7 +151,7 @@ impl Walks {
     }
 
     /// What a thread was inside of at the begin of this round.
-    pub fn inside(&self, thread: &Told) -> Option<Place> {
+    pub fn inside(&self, thread: &Told) -> Option<CodeOwner> {
         self.inside.get(&at(thread)).copied().flatten()
     }
 
@@ -193,9 +193,9 @@ mod tests {
         let mut few = walks(|_| Answer::Round(Vec::new()));
         assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
         assert!(few.unfit(Registers::default(), false).unwrap_err().to_string().contains(ELSE));
-        let mut right = walks(|_| Answer::Round(vec![Some(Place::Fork)]));
+        let mut right = walks(|_| Answer::Round(vec![Some(CodeOwner::Fork)]));
         right.round([told].iter()).unwrap();
-        assert_eq!(right.inside(&told), Some(Place::Fork));
+        assert_eq!(right.inside(&told), Some(CodeOwner::Fork));
         assert_eq!(right.inside(&Told { pc: 0x1001, ..told }), None);
     }
 

@@ -164,14 +164,14 @@ fn error_number(memory: &dyn Memory, function: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::give_back::symbols::Wanted;
+    use crate::give_back::symbols::FunctionSearch;
 
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
         let walker = crate::give_back::walker::Walker::open(pid).unwrap();
         let live = &walker.seen;
-        let functions = Functions::find(pid, &Wanted { names: Vec::new(), to_borrow: true }).unwrap();
+        let functions = Functions::find(pid, &FunctionSearch { names: Vec::new(), to_borrow: true }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
         assert!(found.is_in(live.mappings()));

@@ -8,7 +8,7 @@ use allocanary_rows::Spec;
 
 /// The text for one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PasteTarget {
     /// The place: `Dockerfile`.
     pub name: &'static str,
     /// The text, ready to paste.
@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// The lines of a candidate for every place where its settings can be. None for an allocator that is not one of ours.
-pub fn places(candidate: &Spec) -> Vec<Place> {
+pub fn places(candidate: &Spec) -> Vec<PasteTarget> {
     let (Some(lines), Some((_, ours))) = (Lines::of(&candidate.clone().into()), our(&candidate.name)) else {
         return Vec::new();
     };
@@ -25,7 +25,7 @@ pub fn places(candidate: &Spec) -> Vec<Place> {
         variables.iter().map(|(name, value)| form(name, value)).collect::<Vec<_>>().join("\n")
     };
     let mut found = Vec::new();
-    let mut add = |name, text: String| found.push(Place { name, text });
+    let mut add = |name, text: String| found.push(PasteTarget { name, text });
     if !variables.is_empty() {
         add("environment of a shell", each(&|name, value| format!("export {}", paste::shell(name, value))));
         add("Dockerfile", each(&paste::dockerfile));
@@ -48,25 +48,25 @@ fn variables(lines: &Lines) -> Vec<(String, String)> {
 }
 
 /// `install!` in a Rust program.
-fn rust(lines: &Lines, ours: &Ours) -> Option<Place> {
+fn rust(lines: &Lines, ours: &Ours) -> Option<PasteTarget> {
     let install = lines.install.as_ref()?;
     let feature = ours.feature.map_or(String::new(), |name| format!("features = [\"{name}\"], "));
     let text = format!(
         "# Cargo.toml\nallocanary = {{ version = \"0.1\", {feature}default-features = false }}\n// main.rs\n{install}"
     );
-    Some(Place { name: "Rust", text })
+    Some(PasteTarget { name: "Rust", text })
 }
 
 /// The settings in C's code.
-fn c(candidate: &Spec, ours: &Ours) -> Option<Place> {
+fn c(candidate: &Spec, ours: &Ours) -> Option<PasteTarget> {
     if candidate.settings.is_empty() {
         return None;
     }
-    Some(Place { name: "C and C++", text: (ours.c)(&candidate.settings)? })
+    Some(PasteTarget { name: "C and C++", text: (ours.c)(&candidate.settings)? })
 }
 
 /// A service in another language gets an allocator by a preload, which replaces only C's malloc.
-fn services(candidate: &Spec, ours: &Ours, variables: &[(String, String)]) -> Option<Place> {
+fn services(candidate: &Spec, ours: &Ours, variables: &[(String, String)]) -> Option<PasteTarget> {
     let name = &candidate.name;
     let start = if ours.is_everywhere() {
         // The service already has this malloc.
@@ -90,7 +90,7 @@ fn services(candidate: &Spec, ours: &Ours, variables: &[(String, String)]) -> Op
          # Python's small objects have an allocator of their own; PYTHONMALLOC=malloc sends them here.\n\
          # Go: only what cgo's C code allocates is reached."
     );
-    Some(Place { name: "a Python or Go service", text })
+    Some(PasteTarget { name: "a Python or Go service", text })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use allocanary_rows::{Candidate, Spec};
 
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DeployTarget {
     /// A Deployment: a patch, and an image for an init container that brings the library.
     Kubernetes,
     /// A layer on top of the service's image.
@@ -25,21 +25,22 @@ pub enum Place {
 }
 
 /// Every place.
-pub const PLACES: [Place; 4] = [Place::Kubernetes, Place::Docker, Place::Systemd, Place::Rust];
+pub const PLACES: [DeployTarget; 4] =
+    [DeployTarget::Kubernetes, DeployTarget::Docker, DeployTarget::Systemd, DeployTarget::Rust];
 
-impl Place {
+impl DeployTarget {
     /// Its name on the command line and as a folder.
     pub const fn name(self) -> &'static str {
         match self {
-            Place::Kubernetes => "kubernetes",
-            Place::Docker => "docker",
-            Place::Systemd => "systemd",
-            Place::Rust => "rust",
+            DeployTarget::Kubernetes => "kubernetes",
+            DeployTarget::Docker => "docker",
+            DeployTarget::Systemd => "systemd",
+            DeployTarget::Rust => "rust",
         }
     }
 
     /// The place of that name.
-    pub fn find(name: &str) -> Option<Place> {
+    pub fn find(name: &str) -> Option<DeployTarget> {
         PLACES.into_iter().find(|place| place.name() == name)
     }
 }
@@ -131,8 +132,8 @@ impl Change {
     }
 
     /// The files for a place. The error says why they cannot be made.
-    pub fn bundle(&self, place: Place) -> Result<Bundle, String> {
-        if self.environment.is_empty() && self.wrapper().is_none() && place != Place::Rust {
+    pub fn bundle(&self, place: DeployTarget) -> Result<Bundle, String> {
+        if self.environment.is_empty() && self.wrapper().is_none() && place != DeployTarget::Rust {
             return Err(format!(
                 "{} needs no variable and no library: start the program without LD_PRELOAD, and without variables for another \
                  allocator",
@@ -140,10 +141,10 @@ impl Change {
             ));
         }
         match place {
-            Place::Kubernetes => Ok(self.kubernetes()),
-            Place::Docker => Ok(self.docker()),
-            Place::Systemd => Ok(self.systemd()),
-            Place::Rust => self.rust(),
+            DeployTarget::Kubernetes => Ok(self.kubernetes()),
+            DeployTarget::Docker => Ok(self.docker()),
+            DeployTarget::Systemd => Ok(self.systemd()),
+            DeployTarget::Rust => self.rust(),
         }
     }
 
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_layer_has_the_library_where_the_variable_says() {
-        let bundle = preloaded().bundle(Place::Docker).unwrap();
+        let bundle = preloaded().bundle(DeployTarget::Docker).unwrap();
         assert_eq!(
             bundle.files[0].1,
             "# jemalloc:narenas=1,tcache=false: a layer on top of an image whose C library is glibc.\n\
@@ -310,7 +311,7 @@ mod tests {
         assert!(linked.needs_library());
         let with = linked.with_library(Path::new("/opt/preload-jemalloc"));
         assert!(!with.needs_library());
-        let unit = with.bundle(Place::Systemd).unwrap();
+        let unit = with.bundle(DeployTarget::Systemd).unwrap();
         assert!(unit.files[0].1.contains("Environment=\"LD_PRELOAD=/usr/local/lib/preload-jemalloc\"\n"), "{unit:?}");
         assert_eq!(unit.steps[0], "install -m 755 preload-jemalloc /usr/local/lib/preload-jemalloc");
     }
@@ -327,19 +328,19 @@ mod tests {
             texts[2].contains("\nExecStart=\nExecStart=/usr/bin/perl -e '") && texts[2].contains("MemoryTHP=disable")
         );
         let jemalloc = change("jemalloc:process_thp=never", &[("LD_PRELOAD", "/opt/preload-jemalloc")]);
-        let patch = &jemalloc.bundle(Place::Kubernetes).unwrap().files[1].1;
+        let patch = &jemalloc.bundle(DeployTarget::Kubernetes).unwrap().files[1].1;
         assert!(
             patch.contains("command: [\"perl\"") && patch.contains("          env:\n            - {name: LD_PRELOAD"),
             "{patch}"
         );
-        assert!(jemalloc.bundle(Place::Rust).unwrap_err().contains("no `install!` limits huge pages"));
+        assert!(jemalloc.bundle(DeployTarget::Rust).unwrap_err().contains("no `install!` limits huge pages"));
     }
 
     #[test]
     fn what_has_no_lines_says_so() {
         let own = change("own", &[]);
-        assert!(own.bundle(Place::Docker).unwrap_err().contains("needs no variable"));
+        assert!(own.bundle(DeployTarget::Docker).unwrap_err().contains("needs no variable"));
         let only = change("system:tcache_count=0", &[]);
-        assert!(only.bundle(Place::Rust).unwrap_err().contains("no `install!` sets this"));
+        assert!(only.bundle(DeployTarget::Rust).unwrap_err().contains("no `install!` sets this"));
     }
 }

@@ -9,7 +9,7 @@ use allocanary_text::units::Unit;
 
 /// A figure to read.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct FigurePattern {
     /// Its name: `p99`.
     pub name: String,
     unit: Option<(Unit, f64)>,
@@ -43,9 +43,9 @@ const UNITS: [(&str, Unit, f64); 22] = [
     ("count", Unit::Count, 1.0),
 ];
 
-impl Wanted {
+impl FigurePattern {
     /// Reads what the user wants: `p99:ms` and `p99=([0-9.]+)`.
-    pub fn parse(key: &str, expression: &str) -> Result<Wanted, String> {
+    pub fn parse(key: &str, expression: &str) -> Result<FigurePattern, String> {
         let mut parts = key.split(':');
         let name = parts.next().unwrap_or_default().trim().to_string();
         let plain = |c: char| c.is_alphanumeric() || "_-./".contains(c);
@@ -93,7 +93,7 @@ impl Wanted {
         if expression.captures_len() < 2 {
             return Err(format!("--metric {key}: wanted a group in parentheses around the number, as in ([0-9.]+)"));
         }
-        Ok(Wanted { name, unit, better, expression })
+        Ok(FigurePattern { name, unit, better, expression })
     }
 
     /// The figure in a text: the last match counts. A second group is the unit.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn found(key: &str, expression: &str, text: &str) -> Result<(f64, String, String), String> {
-        let figure = Wanted::parse(key, expression)?.find(text)?;
+        let figure = FigurePattern::parse(key, expression)?.find(text)?;
         Ok((figure.value, figure.unit, figure.better))
     }
 

@@ -12,7 +12,7 @@ use super::marks::{Marks, SIZES, START, readings};
 use super::running::{LEFT, Running};
 use super::tree::{self, Details};
 use super::watch::Watch;
-use super::{Ready, Residents, RunContext, Wanted, pipes, runtimes};
+use super::{FigurePattern, Ready, Residents, RunContext, pipes, runtimes};
 use allocanary_rows::Phase;
 use allocanary_rows::sample::{Answer, Failure, FailureKind};
 use allocanary_sys::sys;
@@ -284,7 +284,7 @@ impl RunContext<'_> {
         let text = String::from_utf8_lossy(&bytes).replace('\r', "\n");
         let around = |text: String| Failure { kind: FailureKind::Around, text };
         for (key, expression) in &self.program.metric {
-            let wanted = Wanted::parse(key, expression).map_err(around)?;
+            let wanted = FigurePattern::parse(key, expression).map_err(around)?;
             let last = pipes::last_lines(text.as_bytes());
             let last = if last.is_empty() { "it was empty".to_string() } else { format!("it ended with: {last}") };
             let figure = wanted.find(&text).map_err(|error| around(format!("{error}; {last}")))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::around::signal_number;
-use super::{ContainerLimits, Ready, Wanted};
+use super::{ContainerLimits, FigurePattern, Ready};
 use allocanary_measure::metrics::MOST_NAMED;
 use allocanary_rows::program::Program;
 use allocanary_text::units::{parse_bytes, parse_duration};
@@ -53,7 +53,7 @@ pub fn check(program: &Program) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     for (key, expression) in &program.metric {
-        let wanted = Wanted::parse(key, expression)?;
+        let wanted = FigurePattern::parse(key, expression)?;
         if !names.insert(wanted.name.clone()) {
             return Err(format!("--metric: `{}` stands twice", wanted.name));
         }

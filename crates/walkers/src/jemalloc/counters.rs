@@ -8,7 +8,7 @@ use crate::{Memory, PAGE};
 
 /// Where they are. An arena that begins later is not among them until they are looked for again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct JemallocPlace {
     arenas: Vec<Pages>,
 }
 
@@ -24,9 +24,9 @@ struct Pages {
     mark: (u64, u64),
 }
 
-impl Place {
+impl JemallocPlace {
     /// Looks for them. `None` if there is no jemalloc whose arenas are known here.
-    pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
+    pub(crate) fn find(memory: &dyn Memory) -> Option<JemallocPlace> {
         let trees = rtree::find(memory);
         // Global variables point to each arena, and arenas lie in jemalloc's own blocks.
         let arenas = trees.iter().flat_map(|tree| {
@@ -38,7 +38,7 @@ impl Place {
         let pages =
             arenas.filter_map(|arena| Some(Pages { at: arena.pages, mark: (arena.mark, memory.word(arena.mark)?) }));
         let arenas: Vec<Pages> = pages.collect();
-        (1..=MOST).contains(&arenas.len()).then_some(Place { arenas })
+        (1..=MOST).contains(&arenas.len()).then_some(JemallocPlace { arenas })
     }
 
     /// What they say now.

@@ -318,7 +318,7 @@ fn the_counters_are_those_of_the_arenas() {
     use crate::counts::Source;
     for shape in [Shape::Two, Shape::Three] {
         let memory = heap(shape, 0);
-        let place = super::counters::Place::find(&memory).unwrap();
+        let place = super::counters::JemallocPlace::find(&memory).unwrap();
         let counters = place.read(&memory).unwrap();
         let walked = walk(&memory);
         let active = walked.checks.iter().find(|check| check.what == "bytes of active extents").unwrap();

@@ -10,7 +10,7 @@ use crate::{Memory, PAGE};
 
 /// The places of the counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct GlibcPlace {
     /// The main arena.
     main: u64,
     /// The distance from an arena's start to its bins.
@@ -24,16 +24,16 @@ const COUNT: usize = 2072;
 /// To the end of that.
 const SPAN: usize = COUNT + 8;
 
-impl Place {
+impl GlibcPlace {
     /// Finds the places. `None` if there is no glibc whose malloc was used.
-    pub(crate) fn find(memory: &dyn Memory) -> Option<Place> {
+    pub(crate) fn find(memory: &dyn Memory) -> Option<GlibcPlace> {
         let found = arenas::find(memory).into_iter().next()?;
         let main = Arena::read(memory, found.all[0], found.bins)?;
         let releases = release::candidates(found.bins, version::minor(memory, found.data.0)).into_iter();
         let params =
             |release: &'static release::Release| Params::find(memory, found.data, release, main.has_memory(release));
         let mapped = { releases }.find_map(params).map(|params| params.at_mapped());
-        Some(Place { main: found.all[0], bins: found.bins, mapped })
+        Some(GlibcPlace { main: found.all[0], bins: found.bins, mapped })
     }
 
     /// Reads the present counts.
@@ -73,7 +73,7 @@ mod tests {
     fn the_counters_are_found_and_read_without_a_walk() {
         for release in ALL {
             let (memory, truth) = image(release, false);
-            let place = Place::find(&memory).unwrap();
+            let place = GlibcPlace::find(&memory).unwrap();
             assert_eq!(place.main, truth.main);
             let counters = place.read(&memory).unwrap();
             let walked = super::super::read(&memory).unwrap().unwrap();
@@ -85,7 +85,7 @@ mod tests {
                 release.name
             );
             assert_eq!(counters.arenas, walked.system.len() as u64);
-            let elsewhere = Place { main: place.main + 8, ..place };
+            let elsewhere = GlibcPlace { main: place.main + 8, ..place };
             assert_eq!(elsewhere.read(&memory), None, "a ring that does not close has no counters");
         }
     }

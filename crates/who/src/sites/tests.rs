@@ -234,9 +234,9 @@ fn a_trace_is_read_at_its_peak() {
     assert_eq!(found.sites[0].allocations, 4);
     let notes = limits(&trace, &found, &merged, &Stacks::default());
     assert!(notes.len() == 1 && notes[0].contains("Which pages were resident"), "{notes:?}");
-    let (taken, ..) = take_wanted(&trace, Some(Wanted::At(5_500_000)), true).unwrap();
+    let (taken, ..) = take_wanted(&trace, Some(MomentChoice::At(5_500_000)), true).unwrap();
     assert_eq!(taken.blocks.len(), 2, "one of the three was freed, and the last was not made yet");
-    assert!(take_wanted(&trace, Some(Wanted::Idle), true).unwrap_err().to_string().contains("--at idle"));
+    assert!(take_wanted(&trace, Some(MomentChoice::Idle), true).unwrap_err().to_string().contains("--at idle"));
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
         "{notes:?}"
     );
     // At a time that the user gives, the pages were not read.
-    let (taken, resident, _) = take_wanted(&trace, Some(Wanted::At(60_000)), false).unwrap();
+    let (taken, resident, _) = take_wanted(&trace, Some(MomentChoice::At(60_000)), false).unwrap();
     let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function, &Folding::default());
     assert_eq!((found.freed_from_before, found.before_window(), found.pages.empty), (Some(3), None, None));
 }

@@ -6,7 +6,7 @@ use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, 
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
-use allocanary_screens::report::places::{Place, places};
+use allocanary_screens::report::places::{PasteTarget, places};
 use allocanary_screens::report::table::{self, Figure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
@@ -321,7 +321,7 @@ pub fn paste(found: &Searched) -> Option<String> {
         // The `install!` of several settings has several lines.
         return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());
     }
-    let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
+    let form = |place: PasteTarget| format!("{}:\n{}\n", place.name, indented(&place.text));
     Some(places(spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
 }
 

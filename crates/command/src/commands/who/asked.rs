@@ -6,7 +6,7 @@ use crate::commands::form::Form;
 
 /// What is asked about a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct WhoQuestion {
     pub(super) by: String,
     pub(super) is_not_folded: bool,
     pub(super) skip: Vec<String>,

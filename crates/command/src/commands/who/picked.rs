@@ -42,11 +42,11 @@ pub fn name(found: &Found, flag: &str, text: &str) -> Result<String> {
 mod tests {
     use super::*;
     use allocanary_who::pages::Divided;
-    use allocanary_who::{By, Moment, Site, Wanted};
+    use allocanary_who::{By, Moment, MomentChoice, Site};
 
     fn found(names: &[&str]) -> Found {
         let marks = allocanary_trace::format::Marks::default();
-        let moment = Moment::of(Some(Wanted::At(1)), &marks, &[]).unwrap().unwrap();
+        let moment = Moment::of(Some(MomentChoice::At(1)), &marks, &[]).unwrap().unwrap();
         let site = |name: &&str| Site { name: (*name).into(), ..Site::default() };
         let sites = names.iter().map(site).collect();
         let (pages, notes) = (Divided::default(), Vec::new());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::form::Form;
 use super::super::reader::{self, Unread};
 use super::super::terminal;
-use super::asked::{Wanted, Written};
+use super::asked::{WhoQuestion, Written};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_heap::Live;
 use allocanary_heap::reader::{MEMORY, Reader};
@@ -44,7 +44,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
         let text = input::text(old).map_err(|error| Error::file(old, "reading", error))?;
         Ok((old.display().to_string(), text))
     });
-    let mut wanted = Wanted {
+    let mut wanted = WhoQuestion {
         by: flags.by.clone(),
         is_not_folded: flags.no_fold,
         skip: flags.skip.clone(),
@@ -78,7 +78,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
 }
 
 /// In the child: reads and names.
-pub fn written_by(pid: u32, wanted: &Wanted) -> std::result::Result<Written, String> {
+pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written, String> {
     let live = Live::open(pid).map_err(|error| format!("who: {error}"))?;
     let read = profile_reader::read(&live).map_err(|error| format!("who: {error}"))?;
     let reading = Reading::of(read);

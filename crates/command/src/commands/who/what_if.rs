@@ -23,13 +23,13 @@ use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
 use allocanary_who::what_if::{self, Heap, Sets, Ways};
-use allocanary_who::{By, Names, Wanted, WhatIf, sites, under};
+use allocanary_who::{By, MomentChoice, Names, WhatIf, sites, under};
 
 /// The number of replays of each way: an interval needs at least this many.
 const REPEATS: usize = LEAST_SAMPLES;
 
 /// Replays, compares and prints.
-pub fn run(flags: &WhoFlags, site: &str, wanted: Option<Wanted>, by: By) -> Result<ExitCode> {
+pub fn run(flags: &WhoFlags, site: &str, wanted: Option<MomentChoice>, by: By) -> Result<ExitCode> {
     if by == By::Thread {
         return Err(Error::Input(
             "--what-if: wanted --by function, line or module, found --by thread: a thread is no site".into(),
@@ -64,7 +64,7 @@ fn measured(
     stacks: &Stacks,
     names: &mut Names<'_>,
     text: &str,
-    wanted: Option<Wanted>,
+    wanted: Option<MomentChoice>,
     by: By,
 ) -> Result<WhatIf> {
     let program = program(trace);

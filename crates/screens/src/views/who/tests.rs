@@ -4,7 +4,7 @@ use allocanary_who::frame::Frame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
 use allocanary_who::slope::Slope;
-use allocanary_who::{By, Moment, Wanted};
+use allocanary_who::{By, Moment, MomentChoice};
 
 use super::*;
 
@@ -52,7 +52,7 @@ pub fn found() -> Found {
     ];
     Found {
         program: "redis-server".into(),
-        moment: Moment::of(Some(Wanted::Idle), &marks, &residents).unwrap().unwrap(),
+        moment: Moment::of(Some(MomentChoice::Idle), &marks, &residents).unwrap().unwrap(),
         nanos: 12_300_000_000,
         by: By::Function,
         pages: Divided {
