@@ -15,7 +15,7 @@ use crate::sample::part::Sample;
 use crate::threads::Thread;
 
 /// What was found.
-pub struct Found {
+pub struct HeapGraph {
     /// The program and its libraries.
     pub modules: Modules,
     /// The types of CPython, if there is one.
@@ -33,9 +33,9 @@ pub struct Found {
     pub doubts: Vec<String>,
 }
 
-impl Found {
+impl HeapGraph {
     /// Walks the heaps, and finds the roots.
-    pub fn of(copy: &Copy, threads: &[Thread], open: &Open) -> Found {
+    pub fn of(copy: &Copy, threads: &[Thread], open: &Open) -> HeapGraph {
         let (mut walks, mut problems, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walk_all(copy) {
             match walk {
@@ -66,7 +66,7 @@ impl Found {
         taken.extend(profile.ranges.iter().cloned());
         let roots = roots::of(copy, threads, &modules, &roots::merged(taken));
         let blocks = Blocks::of(&mut walks, pools.blocks);
-        Found { modules, types, walks, blocks, roots, profile, problems, doubts }
+        HeapGraph { modules, types, walks, blocks, roots, profile, problems, doubts }
     }
 
     /// What kinds are found in.

@@ -17,7 +17,7 @@ use crate::blocks::Blocks;
 use crate::contents::{Contents, Row, Sampled};
 use crate::copy::Copy;
 use crate::count;
-use crate::found::Found;
+use crate::found::HeapGraph;
 use crate::kinds::Kinds;
 use crate::modules::{Modules, Open};
 use crate::threads::Thread;
@@ -29,7 +29,7 @@ const WIDE: f64 = 1.96;
 /// The contents of a memory of which `bytes` would have to be copied.
 pub fn contents(memory: &dyn Memory, threads: &[Thread], bytes: u64, limit: u64, open: &Open) -> Contents {
     let data = data(memory, &Modules::of(memory, open), limit / PART);
-    let mut found = Found::of(&Copy::of_part(memory, &data), threads, open);
+    let mut found = HeapGraph::of(&Copy::of_part(memory, &data), threads, open);
     let sample = Sample::of(&found.blocks, limit);
     let mut ranges = sample.pages(&found.blocks);
     ranges.extend(data);

@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::contents::Contents;
 use crate::copy::Copy;
 use crate::count::{self, Names};
-use crate::found::Found;
+use crate::found::HeapGraph;
 use crate::holders::Holders;
 use crate::kinds::Kinds;
 use crate::leaks;
@@ -26,7 +26,7 @@ const HEADER: u64 = 16;
 pub struct Snapshot<'a> {
     copy: &'a Copy<'a>,
     threads: Vec<Thread>,
-    found: Found,
+    found: HeapGraph,
     /// Words that hold nothing.
     pub links: Links,
     variables: Vec<Variable>,
@@ -35,7 +35,7 @@ pub struct Snapshot<'a> {
 impl<'a> Snapshot<'a> {
     /// Walks the heaps of a copy, and finds the roots.
     pub fn of(copy: &'a Copy<'a>, threads: Vec<Thread>, open: &Open) -> Snapshot<'a> {
-        let mut found = Found::of(copy, &threads, open);
+        let mut found = HeapGraph::of(copy, &threads, open);
         for (index, thread) in (0..).zip(&threads) {
             // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.
             let words = thread.registers.iter().flat_map(|word| [*word, word.wrapping_add(HEADER)]);

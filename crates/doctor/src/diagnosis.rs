@@ -5,7 +5,7 @@ use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
 use super::flavour::Flavour;
 use super::host::Surroundings;
-use super::identity::{Found, PROFILER, RECORDER, Sure, file_name, preload_of};
+use super::identity::{PROFILER, ProcessAllocator, RECORDER, Sure, file_name, preload_of};
 use super::judgement::Advice;
 use super::notice::Notice;
 use super::page::{Page, Tone};
@@ -93,7 +93,7 @@ fn surroundings(page: &mut Page, at: &Surroundings) {
 
 fn allocators(page: &mut Page, process: &Process) {
     let identity = &process.identity;
-    let mut found = |label: &str, found: &Found| {
+    let mut found = |label: &str, found: &ProcessAllocator| {
         let sure = match found.sure {
             Sure::Yes => "sure",
             Sure::Likely => "likely",

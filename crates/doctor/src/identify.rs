@@ -5,7 +5,7 @@
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
 use super::flavour::Flavour;
-use super::identity::{Found, Identity, PROFILER, RECORDER, Sure, file_name, preload_of};
+use super::identity::{PROFILER, ProcessAllocator, ProcessAllocators, RECORDER, Sure, file_name, preload_of};
 use super::signs::{GLIBC_MALLOC, MALLOC, ProgramFile, Signs};
 use crate::allocators::jemalloc::INSTALL;
 use crate::allocators::{ALL, part};
@@ -13,16 +13,16 @@ use crate::contract::Part;
 use allocanary_facts::system;
 
 /// Finds the allocators. `libraries` are in the order in which they were mapped.
-pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {
+pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocators {
     let mut notes = Vec::new();
     let own = linked(program, &mut notes);
     let c = bound(program, libraries);
     if program.marks.go {
         let how = format!("{} has the section .go.buildinfo", program.path);
-        let main = Found { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
+        let main = ProcessAllocator { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
         // Without cgo there is no C code.
         let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
-        return Identity { main, c: own.or(has_c.then_some(c)), notes };
+        return ProcessAllocators { main, c: own.or(has_c.then_some(c)), notes };
     }
     for library in libraries {
         let Some((flavour, symbol)) = by_symbol(&library.marks) else { continue };
@@ -34,22 +34,22 @@ pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {
     match own {
         // The program's allocator has C's own names, so the C code uses it too.
         Some(own) if own.flavour == c.flavour || program.marks.symbols.contains(MALLOC) && replaces(&own) => {
-            Identity { main: own, c: None, notes }
+            ProcessAllocators { main: own, c: None, notes }
         }
-        Some(own) => Identity { main: own, c: Some(c), notes },
+        Some(own) => ProcessAllocators { main: own, c: Some(c), notes },
         None if c.sure == Sure::Yes && !program.marks.imports_malloc => {
             let how = format!(
                 "{}; the program itself calls the malloc of no other file, so it may have an allocator of its own",
                 c.how
             );
-            Identity { main: Found { how, sure: Sure::Likely, ..c }, c: None, notes }
+            ProcessAllocators { main: ProcessAllocator { how, sure: Sure::Likely, ..c }, c: None, notes }
         }
-        None => Identity { main: c, c: None, notes },
+        None => ProcessAllocators { main: c, c: None, notes },
     }
 }
 
 /// Whether the allocator that was found in a file is also the file's `malloc`.
-fn replaces(own: &Found) -> bool {
+fn replaces(own: &ProcessAllocator) -> bool {
     !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Unknown) && !leaves_malloc(own.flavour)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn leaves_malloc(flavour: Flavour) -> bool {
 }
 
 /// An allocator that is linked into the program itself.
-fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
+fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<ProcessAllocator> {
     let ProgramFile { path, marks, .. } = program;
     if let Some((flavour, symbol)) = by_symbol(marks) {
         let others = ALL.iter().filter_map(|part| part.marks.symbols.first()).map(|(symbol, _)| *symbol);
@@ -69,23 +69,33 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
                 .push(format!("several allocators are linked in ({}): which one serves is a guess", others.join(", ")));
         }
         let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
-        return Some(Found { flavour, file: path.clone(), how: format!("{path} defines the symbol {symbol}"), sure });
+        return Some(ProcessAllocator {
+            flavour,
+            file: path.clone(),
+            how: format!("{path} defines the symbol {symbol}"),
+            sure,
+        });
     }
     // If the file has symbols, but no symbol of an allocator, a string proves nothing.
     if marks.has_symbols {
         // In a static program, glibc's malloc has further names as well.
         let is_hidden = marks.symbols.contains(MALLOC) && !marks.exports.contains(MALLOC) && marks.is_dynamic;
         let how = format!("{path} defines a malloc that other files cannot see, and no symbol tells whose");
-        return is_hidden.then(|| Found { flavour: Flavour::Unknown, file: path.clone(), how, sure: Sure::Likely });
+        return is_hidden.then(|| ProcessAllocator {
+            flavour: Flavour::Unknown,
+            file: path.clone(),
+            how,
+            sure: Sure::Likely,
+        });
     }
     let (flavour, text) = ALL.iter().find_map(|part| (part.marks.by_texts)(&marks.strings))?;
     let how = format!("{path} is stripped and contains {text}");
-    Some(Found { flavour, file: path.clone(), how, sure: Sure::Likely })
+    Some(ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely })
 }
 
 /// The `malloc` that C code calls: the program's if it has one, otherwise that of the first library with one. The C
 /// library comes last.
-fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
+fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocator {
     let ProgramFile { path, marks, .. } = program;
     if marks.exports.contains(MALLOC) {
         let is_static = libraries.iter().all(|library| libc_of(library).is_none());
@@ -99,7 +109,7 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
                 (Flavour::Unknown, how, Sure::Likely)
             }
         };
-        return Found { flavour, file: path.clone(), how, sure };
+        return ProcessAllocator { flavour, file: path.clone(), how, sure };
     }
     let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
     // The loader has a separate malloc for internal use (before glibc 2.34 its file is named by the release: ld-2.31.so). The recorder
@@ -114,12 +124,12 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
         let path = &library.path;
         if let Some(flavour) = by_name(library) {
             let how = format!("malloc is bound to {path}, which could not be read and is known by its name");
-            return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
+            return ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely };
         }
         let (found, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::Unknown, MALLOC));
         let flavour = preloaded(path).unwrap_or(found);
         let how = format!("malloc is bound to {path}, which defines {symbol}");
-        return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
+        return ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely };
     }
     match libraries.iter().find(is_libc) {
         Some(library) => {
@@ -129,9 +139,9 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
             match others().find(|other| other.unread && file_name(&other.path).contains(".so")) {
                 Some(unread) => {
                     let how = format!("{how}, unless {} has one, which could not be read: try as root", unread.path);
-                    Found { flavour, file, how, sure: Sure::Likely }
+                    ProcessAllocator { flavour, file, how, sure: Sure::Likely }
                 }
-                None => Found { flavour, file, how, sure: Sure::Yes },
+                None => ProcessAllocator { flavour, file, how, sure: Sure::Yes },
             }
         }
         None => {
@@ -143,7 +153,7 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
                 (false, true) => (Flavour::Glibc, "is linked statically"),
                 (false, false) => (Flavour::OtherLibc, "is linked statically"),
             };
-            Found { flavour, file: path.clone(), how: format!("{path} {how}"), sure: Sure::Likely }
+            ProcessAllocator { flavour, file: path.clone(), how: format!("{path} {how}"), sure: Sure::Likely }
         }
     }
 }

@@ -15,7 +15,7 @@ pub enum Sure {
 
 /// An allocator that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ProcessAllocator {
     /// The allocator.
     pub flavour: Flavour,
     /// The file that has it.
@@ -28,16 +28,16 @@ pub struct Found {
 
 /// The allocators of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessAllocators {
     /// The program's own allocator.
-    pub main: Found,
+    pub main: ProcessAllocator,
     /// The allocator of its C code, if it is another one.
-    pub c: Option<Found>,
+    pub c: Option<ProcessAllocator>,
     /// Further remarks.
     pub notes: Vec<String>,
 }
 
-impl Identity {
+impl ProcessAllocators {
     /// The allocators of the process, the program's own first.
     pub fn flavours(&self) -> Vec<Flavour> {
         std::iter::once(self.main.flavour).chain(self.c.as_ref().map(|found| found.flavour)).collect()

@@ -5,7 +5,7 @@ use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::{Mapping, Status, parse_maps};
 
 use super::host::Surroundings;
-use super::identity::Identity;
+use super::identity::ProcessAllocators;
 use super::notice::Notice;
 use super::seen::Seen;
 use super::variables::Variables;
@@ -20,7 +20,7 @@ pub struct Process {
     /// Its present command line. A program may overwrite it.
     pub command: String,
     /// Its allocators.
-    pub identity: Identity,
+    pub identity: ProcessAllocators,
     /// Resident memory by kind, and the number of threads.
     pub memory: Memory,
     /// Resident memory by kind of mapping; `None` if it may not be read.

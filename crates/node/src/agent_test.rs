@@ -4,7 +4,7 @@ use allocanary_rows::fleet::{Part, Row};
 
 use super::*;
 use crate::fake::{DENIED, Fake, MIB, Process, Reads, STUCK, process, seen};
-use crate::look::Identity;
+use crate::look::ProcessIdentity;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -77,7 +77,7 @@ fn a_container_says_whether_a_process_of_it_has_a_profile() {
     assert_eq!((row(&agent).profile, row(&agent).profiled), (None, vec![]), "nobody has looked");
     let with = |profile| {
         let one = seen(MIB);
-        Ok(Seen { identity: Identity { profile, ..one.identity }, ..one })
+        Ok(Seen { identity: ProcessIdentity { profile, ..one.identity }, ..one })
     };
     read(&mut agent, Duration::ZERO, with(Some(false)));
     assert_eq!(row(&agent).profile, Some(false));

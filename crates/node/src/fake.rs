@@ -7,7 +7,7 @@ use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
-use crate::look::{Counted, Counting, Heap, Identity, Look, LookRequest, NoProfile, Seen};
+use crate::look::{Counted, Counting, Heap, Look, LookRequest, NoProfile, ProcessIdentity, Seen};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -85,7 +85,7 @@ pub fn seen(live: u64) -> Seen {
     let mut parts = Parts::default();
     parts.add(Part::Live, live);
     let place: CounterPlace = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
-    let identity = Identity { allocator: "glibc".into(), places: vec![place], ..Identity::default() };
+    let identity = ProcessIdentity { allocator: "glibc".into(), places: vec![place], ..ProcessIdentity::default() };
     let heap = Some(Heap { parts, ..Heap::default() });
     Seen { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
 }

@@ -7,7 +7,7 @@ use allocanary_heap::counters::Counters;
 use allocanary_rows::fleet::{Bound, Follows, Part, Parts, Row};
 
 use crate::group::Membership;
-use crate::look::{Heap, Identity};
+use crate::look::{Heap, ProcessIdentity};
 use crate::names::Names;
 use crate::schedule::Waiting;
 use crate::stat::{Key, Status};
@@ -35,7 +35,7 @@ pub struct Known {
     /// Whether two counts have seen it, or it is older than the agent: what ends at once is not read.
     pub has_stayed: bool,
     /// Its allocators, once they were looked for.
-    pub identity: Option<Identity>,
+    pub identity: Option<ProcessIdentity>,
     /// What its allocators count. `None` if they did not answer at the last count.
     pub counters: Option<Vec<Counters>>,
     /// Whether the question for its counters took too long: they are not asked again before its next reading.
@@ -246,7 +246,7 @@ mod tests {
         let mut parts = Parts::default();
         parts.add(Part::Live, live);
         parts.add(Part::Files, 50);
-        let identity = Identity { allocator: allocator.into(), ..Identity::default() };
+        let identity = ProcessIdentity { allocator: allocator.into(), ..ProcessIdentity::default() };
         Known {
             status: Status { resident: anonymous + 50, anonymous, swapped: 0 },
             identity: Some(identity),

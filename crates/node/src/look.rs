@@ -36,7 +36,7 @@ pub struct LookRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// Its allocators.
-    pub identity: Identity,
+    pub identity: ProcessIdentity,
     /// What they count. `None` if one of them did not answer.
     pub counters: Option<Vec<Counters>>,
     /// Its heap, if it could be read.
@@ -47,7 +47,7 @@ pub struct Seen {
 
 /// What is read once of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Its allocator: `glibc`, `jemalloc`, `go`.
     pub allocator: String,
     /// The version, if it tells one.
@@ -192,7 +192,7 @@ fn counted(one: &Counting) -> Counted {
     }
 }
 
-fn identity(process: &Process) -> Identity {
+fn identity(process: &Process) -> ProcessIdentity {
     let flavours = process.identity.flavours();
     let read = examine(&process.variables, Some(&flavours), &process.seen.libraries).into_iter();
     let mut settings: Vec<String> = read
@@ -219,7 +219,7 @@ fn identity(process: &Process) -> Identity {
         own if own.is_jemalloc() => cut(process.seen.libraries.jemalloc.as_deref().unwrap_or_default()),
         _ => String::new(),
     };
-    Identity { allocator: name(own).into(), version, settings, follows, places: Vec::new(), profile: None }
+    ProcessIdentity { allocator: name(own).into(), version, settings, follows, places: Vec::new(), profile: None }
 }
 
 /// The name of an allocator's heap.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::sites::Found;
+use crate::sites::SiteReport;
 
 /// The short word of a moment that the user gives.
 pub const TIME: &str = "time";
@@ -43,7 +43,7 @@ pub struct Before {
 
 impl Before {
     /// The sites of a trace.
-    pub fn of(found: &Found) -> Before {
+    pub fn of(found: &SiteReport) -> Before {
         let by = crate::fold::BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
         let holds = |site: &crate::Site| Holds { live: site.live, pinned: site.share.pinned };
         Before {
@@ -135,7 +135,7 @@ mod tests {
     use crate::{By, Folding};
 
     /// The result for a synthetic trace: one page with a block of each of these sites and sizes. A site is its return address.
-    fn found(blocks: &[(u64, u64)]) -> Found {
+    fn found(blocks: &[(u64, u64)]) -> SiteReport {
         let pcs: Vec<[u64; 1]> = blocks.iter().map(|(pc, _)| [*pc]).collect();
         let (stacks, ids) = stacks(&pcs.iter().map(|pc| &pc[..]).collect::<Vec<_>>());
         let mut events = Events::new(Moment::at_time(9), 10);

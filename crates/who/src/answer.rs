@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use crate::fold::By;
-use crate::sites::{Found, Site};
+use crate::sites::{Site, SiteReport};
 use crate::under::Under;
 
 /// A part of the heap below this share is not mentioned.
@@ -28,7 +28,7 @@ pub enum Choice {
 
 impl Choice {
     /// The state of most of the free memory.
-    pub fn of(found: &Found) -> Choice {
+    pub fn of(found: &SiteReport) -> Choice {
         let resident = found.pages.resident();
         let is_worth = |bytes: u64| bytes as f64 >= WORTH * resident as f64;
         match (is_worth(found.pages.pinned()), found.pages.empty.is_some_and(is_worth)) {
@@ -53,7 +53,7 @@ impl Choice {
 }
 
 /// The sites to name: the smallest number that together pin half of the pinned bytes, at most three.
-pub fn culprits(found: &Found) -> Vec<&Site> {
+pub fn culprits(found: &SiteReport) -> Vec<&Site> {
     let pinned = found.pages.pinned();
     let mut sum = 0;
     let mut named = Vec::new();
@@ -68,7 +68,7 @@ pub fn culprits(found: &Found) -> Vec<&Site> {
 }
 
 /// The answer in words, with the pinned bytes under another allocator if there is one.
-pub fn sentence(found: &Found, under: Option<&Under>) -> String {
+pub fn sentence(found: &SiteReport, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
     if found.freed_from_before.is_some() {
@@ -104,7 +104,7 @@ pub fn sentence(found: &Found, under: Option<&Under>) -> String {
 }
 
 /// The same for a trace of the last seconds only: bytes that seem free may belong to older blocks.
-fn of_window(found: &Found, under: Option<&Under>) -> String {
+fn of_window(found: &SiteReport, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
     let (pinned, resident, empty) = (Bytes(pages.pinned()), Bytes(pages.resident()), Bytes(pages.empty.unwrap_or(0)));
@@ -144,7 +144,7 @@ fn of_window(found: &Found, under: Option<&Under>) -> String {
 
 /// `; under jemalloc it is 33.0 MiB of 60.1 MiB, by survivors of `` `createStringObject` ``. The sites are named only if they
 /// differ.
-fn there(found: &Found, under: &Under) -> String {
+fn there(found: &SiteReport, under: &Under) -> String {
     let (candidate, pages) = (&under.candidate, &under.found.pages);
     let of = format!("; under {candidate} it is {} of {}", Bytes(pages.pinned()), Bytes(pages.resident()));
     let named = names(&under.found);
@@ -153,7 +153,7 @@ fn there(found: &Found, under: &Under) -> String {
 }
 
 /// `` `dictAddRaw` and `_sdsnewlen` ``.
-fn names(found: &Found) -> String {
+fn names(found: &SiteReport) -> String {
     let quote = |site: &&Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
     let names: Vec<String> = culprits(found).iter().map(quote).collect();
     match names.split_last() {
@@ -170,14 +170,14 @@ mod tests {
     use crate::pages::{Divided, Share};
 
     /// Sites by name with MiB that they pin; MiB that are empty.
-    fn found(sites: &[(&str, u64)], live: u64, empty: Option<u64>) -> Found {
+    fn found(sites: &[(&str, u64)], live: u64, empty: Option<u64>) -> SiteReport {
         let share = |pinned: u64| Share { pinned: pinned << 20, ..Share::default() };
         let site =
             |(name, pinned): &(&str, u64)| Site { name: (*name).into(), share: share(*pinned), ..Site::default() };
         let mut shares: Vec<Share> = sites.iter().map(|(_, pinned)| share(*pinned)).collect();
         shares.push(Share { live: live << 20, ..Share::default() });
         let holding = live + sites.iter().map(|(_, pinned)| pinned).sum::<u64>();
-        Found {
+        SiteReport {
             program: "redis-server".into(),
             moment: Moment::at_time(0),
             nanos: 0,
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn of_a_window_nothing_is_claimed_that_older_blocks_may_explain() {
         let windowed = |sites: &[(&str, u64)], live, empty: Option<u64>| {
-            let mut found = Found { freed_from_before: Some(7), ..found(sites, live, empty) };
+            let mut found = SiteReport { freed_from_before: Some(7), ..found(sites, live, empty) };
             found.pages.outside = empty.map(|_| 33 << 20);
             found
         };

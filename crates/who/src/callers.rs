@@ -7,11 +7,11 @@ use std::sync::Arc;
 use allocanary_trace::stacks::{Resident, StackId};
 
 use crate::fold::{By, is_runtime, label, site};
-use crate::frame::{Frame, Identity};
+use crate::frame::{Frame, FunctionId};
 use crate::groups::Groups;
 use crate::names::Names;
 use crate::order::Order;
-use crate::sites::{Found, OfStack, Site, stacks};
+use crate::sites::{OfStack, Site, SiteReport, stacks};
 use crate::tally::Taken;
 
 /// The most functions from the site outwards, including the site.
@@ -77,7 +77,7 @@ struct Node {
     is_deeper: bool,
 }
 
-type Key = (usize, String, Option<Arc<Identity>>, String);
+type Key = (usize, String, Option<Arc<FunctionId>>, String);
 
 /// The callers of the site of this name; `None` if there is no such site.
 pub fn of(
@@ -85,7 +85,7 @@ pub fn of(
     resident: Option<&Resident>,
     groups: &Groups,
     names: &mut Names<'_>,
-    found: &Found,
+    found: &SiteReport,
     name: &str,
     order: Order,
 ) -> Option<Caller> {
@@ -98,7 +98,7 @@ pub fn all(
     resident: Option<&Resident>,
     groups: &Groups,
     names: &mut Names<'_>,
-    found: &Found,
+    found: &SiteReport,
     wanted: &[&str],
     order: Order,
 ) -> Vec<Caller> {
@@ -112,7 +112,7 @@ fn tree(
     of_stack: &HashMap<StackId, OfStack>,
     groups: &Groups,
     names: &mut Names<'_>,
-    found: &Found,
+    found: &SiteReport,
     of: &Site,
     order: Order,
 ) -> Caller {
@@ -156,7 +156,7 @@ fn tree(
 }
 
 /// The name of a function; with its line if sites are lines.
-fn name(frame: &Frame, found: &Found) -> String {
+fn name(frame: &Frame, found: &SiteReport) -> String {
     label(frame, if found.by == By::Line { By::Line } else { By::Function })
 }
 

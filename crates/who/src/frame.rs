@@ -16,13 +16,13 @@ pub struct Frame {
     /// The program or library with its code; empty if there is none.
     pub module: String,
     /// Distinguishes the function from others of the same name; `None` if only the name is known.
-    pub identity: Option<Arc<Identity>>,
+    pub identity: Option<Arc<FunctionId>>,
 }
 
 /// Identifies a function within its module. Two values that differ in any field are two functions, even if their names
 /// are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FunctionId {
     /// Its name with its scopes: namespaces, classes, and the enclosing function. Generic functions have their types.
     pub path: String,
     /// The whole path of the source file that declares it; for a symbol only the file's name; empty if it is not known.

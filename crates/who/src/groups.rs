@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::fold::{By, Folding, label, site};
-use crate::frame::{Frame, Identity};
+use crate::frame::{Frame, FunctionId};
 use crate::labels::tell_apart;
 use crate::names::Names;
 use crate::tally::{Taken, Totals};
@@ -24,7 +24,7 @@ pub struct Groups {
 }
 
 /// The key of a group: stacks with equal keys are one site.
-type Key = (String, Option<Arc<Identity>>, String, u32);
+type Key = (String, Option<Arc<FunctionId>>, String, u32);
 
 impl Groups {
     /// Groups the totals. Only in a sample are there stacks without a group.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::frame::{Frame, Identity};
+use crate::frame::{Frame, FunctionId};
 
 /// Additions that distinguish sites of one name, the shortest first.
 const WAYS: [fn(&str, &Frame) -> String; 9] = [
@@ -28,7 +28,7 @@ pub fn tell_apart(sites: &mut [(String, Frame)]) {
     for (name, alike) in of_name.into_iter().filter(|(_, alike)| alike.len() > 1) {
         // If no single addition distinguishes all sites, all additions are used together.
         let whole = |frame: &Frame| {
-            let Identity { path, file, line, column, address } = of(frame);
+            let FunctionId { path, file, line, column, address } = of(frame);
             format!("{name} ({path}, {}, {file}:{line}:{column}, {address:#x})", frame.module)
         };
         let named = |way: &dyn Fn(&Frame) -> String| alike.iter().map(|at| way(&sites[*at].1)).collect::<Vec<_>>();
@@ -46,7 +46,7 @@ fn are_different(names: &[String]) -> bool {
     sorted.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-fn of(frame: &Frame) -> Identity {
+fn of(frame: &Frame) -> FunctionId {
     frame.identity.as_ref().map(|identity| (**identity).clone()).unwrap_or_default()
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn site(name: &str, module: &str, path: &str, file: &str, line: u32) -> (String, Frame) {
-        let identity = Identity { path: path.into(), file: file.into(), line, column: 7, address: 0 };
+        let identity = FunctionId { path: path.into(), file: file.into(), line, column: 7, address: 0 };
         (name.into(), Frame { module: module.into(), identity: Some(identity.into()), ..Frame::default() })
     }
 

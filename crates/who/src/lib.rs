@@ -54,7 +54,7 @@ pub use groups::Groups;
 pub use moment::{Moment, MomentChoice};
 pub use names::Names;
 pub use order::Order;
-pub use sites::{Found, Site};
+pub use sites::{Site, SiteReport};
 pub use tally::{Block, Taken, Tally};
 pub use under::Under;
 pub use what_if::WhatIf;

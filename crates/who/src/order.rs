@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::answer::Choice;
-use crate::sites::{Found, Site};
+use crate::sites::{Site, SiteReport};
 
 /// The figure by which sites are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub const ORDERS: &[(&str, Order)] = &[
 
 impl Order {
     /// The default order: by pinned bytes if these are a large part of the heap, else by requested bytes.
-    pub fn of(found: &Found) -> Order {
+    pub fn of(found: &SiteReport) -> Order {
         match Choice::of(found) {
             Choice::Pinned | Choice::Both => Order::Pinned,
             Choice::Empty | Choice::Requested | Choice::Nothing => Order::Requested,
@@ -51,7 +51,7 @@ impl Order {
     }
 
     /// The sites in this order. Of equal sites, the one that pins more is first.
-    pub fn sorted(self, found: &Found) -> Vec<&Site> {
+    pub fn sorted(self, found: &SiteReport) -> Vec<&Site> {
         let mut sites: Vec<&Site> = found.sites.iter().collect();
         match self {
             Order::Pinned => {}

@@ -47,7 +47,7 @@ pub struct Site {
 
 /// The result for all sites.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct SiteReport {
     /// The name of the program.
     pub program: String,
     /// When.
@@ -74,7 +74,7 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-impl Found {
+impl SiteReport {
     /// For a trace with a window: resident bytes of the pages that had no block of the window. Older blocks are in them, or they are empty,
     /// or not part of the heap. `None` for other traces, and if the resident pages are not known.
     pub fn before_window(&self) -> Option<u64> {
@@ -173,7 +173,7 @@ pub fn find(
     names: &mut Names<'_>,
     by: By,
     folding: &Folding,
-) -> Found {
+) -> SiteReport {
     let groups = Groups::of(taken, one_in(taken).is_some(), names, by, folding);
     of_groups(program, taken, resident, by, &groups, names.notes())
 }
@@ -186,7 +186,7 @@ pub fn of_groups(
     by: By,
     groups: &Groups,
     notes: Vec<String>,
-) -> Found {
+) -> SiteReport {
     let one_in = one_in(taken);
     let site_of = |of_totals: u32| groups.site_of(of_totals);
     let site = |(name, frame): &(String, Frame)| Site { name: name.clone(), frame: frame.clone(), ..Site::default() };
@@ -212,7 +212,7 @@ pub fn of_groups(
         scale(&mut sites, one_in, live_one_in(taken, one_in));
     }
     sites.sort_by(|a, b| (b.share.pinned, b.live, b.bytes, &a.name).cmp(&(a.share.pinned, a.live, a.bytes, &b.name)));
-    let mut found = Found {
+    let mut found = SiteReport {
         program: program.into(),
         moment: taken.moment.clone(),
         nanos: taken.moment.nanos,
@@ -318,7 +318,7 @@ pub fn stacks(taken: &Taken, resident: Option<&Resident>) -> Vec<OfStack> {
 }
 
 /// The limits of the figures that follow from the trace, a sentence each.
-pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) -> Vec<String> {
+pub fn limits(trace: &Trace, found: &SiteReport, merged: &Merged, stacks: &Stacks) -> Vec<String> {
     let mut notes = Vec::new();
     if found.pages.empty.is_none() {
         notes.push(

@@ -15,7 +15,7 @@ use allocanary_trace::stacks::{Resident, StackId};
 use crate::course::Span;
 use crate::ever::Ever;
 use crate::moment::Moment;
-use crate::sites::Found;
+use crate::sites::SiteReport;
 use crate::tally::{Made, Taken, Tally};
 
 /// The result under another allocator.
@@ -24,7 +24,7 @@ pub struct Under {
     /// As the user named it: `jemalloc:narenas=1`.
     pub candidate: String,
     /// Its sites and pages.
-    pub found: Found,
+    pub found: SiteReport,
 }
 
 /// The blocks that are live after this many events, at their addresses in the replay that stopped there, and the pages that were resident

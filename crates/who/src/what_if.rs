@@ -20,7 +20,7 @@ use crate::fold::By;
 use crate::groups::Groups;
 use crate::moment::Moment;
 use crate::pages::Share;
-use crate::sites::{Found, Site};
+use crate::sites::{Site, SiteReport};
 use crate::tally::Taken;
 
 pub use figures::{Heap, Ways};
@@ -48,7 +48,7 @@ pub struct WhatIf {
 }
 
 /// The site of this name. Sites of this name in several modules are added up.
-pub fn named(found: &Found, name: &str) -> Site {
+pub fn named(found: &SiteReport, name: &str) -> Site {
     let mut all = Site { name: name.into(), ..Site::default() };
     for site in found.sites.iter().filter(|site| site.name == name) {
         all.allocations += site.allocations;

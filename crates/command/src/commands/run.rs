@@ -154,7 +154,7 @@ fn with_versions(file: StudyFile) -> Result<StudyFile> {
 }
 
 /// The study with the default candidates that can take effect, if it names none.
-fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::Found>) -> Result<StudyFile> {
+fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::ProgramRuntime>) -> Result<StudyFile> {
     if file.candidates.is_some() {
         return Ok(file);
     }

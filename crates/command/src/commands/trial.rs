@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{fleet, terminal};
 use crate::args::TryFlags;
 use allocanary_measure::trial::estimate::Word;
-use allocanary_measure::trial::replicas::{Found, Replica, find};
+use allocanary_measure::trial::replicas::{Replica, Replicas, find};
 use allocanary_measure::trial::steps::{Known, steps};
 use allocanary_measure::trial::verdict::judge;
 use allocanary_measure::trial::{Target, Variable};
@@ -60,7 +60,7 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
 }
 
 /// The steps: no replica has the lines yet, as far as can be seen.
-fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&Found>) -> Result<ExitCode> {
+fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&Replicas>) -> Result<ExitCode> {
     let container = target.container.as_deref().or_else(|| found.map(|found| found.container.as_str()));
     let container = container.ok_or_else(|| {
         Error::Input(format!(

@@ -80,7 +80,7 @@ const ONE_START: u64 = 3_000;
 
 /// All replicas of a target.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Replicas {
     /// The namespace that they are in.
     pub namespace: String,
     /// The container that was chosen.
@@ -91,7 +91,7 @@ pub struct Found {
 
 /// All replicas of the target, and the container that was chosen. `changed` are the pods that a person names. Without them, the
 /// changed replicas are those of the canary; without a canary, those in which all lines are in force.
-pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Found, String> {
+pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Replicas, String> {
     let [own, canary] = [target.workload(), target.canary()];
     let of = |row: &&Row| {
         (row.workload == own || row.workload == canary)
@@ -142,7 +142,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
     }
     let mut replicas: Vec<Replica> = replicas.into_values().collect();
     mark(&mut replicas, &canary, lines, changed)?;
-    Ok(Found { namespace, container, replicas })
+    Ok(Replicas { namespace, container, replicas })
 }
 
 /// The container: the one that the target names, or the one with the most memory.

@@ -10,7 +10,7 @@ use allocanary_text::outside::{Look, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
-use allocanary_who::{Found, Order, Site, Under};
+use allocanary_who::{Order, Site, SiteReport, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ pub struct Shown {
 }
 
 impl Shown {
-    fn order(self, found: &Found) -> Order {
+    fn order(self, found: &SiteReport) -> Order {
         self.order.unwrap_or_else(|| Order::of(found))
     }
 }
 
 /// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
 /// another allocator.
-pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> String {
+pub fn text(found: &SiteReport, under: Option<&Under>, shown: Shown, look: &Look) -> String {
     let answer = crate::draw::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
@@ -74,7 +74,7 @@ pub fn text(found: &Found, under: Option<&Under>, shown: Shown, look: &Look) -> 
 const NAMED: usize = 5;
 
 /// Names the functions that only pass calls on and so are no sites.
-pub(crate) fn wrappers(found: &Found) -> Option<String> {
+pub(crate) fn wrappers(found: &SiteReport) -> Option<String> {
     let mut all: Vec<_> = found.wrappers.iter().collect();
     all.sort_by(|(a, of_a), (b, of_b)| (of_b, a).cmp(&(of_a, b)));
     let named: Vec<String> =
@@ -89,7 +89,7 @@ pub(crate) fn wrappers(found: &Found) -> Option<String> {
 }
 
 /// The functions that only pass calls on, for a script.
-fn of_wrappers(found: &Found) -> Vec<Value> {
+fn of_wrappers(found: &SiteReport) -> Vec<Value> {
     found.wrappers.iter().map(|(name, callers)| json!({ "name": name, "callers": callers })).collect()
 }
 
@@ -99,12 +99,12 @@ pub(crate) fn seconds(nanos: u64) -> f64 {
 }
 
 /// The start from which times count.
-pub(crate) fn begin(found: &Found) -> &'static str {
+pub(crate) fn begin(found: &SiteReport) -> &'static str {
     if found.freed_from_before.is_some() { "begin of the window" } else { "start" }
 }
 
 /// The answer in words, and for a script.
-pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
+pub fn answer(found: &SiteReport, under: Option<&Under>) -> Answer {
     let facts = json!({
         "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name,
         "at_seconds": seconds(found.nanos),
@@ -123,7 +123,7 @@ pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
     Answer { text: sentence(found, under), pasted: None, facts }
 }
 
-fn of_pages(found: &Found) -> Value {
+fn of_pages(found: &SiteReport) -> Value {
     let pages = &found.pages;
     json!({
         "pages_bytes": pages.resident(), "requested_bytes": pages.live(), "pinned_bytes": pages.pinned(), "empty_bytes": pages.empty,
@@ -131,10 +131,10 @@ fn of_pages(found: &Found) -> Value {
 }
 
 /// The whole result for a script.
-pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
+pub fn json(found: &SiteReport, under: Option<&Under>, shown: Shown) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
     let top = shown.top.unwrap_or(usize::MAX);
-    let sites = |found: &Found| -> Vec<Value> {
+    let sites = |found: &SiteReport| -> Vec<Value> {
         let sorted = shown.order(found).sorted(found).into_iter();
         sorted.take(top).map(|site| of_site(found, site)).collect()
     };
@@ -154,7 +154,7 @@ pub fn json(found: &Found, under: Option<&Under>, shown: Shown) -> String {
     document("who", &[answer(found, under)], besides)
 }
 
-fn of_site(found: &Found, site: &Site) -> Value {
+fn of_site(found: &SiteReport, site: &Site) -> Value {
     let (frame, share) = (&site.frame, &site.share);
     let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     // A sample does not show which pages a site has alone.
@@ -181,7 +181,7 @@ fn of_site(found: &Found, site: &Site) -> Value {
 }
 
 /// The pages of the heap, by what they contain.
-fn pages(found: &Found, title: &str, look: &Look) -> String {
+fn pages(found: &SiteReport, title: &str, look: &Look) -> String {
     let pages = &found.pages;
     let all = pages.resident();
     let row = |name: &str, bytes: u64| {
@@ -207,7 +207,7 @@ fn pages(found: &Found, title: &str, look: &Look) -> String {
     format!("{}\n{}", title_of(title, look), columns(&table, look))
 }
 
-fn sites(found: &Found, there: &str, how: Shown, look: &Look) -> String {
+fn sites(found: &SiteReport, there: &str, how: Shown, look: &Look) -> String {
     let is_wide = look.width >= WIDE;
     let is_known = found.one_in.is_none();
     let show = |bytes: u64| Unit::Bytes.show(bytes as f64);
@@ -283,7 +283,7 @@ fn title_of(text: &str, look: &Look) -> String {
 }
 
 /// How many sites have a line. If only one site would be left out, it gets a line as well.
-fn shown(found: &Found, top: usize) -> usize {
+fn shown(found: &SiteReport, top: usize) -> usize {
     if found.sites.len() <= top + 1 { found.sites.len() } else { top }
 }
 

@@ -36,7 +36,7 @@ pub struct RunContext<'a> {
     /// The library of somebody else's that it preloads.
     pub library: Option<PathBuf>,
     /// The runtime whose settings are read back, if it has some.
-    pub runtime: Option<&'a runtimes::Found>,
+    pub runtime: Option<&'a runtimes::ProgramRuntime>,
     /// Where it runs under the recorder: what was read until the user interrupts it is put there.
     pub interrupted: Option<&'a Mutex<Interrupted>>,
     /// Whether its resident pages are read at the marks, and when the user interrupts it.

@@ -36,7 +36,7 @@ pub struct Launcher {
     /// The program's file; `None` if it is not known, and its build is not told then.
     pub executable: Option<PathBuf>,
     /// The program's runtime, if it is one with settings.
-    pub runtime: Option<runtimes::Found>,
+    pub runtime: Option<runtimes::ProgramRuntime>,
     /// The version of the program's own allocator, as far as it is known.
     pub own_version: String,
     /// The folder with a folder for the files of each run.
@@ -176,7 +176,7 @@ impl Launcher {
     }
 
     /// The program's runtime, if the cell has settings of it.
-    pub(super) fn runtime_of(&self, cell: &Cell) -> Option<&runtimes::Found> {
+    pub(super) fn runtime_of(&self, cell: &Cell) -> Option<&runtimes::ProgramRuntime> {
         self.runtime.as_ref().filter(|found| found.is_set_by(cell))
     }
 

@@ -59,7 +59,7 @@ pub struct Watch {
     /// Whether the process with the most memory has it; `None` if it was not looked at.
     pub mapped: Option<bool>,
     /// The runtime whose settings are read back.
-    pub runtime: Option<runtimes::Found>,
+    pub runtime: Option<runtimes::ProgramRuntime>,
     /// The process with the most memory, as its runtime sees it.
     pub runtime_seen: Option<runtimes::Seen>,
     over_time: Steps,

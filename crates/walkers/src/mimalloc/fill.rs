@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::arena::Arena;
 use super::blocks::{self, Blocks};
-use super::map::{Found, Map};
+use super::map::{Map, MapPages};
 use super::page::{Origin, Page, SLICE};
 use super::release::Release;
 use super::segments::Heap;
@@ -23,7 +23,7 @@ pub struct Totals {
 }
 
 /// Puts everything on the pages of `walk`.
-pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], walk: &mut Walk) -> Totals {
+pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], walk: &mut Walk) -> Totals {
     walk.breaks += found.breaks;
     let mut totals = Totals::default();
     for arena in arenas {

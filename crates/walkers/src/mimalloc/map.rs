@@ -35,7 +35,7 @@ pub struct Map {
 
 /// The pages of a map.
 #[derive(Debug)]
-pub struct Found {
+pub struct MapPages {
     /// In the order of their addresses.
     pub pages: Vec<Page>,
     /// The tables below the root.
@@ -119,7 +119,7 @@ impl Map {
     }
 
     /// Reads all pages.
-    pub fn pages(&self, memory: &dyn Memory) -> Found {
+    pub fn pages(&self, memory: &dyn Memory) -> MapPages {
         // A page has an entry for each of its slices. One that has entries elsewhere, too, hides another page.
         let mut spans: Vec<(u64, u64, u64)> = Vec::new();
         let (tables, others) = self.entries(memory, |slice, page| {
@@ -133,7 +133,7 @@ impl Map {
         let count = spans.len();
         spans.dedup_by_key(|span| span.0);
         let breaks = others + (count - spans.len()) as u64;
-        let mut found = Found { pages: Vec::new(), tables, breaks };
+        let mut found = MapPages { pages: Vec::new(), tables, breaks };
         let mut window = Window::new(memory);
         for (at, first, last) in spans {
             if (first, last) == (0, 0) && is_of_nothing(memory, at, self.release) {

@@ -15,7 +15,7 @@ mod segments_tests;
 mod tests;
 
 use arena::Arena;
-use map::{Found, Map};
+use map::{Map, MapPages};
 use owners::Owned;
 
 use crate::known::Known;
@@ -87,7 +87,7 @@ fn take_apart(memory: &dyn Memory, maps: &[Vec<Map>]) -> Result<Walk, String> {
 /// What a map leads to.
 struct Apart<'a> {
     map: &'a Map,
-    pages: Found,
+    pages: MapPages,
     arenas: Vec<Arena>,
     unsure: u64,
 }

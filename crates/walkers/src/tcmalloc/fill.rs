@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::blocks::Blocks;
-use super::map::{Found, Map};
+use super::map::{Map, Spans};
 use super::span::Use;
 use crate::{Kind, Memory, PAGE, State, Walk};
 use crate::{bits::each_run, sums::Sums};
@@ -30,7 +30,7 @@ pub struct Totals {
 pub fn fill(
     memory: &dyn Memory,
     map: &Map,
-    found: &Found,
+    found: &Spans,
     blocks: &Blocks,
     caches: &BTreeSet<u64>,
     walk: &mut Walk,
@@ -96,7 +96,7 @@ const END: super::span::Span =
     super::span::Span { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
 
 /// The leaves of the map, and the pages that have structures of spans and of thread caches.
-fn structures(memory: &dyn Memory, map: &Map, found: &Found, caches: &BTreeSet<u64>, walk: &mut Walk) {
+fn structures(memory: &dyn Memory, map: &Map, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {
     let own = name(walk, "tcmalloc: structures");
     let leaves = found.leaves.iter().map(|leaf| (*leaf, leaf + map.leaf_bytes()));
     let cache_bytes = (map.release.cache.list * map.release.cache.lists) as u64;

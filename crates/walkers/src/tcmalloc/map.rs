@@ -32,7 +32,7 @@ pub struct Map {
 
 /// The spans of a map.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Spans {
     /// In the order of their addresses. No two overlap.
     pub spans: Vec<Span>,
     /// The leaves.
@@ -145,8 +145,8 @@ impl Map {
     }
 
     /// Reads all spans.
-    pub fn spans(&self, memory: &dyn Memory) -> Found {
-        let (mut found, mut leaves) = (Found::default(), Vec::new());
+    pub fn spans(&self, memory: &dyn Memory) -> Spans {
+        let (mut found, mut leaves) = (Spans::default(), Vec::new());
         each_word(memory, &(self.root..self.root + self.root_bytes()), |slot, leaf| {
             let overlaps = |(_, other): &(u64, u64)| other.abs_diff(leaf) < self.leaf_bytes();
             match leaf % 8 == 0 && is_heap(memory, leaf, self.leaf_bytes()) && !leaves.iter().any(overlaps) {

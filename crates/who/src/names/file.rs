@@ -14,7 +14,7 @@ use super::Frame;
 use super::debug::Debug;
 use super::sources::Sources;
 use super::unwinding;
-use crate::frame::Identity;
+use crate::frame::FunctionId;
 
 /// The symbols and lines of a file's code.
 #[derive(Default)]
@@ -131,7 +131,8 @@ impl Symbols {
             let name = demangle_auto((&function.name).into(), None);
             (last.function, last.is_named) = (without_hash(&name).into(), true);
             let (path, file) = (name.into_owned(), function.source.clone());
-            last.identity = Some(Arc::new(Identity { path, file, address: function.address, ..Identity::default() }));
+            last.identity =
+                Some(Arc::new(FunctionId { path, file, address: function.address, ..FunctionId::default() }));
         }
         out
     }

@@ -9,7 +9,7 @@ use addr2line::gimli::{
     self, AttributeValue, DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, Unit, constants,
 };
 
-use crate::frame::Identity;
+use crate::frame::FunctionId;
 
 /// The most references from one entry to the next that are followed.
 const REFERENCES: usize = 16;
@@ -111,7 +111,7 @@ impl Scopes {
     }
 
     /// The function whose entry is at this offset of the unit with the address.
-    pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<Identity> {
+    pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<FunctionId> {
         let behind = self.ranges.partition_point(|range| range.begin <= address);
         let near = self.ranges[..behind].iter().rev().take_while(|range| range.until > address);
         let units: Vec<usize> = near.filter(|range| range.end > address).map(|range| range.unit).collect();
@@ -124,7 +124,7 @@ impl Scopes {
         })
     }
 
-    fn identity(&mut self, place: usize) -> Option<Identity> {
+    fn identity(&mut self, place: usize) -> Option<FunctionId> {
         let Whole { name, mut scope, mut file, mut line, mut column } = self.whole(place)?;
         let mut names = vec![name?.to_string()];
         while let Some(outer) = scope.filter(|_| names.len() < DEPTH) {
@@ -146,7 +146,7 @@ impl Scopes {
         }
         names.reverse();
         let file = file.map_or(String::new(), |file| file.to_string());
-        Some(Identity { path: names.join("::"), file, line, column, address: 0 })
+        Some(FunctionId { path: names.join("::"), file, line, column, address: 0 })
     }
 
     /// A complete entry: missing attributes come from the entries to which it refers.

@@ -179,7 +179,7 @@ pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]
 }
 
 /// Adds the settings of the program's runtime to those of `own`.
-pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::Found>) {
+pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::ProgramRuntime>) {
     let own = described.iter_mut().find(|one| one.allocator == "own");
     if let Some((own, found)) = own.zip(found) {
         own.settings.extend(found.knobs().map(|knob| knob.setting.clone()));

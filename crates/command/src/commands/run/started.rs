@@ -75,7 +75,7 @@ impl Started {
     /// A program that has not run yet.
     pub fn new(
         looked: &Looked,
-        runtime: Option<runtimes::Found>,
+        runtime: Option<runtimes::ProgramRuntime>,
         candidates: Vec<Description>,
         libraries: BTreeMap<String, PathBuf>,
     ) -> Result<Started> {
@@ -201,7 +201,7 @@ impl Started {
 
 /// The program's own allocator and its runtime, such as `glibc, Java 17.0.15`. If the runtime is the allocator, it is
 /// named once.
-fn own_version(allocator: &str, runtime: Option<&runtimes::Found>) -> String {
+fn own_version(allocator: &str, runtime: Option<&runtimes::ProgramRuntime>) -> String {
     match runtime {
         None => allocator.to_string(),
         Some(found) if allocator.starts_with(found.runtime.name) => found.title(),

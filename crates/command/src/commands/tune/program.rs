@@ -116,7 +116,7 @@ fn allocators(
     flags: &TuneFlags,
     looked: &Looked,
     described: &[Description],
-    runtime: Option<&runtimes::Found>,
+    runtime: Option<&runtimes::ProgramRuntime>,
 ) -> Result<Vec<String>> {
     let asked = flags.candidates.clone();
     let Some(reason) = &looked.cannot else {

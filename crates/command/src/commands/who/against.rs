@@ -17,7 +17,7 @@ use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
 use allocanary_who::against::Before;
-use allocanary_who::{By, Found, MomentChoice, Names, sites};
+use allocanary_who::{By, MomentChoice, Names, SiteReport, sites};
 
 /// The number of sites in the table without --top.
 const TOP: usize = 15;
@@ -78,7 +78,7 @@ fn is_json(path: &Path) -> Result<bool> {
 }
 
 /// The sites of a trace.
-fn found(flags: &WhoFlags, path: &Path, wanted: Option<MomentChoice>, by: By) -> Result<Found> {
+fn found(flags: &WhoFlags, path: &Path, wanted: Option<MomentChoice>, by: By) -> Result<SiteReport> {
     let trace = Trace::open(path)?;
     if trace.header.stacks == 0 {
         return Err(Error::Input(format!(

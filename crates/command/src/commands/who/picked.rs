@@ -4,14 +4,14 @@
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::nearest;
 use allocanary_text::outside::harmless;
-use allocanary_who::Found;
+use allocanary_who::SiteReport;
 use allocanary_who::what_if::{Miss, pick};
 
 /// The number of sites that an error names.
 const NAMED: usize = 5;
 
 /// The name of the site.
-pub fn name(found: &Found, flag: &str, text: &str) -> Result<String> {
+pub fn name(found: &SiteReport, flag: &str, text: &str) -> Result<String> {
     let list = |names: &[&str]| names.iter().map(|name| format!("`{}`", harmless(name))).collect::<Vec<_>>().join(", ");
     let shown = harmless(text);
     match pick(&found.sites, text) {
@@ -44,13 +44,13 @@ mod tests {
     use allocanary_who::pages::Divided;
     use allocanary_who::{By, Moment, MomentChoice, Site};
 
-    fn found(names: &[&str]) -> Found {
+    fn found(names: &[&str]) -> SiteReport {
         let marks = allocanary_trace::format::Marks::default();
         let moment = Moment::of(Some(MomentChoice::At(1)), &marks, &[]).unwrap().unwrap();
         let site = |name: &&str| Site { name: (*name).into(), ..Site::default() };
         let sites = names.iter().map(site).collect();
         let (pages, notes) = (Divided::default(), Vec::new());
-        Found {
+        SiteReport {
             program: "a".into(),
             moment,
             nanos: 1,

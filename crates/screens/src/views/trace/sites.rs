@@ -5,7 +5,7 @@ use allocanary_who::answer::sentence;
 use allocanary_who::callers::Caller;
 use allocanary_who::collapsed::what;
 use allocanary_who::timeline::Line;
-use allocanary_who::{Found, Order, Site};
+use allocanary_who::{Order, Site, SiteReport};
 use maud::{Markup, html};
 
 use super::flames::Flames;
@@ -21,7 +21,7 @@ const TOP: usize = 10;
 /// The sites of a trace with stacks, and pictures of them.
 pub struct Sites {
     /// The sites.
-    pub found: Found,
+    pub found: SiteReport,
     /// The order of the sites.
     pub order: Order,
     /// Flamegraphs, the most important first. One is missing if it has no bytes, or if it could not be drawn. A note of `found` says which.
@@ -105,7 +105,7 @@ fn over_time(timeline: &[Line]) -> Markup {
     }
 }
 
-fn rows(found: &Found, order: Order) -> Markup {
+fn rows(found: &SiteReport, order: Order) -> Markup {
     // Blocks from before the window may be in the same pages.
     let is_window = found.freed_from_before.is_some();
     let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
@@ -208,7 +208,7 @@ mod tests {
             callers: Vec::new(),
             timeline: Vec::new(),
         };
-        let html = page(&told(), Some(&none(Found { freed_from_before: Some(7), ..found() })));
+        let html = page(&told(), Some(&none(SiteReport { freed_from_before: Some(7), ..found() })));
         words.iter().chain([&before]).for_each(|text| assert!(html.contains(text), "{text}: {html}"));
         let html = page(&told(), Some(&none(found())));
         words.iter().chain([&before]).for_each(|text| assert!(!html.contains(text), "{text}: {html}"));

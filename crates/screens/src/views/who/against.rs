@@ -5,7 +5,7 @@ use allocanary_text::outside::Look;
 use std::time::Duration;
 
 use allocanary_text::units::{Bytes, show_duration, show_share};
-use allocanary_who::Found;
+use allocanary_who::SiteReport;
 use allocanary_who::against::{Before, Change, Holds, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub struct Comparison<'a> {
     /// The earlier trace.
     pub old: Before,
     /// The later trace.
-    pub found: &'a Found,
+    pub found: &'a SiteReport,
     /// All sites, the one that grew most first.
     pub changes: Vec<Change>,
     /// The limit of a site's growth, as a share of the old heap.
@@ -32,7 +32,7 @@ pub struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     /// Compares the two. The error says why they cannot be compared.
-    pub fn of(old: Before, found: &'a Found, gate: Option<f64>) -> Result<Self, String> {
+    pub fn of(old: Before, found: &'a SiteReport, gate: Option<f64>) -> Result<Self, String> {
         let new = Before::of(found);
         if old.by != new.by {
             return Err(format!("wanted sites by {}, found them by {}", new.by, old.by));

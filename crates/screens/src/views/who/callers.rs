@@ -3,7 +3,7 @@
 use allocanary_text::outside::{Look, harmless_lines};
 use allocanary_text::units::Unit;
 use allocanary_who::callers::{Caller, DEPTH, Figures};
-use allocanary_who::{Found, Order};
+use allocanary_who::{Order, SiteReport};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::views::heap::{bold, item};
 const FIGURES: usize = 10;
 
 /// The tree, from the site to its callers.
-pub fn text(found: &Found, tree: &Caller, order: Order, look: &Look) -> String {
+pub fn text(found: &SiteReport, tree: &Caller, order: Order, look: &Look) -> String {
     let width = usize::from(look.width);
     let title = format!(
         "Who calls `{}`, {}: each function under the one that it calls, {}",
@@ -65,7 +65,7 @@ fn line([pinned, live, allocated]: [String; 3], name: &str, width: usize) -> Str
 }
 
 /// The answer for a script, with the tree.
-pub fn json(found: &Found, tree: &Caller, order: Order) -> String {
+pub fn json(found: &SiteReport, tree: &Caller, order: Order) -> String {
     let besides = json!({ "sort": order.name(), "callers": value(tree), "wrappers": super::of_wrappers(found), "notes": found.notes });
     document("who", &[answer(found, None)], object(besides))
 }

@@ -2,7 +2,7 @@
 
 use allocanary_text::units::Unit;
 use allocanary_who::slope::Slope;
-use allocanary_who::{By, Found, Site};
+use allocanary_who::{By, Site, SiteReport};
 
 /// The number of sites that the sentence names.
 const NAMED: usize = 3;
@@ -21,7 +21,7 @@ pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
 
 /// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. `` It names those that grow
 /// fastest among all sites. The table may not show these: a leak of whole pages pins nothing.
-pub fn grown(found: &Found) -> Option<String> {
+pub fn grown(found: &SiteReport) -> Option<String> {
     if found.freed_from_before.is_some() {
         return in_window(found);
     }
@@ -41,13 +41,13 @@ pub fn grown(found: &Found) -> Option<String> {
 /// By how many more blocks a site holds than at the beginning of the window: the minimum and the maximum. All of its live blocks were
 /// allocated in the window. Older blocks that were freed in the window may all have been its own, which gives the minimum. `None` for other
 /// traces, and for a sample.
-pub fn blocks_in_window(found: &Found, site: &Site) -> Option<(u64, u64)> {
+pub fn blocks_in_window(found: &SiteReport, site: &Site) -> Option<(u64, u64)> {
     let before = found.freed_from_before.filter(|_| found.one_in.is_none())?;
     Some((site.blocks.saturating_sub(before), site.blocks))
 }
 
 /// The sites that certainly hold more blocks than at the beginning of the window.
-fn in_window(found: &Found) -> Option<String> {
+fn in_window(found: &SiteReport) -> Option<String> {
     let before = found.freed_from_before?;
     let bounds = |site| Some((site, blocks_in_window(found, site)?));
     let mut surely: Vec<(&Site, (u64, u64))> =
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn in_a_window_a_site_grew_for_sure_if_it_holds_more_blocks_than_older_ones_were_freed() {
-        let windowed = |before| Found { freed_from_before: Some(before), ..found() };
+        let windowed = |before| SiteReport { freed_from_before: Some(before), ..found() };
         let mut grew = windowed(480);
         grew.sites[1].blocks = 300;
         let said = grown(&grew).unwrap();
@@ -170,7 +170,7 @@ mod tests {
         );
         let unknown = grown(&windowed(500)).unwrap();
         assert!(unknown.starts_with("Whether a site grew in the window is not known: 500 blocks"), "{unknown}");
-        let sample = Found { one_in: Some(10.0), ..windowed(0) };
+        let sample = SiteReport { one_in: Some(10.0), ..windowed(0) };
         assert_eq!((grown(&sample), blocks_in_window(&sample, &sample.sites[0])), (None, None));
         assert_eq!(blocks_in_window(&found(), &found().sites[0]), None);
     }

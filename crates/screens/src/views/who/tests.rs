@@ -38,7 +38,7 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
 const GROWS: Slope = Slope { per_second: 20_971.52, low: 20_097.71, high: 22_020.1 };
 
 /// A service whose heap has 107 MiB, of which 40 are pinned by two sites, and 20 are empty.
-pub fn found() -> Found {
+pub fn found() -> SiteReport {
     let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: Some(12_300_000_000) };
     let residents = [Resident { mark: 2, ranges: Vec::new() }];
     let sites = vec![
@@ -50,7 +50,7 @@ pub fn found() -> Found {
             ..site("a_function_with_a_name_that_is_longer_than_the_line", 0, 0, 0, 5, false)
         },
     ];
-    Found {
+    SiteReport {
         program: "redis-server".into(),
         moment: Moment::of(Some(MomentChoice::Idle), &marks, &residents).unwrap().unwrap(),
         nanos: 12_300_000_000,
@@ -142,7 +142,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
 /// In a trace of a window, only the blocks that were allocated in it are known.
 #[test]
 fn of_a_window_there_is_a_row_of_what_is_older() {
-    let found = Found { freed_from_before: Some(1234), ..found() };
+    let found = SiteReport { freed_from_before: Some(1234), ..found() };
     let said = text(&found, None, top(1), &Look { color: false, width: 80 });
     let wanted = "\
   part                                            bytes   of all
@@ -164,7 +164,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
 #[test]
 fn a_long_heading_has_two_lines() {
     let moment = Moment::at_end(Some(1), &[Resident { mark: 3, ranges: Vec::new() }]).unwrap();
-    let window = Found { moment, freed_from_before: Some(5), ..found() };
+    let window = SiteReport { moment, freed_from_before: Some(5), ..found() };
     let candidate = "jemalloc:narenas=1,dirty_decay_ms=0,muzzy_decay_ms=0,tcache=false".into();
     let under = Under { candidate, found: found() };
     let said = text(&window, Some(&under), top(3), &Look { color: false, width: 80 });
@@ -189,7 +189,7 @@ fn a_script_gets_the_same_in_plain_numbers() {
 #[test]
 fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
     let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: None };
-    let found = Found {
+    let found = SiteReport {
         moment: Peak::until(&marks).moment(),
         sites: Vec::new(),
         pages: Divided::default(),
@@ -228,7 +228,7 @@ fn another_allocator_has_its_own_pages_and_sites() {
 fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned() {
     let mut found = found();
     found.sites[2].slope = Some(Slope { per_second: 9e9, low: 0.0, high: 1e10 });
-    let first = |found: &Found, order| {
+    let first = |found: &SiteReport, order| {
         let value: Value = serde_json::from_str(&json(found, None, Shown { order, top: Some(1) })).unwrap();
         (value["sort"].as_str().unwrap().to_string(), value["sites"][0]["name"].as_str().unwrap().to_string())
     };

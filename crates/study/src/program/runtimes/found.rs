@@ -11,7 +11,7 @@ use allocanary_sys::sys;
 
 /// The runtime of a program.
 #[derive(Clone)]
-pub struct Found {
+pub struct ProgramRuntime {
     /// The runtime.
     pub runtime: &'static Runtime,
     /// What the file says.
@@ -20,7 +20,7 @@ pub struct Found {
     pub file: PathBuf,
 }
 
-impl Found {
+impl ProgramRuntime {
     /// Its name and version: `Go 1.26.8`.
     pub fn title(&self) -> String {
         match self.traits.version.as_str() {

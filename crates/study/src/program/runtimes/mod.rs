@@ -14,7 +14,7 @@ mod ruby;
 mod runtime;
 mod taken;
 
-pub use found::Found;
+pub use found::ProgramRuntime;
 pub use knob::{Knob, Usual, Way};
 pub use proof::{Seen, proof};
 pub use runtime::{Runtime, Traits};
@@ -28,10 +28,10 @@ use allocanary_rows::Candidate;
 pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
 
 /// The runtime of the program that this file runs.
-pub fn of(file: &Path) -> Option<Found> {
+pub fn of(file: &Path) -> Option<ProgramRuntime> {
     let file = fs::canonicalize(file).ok()?;
     let found = ALL.iter().find_map(|runtime| Some((*runtime, (runtime.recognise)(&file)?)));
-    found.map(|(runtime, traits)| Found { runtime, traits, file })
+    found.map(|(runtime, traits)| ProgramRuntime { runtime, traits, file })
 }
 
 /// The runtime that has a setting of this name.
@@ -43,7 +43,7 @@ fn owner(setting: &str) -> Option<&'static Runtime> {
 /// does not take. `program` is the file that runs.
 pub fn check<'a>(
     candidates: impl Iterator<Item = &'a Candidate>,
-    found: Option<&Found>,
+    found: Option<&ProgramRuntime>,
     program: &Path,
 ) -> Result<(), String> {
     let program = program.display();
@@ -86,11 +86,11 @@ mod tests {
 
     use super::*;
 
-    fn found(runtime: &'static Runtime, traits: Traits) -> Found {
-        Found { runtime, traits, file: PathBuf::from("/x") }
+    fn found(runtime: &'static Runtime, traits: Traits) -> ProgramRuntime {
+        ProgramRuntime { runtime, traits, file: PathBuf::from("/x") }
     }
 
-    fn refused(candidate: &str, found: Option<&Found>) -> Option<String> {
+    fn refused(candidate: &str, found: Option<&ProgramRuntime>) -> Option<String> {
         check(std::iter::once(&candidate.into()), found, Path::new("/opt/service")).err()
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::found::Found;
+use super::found::ProgramRuntime;
 use super::knob::{Knob, Way};
 use super::runtime::Runtime;
 use super::taken::Taken;
@@ -43,7 +43,7 @@ const WITH_VALUE: [&str; 10] = [
 
 impl Seen {
     /// Reads a process; `None` if it has ended.
-    pub fn read(pid: u32, found: &Found) -> Option<Seen> {
+    pub fn read(pid: u32, found: &ProgramRuntime) -> Option<Seen> {
         let texts = |file: File| -> Option<Vec<String>> {
             let bytes = fs::read(path(pid, file)).ok().filter(|bytes| !bytes.is_empty())?;
             Some(bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect())
@@ -78,7 +78,7 @@ impl Seen {
 /// The settings of the runtime with their values, or with why they are not proven. It fails if one is not in force.
 pub fn proof(
     cell: &Cell,
-    found: &Found,
+    found: &ProgramRuntime,
     seen: Option<&Seen>,
     main: u32,
 ) -> Result<BTreeMap<String, Result<String, String>>, Failure> {
@@ -159,7 +159,7 @@ mod tests {
     fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<Seen>) -> Result<String, String> {
         let map = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let cell = Cell { settings: map, ..Cell::new("own", "own", Job::of_program(Program::default())) };
-        let found = Found { runtime, traits: Traits::default(), file: PathBuf::new() };
+        let found = ProgramRuntime { runtime, traits: Traits::default(), file: PathBuf::new() };
         let all = proof(&cell, &found, seen.as_ref(), 7).map_err(|failure| {
             assert_eq!(failure.kind, FailureKind::Setting);
             failure.text
