@@ -9,7 +9,7 @@ use allocanary_heap::Memory;
 use crate::contents::{Holder, Inside, Leaked, Lost, Retained, Row};
 use crate::dominators::{self, Retains};
 use crate::holders::{Holders, Key};
-use crate::kinds::{Heap, Kinds};
+use crate::kinds::{Kinds, TypedBlocks};
 use crate::leaks::Leak;
 use crate::links::Links;
 use crate::modules::Open;
@@ -43,7 +43,7 @@ fn sums<K: Hash + Eq + Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(
 }
 
 /// The kinds.
-pub fn kinds(heap: &Heap, kinds: &Kinds) -> Vec<Row> {
+pub fn kinds(heap: &TypedBlocks, kinds: &Kinds) -> Vec<Row> {
     let sums = sums(heap.blocks.iter().map(|(index, block)| (kinds.number(index), block.bytes)));
     let row = |(number, blocks, bytes): (u32, u64, u64)| {
         let kind = kinds.kind(number);
@@ -63,7 +63,13 @@ pub fn first(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// The leaks.
-pub fn leaked(heap: &Heap, kinds: &Kinds, leaks: &[Leak], profile: &Profile, wanted: &ContentsRequest) -> Leaked {
+pub fn leaked(
+    heap: &TypedBlocks,
+    kinds: &Kinds,
+    leaks: &[Leak],
+    profile: &Profile,
+    wanted: &ContentsRequest,
+) -> Leaked {
     let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;
     let direct = || leaks.iter().filter(|leak| leak.direct);
     let key = |leak: &Leak| (kinds.number(leak.block), bytes(leak));
@@ -114,13 +120,20 @@ pub struct Names<'a> {
 }
 
 /// The holders with their names.
-pub fn holders(heap: &Heap, kinds: &Kinds, found: &Holders, paths: &Paths, names: &Names, open: &Open) -> Vec<Holder> {
+pub fn holders(
+    heap: &TypedBlocks,
+    kinds: &Kinds,
+    found: &Holders,
+    paths: &Paths,
+    names: &Names,
+    open: &Open,
+) -> Vec<Holder> {
     let mut order: Vec<u32> = (0..found.all.len() as u32).filter(|at| found.all[*at as usize].1.blocks > 0).collect();
     order.sort_by_key(|at| (Reverse(found.all[*at as usize].1.bytes), *at));
     order.truncate(ROWS);
     let trees = paths.trees(&order[..order.len().min(TREES)], PART, LINES);
     let mut trees = trees.into_iter();
-    let inside = |line: crate::paths::Line| Inside {
+    let inside = |line: crate::paths::TreeRow| Inside {
         depth: line.depth,
         offset: line.offset,
         kind: kinds.kind(line.kind).name.clone(),
@@ -144,7 +157,7 @@ pub fn holders(heap: &Heap, kinds: &Kinds, found: &Holders, paths: &Paths, names
 
 /// The blocks that retain most.
 pub fn retained(
-    heap: &Heap,
+    heap: &TypedBlocks,
     kinds: &Kinds,
     found: &Holders,
     paths: &Paths,
@@ -164,7 +177,7 @@ pub fn retained(
     dominators::largest(heap, links, &found.entries, &kind).into_iter().map(one).collect()
 }
 
-fn name(heap: &Heap, key: Key, names: &Names, open: &Open) -> String {
+fn name(heap: &TypedBlocks, key: Key, names: &Names, open: &Open) -> String {
     let thread = |index: u32| match names.threads.get(index as usize) {
         Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
         Some(thread) => format!("thread {}", thread.tid),

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::kinds::Heap;
+use crate::kinds::TypedBlocks;
 use crate::links::Links;
 use crate::reach::each_pointer;
 
@@ -37,7 +37,7 @@ const STEPS: u64 = 64;
 
 /// The blocks that retain most, each one below the one that retains it, but for blocks of the same kind. `entries`: whether variables point to a
 /// block.
-pub fn largest(heap: &Heap, links: &Links, entries: &[bool], kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
+pub fn largest(heap: &TypedBlocks, links: &Links, entries: &[bool], kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
     let Some(tree) = Tree::of(heap, links, entries) else { return Vec::new() };
     tree.largest(heap, kind)
 }
@@ -51,7 +51,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn of(heap: &Heap, links: &Links, entries: &[bool]) -> Option<Tree> {
+    fn of(heap: &TypedBlocks, links: &Links, entries: &[bool]) -> Option<Tree> {
         let count = heap.blocks.len();
         let pointers = |block: u32, visit: &mut dyn FnMut(u32)| {
             each_pointer(heap.copy, heap.blocks, links, block, |_, to| visit(to));
@@ -98,7 +98,7 @@ impl Tree {
         Some(Tree { order, above })
     }
 
-    fn largest(&self, heap: &Heap, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
+    fn largest(&self, heap: &TypedBlocks, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
         let mut sums = vec![(0_u64, 0_u64); self.order.len()];
         for place in (1..self.order.len()).rev() {
             sums[place].0 += 1;
@@ -211,7 +211,7 @@ mod tests {
     const HEAP: u64 = 0x1_0000_0000;
 
     /// Blocks of 64 bytes with pointers, and entries.
-    fn tree(count: u64, pointers: &[(u64, u64)], entries: &[u64], check: impl FnOnce(&Heap, &[bool])) {
+    fn tree(count: u64, pointers: &[(u64, u64)], entries: &[u64], check: impl FnOnce(&TypedBlocks, &[bool])) {
         let mut made = Made::of(&[(0x10_0000, 4096), (HEAP, (count * 64).next_multiple_of(4096))]);
         let mut used = vec![0; count as usize];
         for &(from, to) in pointers {
@@ -223,7 +223,8 @@ mod tests {
         let (blocks, copy, roots) =
             (blocks((0..count).map(|at| (HEAP + 64 * at, 64))), made.copy(), globals(0x10_0000));
         let (modules, open) = (Modules::default(), |_: &_| None);
-        let heap = Heap { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
+        let heap =
+            TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
         let entries: Vec<bool> = (0..count).map(|at| entries.contains(&at)).collect();
         check(&heap, &entries);
     }

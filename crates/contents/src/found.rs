@@ -6,7 +6,7 @@ use allocanary_heap::{Memory, Parts, Walk, walk_all};
 use crate::blocks::Blocks;
 use crate::contents::{Contents, SCHEMA};
 use crate::copy::Copy;
-use crate::kinds::Heap;
+use crate::kinds::TypedBlocks;
 use crate::modules::{Modules, Open};
 use crate::profile::Profile;
 use crate::python::{self, Types};
@@ -70,8 +70,8 @@ impl HeapGraph {
     }
 
     /// What kinds are found in.
-    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a Sample>, open: &'a Open) -> Heap<'a> {
-        Heap { copy, blocks: &self.blocks, sample, modules: &self.modules, roots: &self.roots, open }
+    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a Sample>, open: &'a Open) -> TypedBlocks<'a> {
+        TypedBlocks { copy, blocks: &self.blocks, sample, modules: &self.modules, roots: &self.roots, open }
     }
 
     /// How many blocks there are, and whose.

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use crate::blocks::Blocks;
-use crate::kinds::Heap;
+use crate::kinds::TypedBlocks;
 use crate::links::Links;
 use crate::modules::{Modules, Open};
 use crate::paths::Paths;
@@ -64,7 +64,13 @@ const SEVERAL: u32 = u32::MAX - 1;
 
 impl Holders {
     /// Finds the holders. Returns with them the paths from each to its blocks.
-    pub fn of(heap: &Heap, reach: &Reach, open: &Open, links: &Links, kind: &dyn Fn(u32) -> u32) -> (Holders, Paths) {
+    pub fn of(
+        heap: &TypedBlocks,
+        reach: &Reach,
+        open: &Open,
+        links: &Links,
+        kind: &dyn Fn(u32) -> u32,
+    ) -> (Holders, Paths) {
         let mut holders = Holders { all: Vec::new(), entries: vec![false; heap.blocks.len()], known: HashMap::new() };
         let mut paths = Paths::new(heap.blocks.len());
         for &block in &reach.order {
@@ -103,7 +109,7 @@ impl Holders {
     }
 
     /// Fills in what each holder alone leads to.
-    fn colour(&mut self, heap: &Heap, open: &Open, links: &Links) {
+    fn colour(&mut self, heap: &TypedBlocks, open: &Open, links: &Links) {
         let mut colours = vec![NONE; heap.blocks.len()];
         let mut queue: Vec<u32> = Vec::new();
         let fleeting = |place: &RootKind| matches!(place, RootKind::Stack(_) | RootKind::Registers(_));
@@ -156,7 +162,7 @@ fn join(colours: &mut [u32], queue: &mut Vec<u32>, block: u32, colour: u32) {
     }
 }
 
-fn flow(blocks: &Blocks, heap: &Heap, colours: &mut [u32], queue: &mut Vec<u32>, links: &Links) {
+fn flow(blocks: &Blocks, heap: &TypedBlocks, colours: &mut [u32], queue: &mut Vec<u32>, links: &Links) {
     while let Some(block) = queue.pop() {
         let colour = colours[block as usize];
         each_pointer(heap.copy, blocks, links, block, |_, to| join(colours, queue, to, colour));
@@ -179,7 +185,7 @@ fn key(modules: &Modules, place: RootKind, at: u64, open: &Open) -> (Key, u64) {
 }
 
 /// Where in a block the first pointer to another one is.
-fn offset(heap: &Heap, parent: u32, block: u32, links: &Links) -> u64 {
+fn offset(heap: &TypedBlocks, parent: u32, block: u32, links: &Links) -> u64 {
     let mut found = None;
     each_pointer(heap.copy, heap.blocks, links, parent, |at, to| {
         if to == block && found.is_none() {

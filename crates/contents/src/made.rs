@@ -6,7 +6,7 @@ use allocanary_heap::{Block, Mapping, Memory, PAGE, Pages, Thread};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
-use crate::kinds::{Heap, Kinds};
+use crate::kinds::{Kinds, TypedBlocks};
 use crate::modules::Modules;
 use crate::roots::{Root, RootKind};
 
@@ -96,7 +96,7 @@ pub fn globals(at: u64) -> Vec<Root> {
 pub fn kinds(made: &Made, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
     let (modules, roots) = (Modules::default(), globals(at));
-    let heap = Heap { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };
+    let heap = TypedBlocks { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };
     let kinds = Kinds::of(&heap, None);
     blocks.iter().map(|(index, _)| kinds.kind(kinds.number(index)).name.clone()).collect()
 }

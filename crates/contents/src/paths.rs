@@ -40,7 +40,7 @@ pub struct Paths {
 
 /// A line of a tree that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct TreeRow {
     /// How deep it is: 0 for what the holder points to.
     pub depth: u32,
     /// Where the pointer to the first of its blocks is, from the beginning of what is above.
@@ -110,7 +110,7 @@ impl Paths {
     }
 
     /// The tree of each holder that is wanted, from the top: what has at least one part in `part` of the holder's bytes, at most `most` lines.
-    pub fn trees(&self, holders: &[u32], part: u64, most: usize) -> Vec<Vec<Line>> {
+    pub fn trees(&self, holders: &[u32], part: u64, most: usize) -> Vec<Vec<TreeRow>> {
         let mut with_all: Vec<u64> = self.nodes.iter().map(|node| node.bytes).collect();
         // A node comes behind the one above it.
         for (at, node) in self.nodes.iter().enumerate().rev() {
@@ -133,7 +133,7 @@ impl Paths {
             let mut stack: Vec<u32> = self.holders.get(holder).into_iter().flat_map(|first| below(*first)).collect();
             while let Some(at) = stack.pop().filter(|_| lines.len() < most) {
                 let node = self.nodes[at as usize];
-                lines.push(Line {
+                lines.push(TreeRow {
                     depth: node.depth - 1,
                     offset: node.offset,
                     kind: node.kind,
@@ -165,7 +165,7 @@ mod tests {
         paths.below(1000, 1001, 7, || 0);
         (0..1002).for_each(|block| paths.count(block, 10));
         let trees = paths.trees(&[0], 2000, 10);
-        let of = |line: &Line| (line.depth, line.offset, line.kind, line.blocks, line.with_all);
+        let of = |line: &TreeRow| (line.depth, line.offset, line.kind, line.blocks, line.with_all);
         assert_eq!(trees[0].iter().map(of).collect::<Vec<_>>(), [(0, 0x40, 7, 1001, 10020), (1, 16, 8, 1, 10)]);
         assert_eq!(paths.trees(&[0], 2, 10)[0].len(), 1, "what is small is left out");
         assert_eq!(paths.holder(1001), 0);

@@ -4,14 +4,14 @@
 use std::cmp::Reverse;
 
 use crate::contents::{Copies, Text};
-use crate::kinds::{Heap, Kinds, content};
+use crate::kinds::{Kinds, TypedBlocks, content};
 
 /// The texts that are told, and how many characters of each.
 const MOST: usize = 50;
 const LONGEST: usize = 80;
 
 /// Texts that are there more than once: the sums, and those that cost most.
-pub fn copies(heap: &Heap, kinds: &Kinds, shows: bool) -> (Copies, Option<Vec<Text>>) {
+pub fn copies(heap: &TypedBlocks, kinds: &Kinds, shows: bool) -> (Copies, Option<Vec<Text>>) {
     let mut all: Vec<(u64, u32)> = Vec::new();
     for (index, _) in heap.blocks.iter() {
         if let Some(text) = text(heap, kinds, index) {
@@ -43,14 +43,14 @@ pub fn copies(heap: &Heap, kinds: &Kinds, shows: bool) -> (Copies, Option<Vec<Te
 }
 
 /// The beginning of the text in a block.
-pub fn shown(heap: &Heap, kinds: &Kinds, block: u32) -> Option<String> {
+pub fn shown(heap: &TypedBlocks, kinds: &Kinds, block: u32) -> Option<String> {
     let text = String::from_utf8_lossy(text(heap, kinds, block)?).into_owned();
     let short: String = text.chars().take(LONGEST).collect();
     Some(if short.len() < text.len() { short + "…" } else { short })
 }
 
 /// The text in a block: a `str` or `bytes` of CPython says how long it is.
-fn text<'a>(heap: &'a Heap, kinds: &Kinds, block: u32) -> Option<&'a [u8]> {
+fn text<'a>(heap: &'a TypedBlocks, kinds: &Kinds, block: u32) -> Option<&'a [u8]> {
     /// Where an object has its length, and its text: of ASCII characters behind 40 bytes from 3.12 on, and 48 before.
     const LENGTH: usize = 2;
     let places: &[usize] = match kinds.kind(kinds.number(block)).name.as_str() {
@@ -85,7 +85,8 @@ mod tests {
         made.write(HEAP + 160, b"only once here");
         let (blocks, copy, roots) = (blocks((0..6).map(|at| (HEAP + 32 * at, 24))), made.copy(), globals(0x10_0000));
         let (modules, open) = (Modules::default(), |_: &_| None);
-        let heap = Heap { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
+        let heap =
+            TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
         let kinds = Kinds::of(&heap, None);
         assert_eq!(copies(&heap, &kinds, false), (Copies { blocks: 3, bytes: 72 }, None));
         let texts = copies(&heap, &kinds, true).1.unwrap();

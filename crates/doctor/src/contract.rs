@@ -8,7 +8,7 @@ use allocanary_heap::Heap;
 use crate::flavour::Flavour;
 use crate::host::Surroundings;
 use crate::judgement::{Advice, Default};
-use crate::remedy::{Line, Remedy, variable};
+use crate::remedy::{PasteLine, Remedy, variable};
 use crate::seen::{Libraries, Seen};
 use crate::subject::Subject;
 use crate::variables::{Assignment, Effect, Variables};
@@ -123,9 +123,9 @@ impl Case<'_> {
     }
 
     /// The lines of an advice: its variable, and those for Rust if it may be a Rust program.
-    pub fn lines(&self, advice: &Advice) -> Vec<Line> {
+    pub fn lines(&self, advice: &Advice) -> Vec<PasteLine> {
         let code = advice.install.iter().filter(|_| self.is_rust()).flat_map(|text| text.lines());
         let (name, value) = &advice.variable;
-        variable(name, value).into_iter().chain(code.map(|text| Line::new("Rust", text))).collect()
+        variable(name, value).into_iter().chain(code.map(|text| PasteLine::new("Rust", text))).collect()
     }
 }

@@ -21,12 +21,12 @@ pub struct Remedy {
     /// Its cost; empty if nothing is known.
     pub price: String,
     /// The lines to paste. Those for the first place come first.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PasteLine>,
 }
 
 /// A line to paste.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct PasteLine {
     /// The place for it: `shell`, `environment`, `Dockerfile`.
     pub place: String,
     /// The line.
@@ -134,18 +134,18 @@ impl Remedy {
     }
 }
 
-impl Line {
+impl PasteLine {
     /// A line for a place.
-    pub fn new(place: &str, text: impl Into<String>) -> Line {
-        Line { place: place.into(), text: text.into() }
+    pub fn new(place: &str, text: impl Into<String>) -> PasteLine {
+        PasteLine { place: place.into(), text: text.into() }
     }
 }
 
 /// A variable, as lines for every place that takes one.
-pub(crate) fn variable(name: &str, value: &str) -> Vec<Line> {
-    let mut all = vec![Line::new("environment", paste::shell(name, value))];
-    all.push(Line::new("Dockerfile", paste::dockerfile(name, value)));
-    all.extend(paste::kubernetes(name, value).map(|text| Line::new("Kubernetes", text)));
-    all.push(Line::new("systemd", paste::systemd(name, value)));
+pub(crate) fn variable(name: &str, value: &str) -> Vec<PasteLine> {
+    let mut all = vec![PasteLine::new("environment", paste::shell(name, value))];
+    all.push(PasteLine::new("Dockerfile", paste::dockerfile(name, value)));
+    all.extend(paste::kubernetes(name, value).map(|text| PasteLine::new("Kubernetes", text)));
+    all.push(PasteLine::new("systemd", paste::systemd(name, value)));
     all
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use allocanary_heap::{How, Live, Memory, PAGE, Parts, Sure, take};
 use allocanary_testing::skipped::skipped;
-use allocanary_walkers::system::{self as glibc, Free, Heap};
+use allocanary_walkers::system::{self as glibc, Free, GlibcHeap};
 use running::{compiled, start};
 
 /// In this order: few live blocks, half of the blocks live, threads with their own arenas, blocks with their own pages,
@@ -117,7 +117,7 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
         let mut running = start(&program, case, "");
         let [own, small, large] = [running.counts(), running.counts(), running.counts()];
         let live = Live::open(running.pid()).unwrap();
-        let heaps: Vec<Heap> = glibc::read_all(&live).into_iter().map(Result::unwrap).collect();
+        let heaps: Vec<GlibcHeap> = glibc::read_all(&live).into_iter().map(Result::unwrap).collect();
         assert_eq!(heaps.iter().map(counts).collect::<Vec<_>>(), [own, large, small], "{case}");
         assert_eq!(heaps.iter().map(|one| one.walk.name()).collect::<Vec<_>>(), ["glibc", "2nd glibc", "3rd glibc"]);
         for walk in heaps.iter().map(|one| &one.walk) {
@@ -135,7 +135,7 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
 }
 
 /// The counts as `mallinfo2` names them.
-fn counts(heap: &Heap) -> BTreeMap<String, u64> {
+fn counts(heap: &GlibcHeap) -> BTreeMap<String, u64> {
     let sum = |part: fn(&Free) -> u64| heap.free.iter().map(part).sum::<u64>();
     let arena: u64 = heap.system.iter().sum();
     let free = sum(|free| free.bytes);

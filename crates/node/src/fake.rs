@@ -7,7 +7,7 @@ use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
-use crate::look::{Counted, Counting, Heap, Look, LookRequest, NoProfile, ProcessIdentity, Seen};
+use crate::look::{Counted, Counting, HeapState, Look, LookRequest, NoProfile, ProcessIdentity, Seen};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -86,7 +86,7 @@ pub fn seen(live: u64) -> Seen {
     parts.add(Part::Live, live);
     let place: CounterPlace = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
     let identity = ProcessIdentity { allocator: "glibc".into(), places: vec![place], ..ProcessIdentity::default() };
-    let heap = Some(Heap { parts, ..Heap::default() });
+    let heap = Some(HeapState { parts, ..HeapState::default() });
     Seen { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
 }
 

@@ -7,7 +7,7 @@ use allocanary_heap::counters::Counters;
 use allocanary_rows::fleet::{Bound, Follows, Part, Parts, Row};
 
 use crate::group::Membership;
-use crate::look::{Heap, ProcessIdentity};
+use crate::look::{HeapState, ProcessIdentity};
 use crate::names::Names;
 use crate::schedule::Waiting;
 use crate::stat::{Key, Status};
@@ -41,7 +41,7 @@ pub struct Known {
     /// Whether the question for its counters took too long: they are not asked again before its next reading.
     pub is_stuck: bool,
     /// Its heap and when it was read, in milliseconds since 1970.
-    pub heap: Option<(u64, Heap)>,
+    pub heap: Option<(u64, HeapState)>,
     /// When it was last tried, since the agent's start.
     pub tried: Option<Duration>,
     /// How often that has failed in a row.
@@ -250,7 +250,7 @@ mod tests {
         Known {
             status: Status { resident: anonymous + 50, anonymous, swapped: 0 },
             identity: Some(identity),
-            heap: Some((7, Heap { parts, ..Heap::default() })),
+            heap: Some((7, HeapState { parts, ..HeapState::default() })),
             ..Known::default()
         }
     }

@@ -40,7 +40,7 @@ pub struct Seen {
     /// What they count. `None` if one of them did not answer.
     pub counters: Option<Vec<Counters>>,
     /// Its heap, if it could be read.
-    pub heap: Option<Heap>,
+    pub heap: Option<HeapState>,
     /// Why it could not; empty if it could.
     pub problem: String,
 }
@@ -64,7 +64,7 @@ pub struct ProcessIdentity {
 
 /// A heap that was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Heap {
+pub struct HeapState {
     /// Resident bytes by part.
     pub parts: Parts,
     /// Arenas with resident memory; `None` if its allocator has none.
@@ -233,7 +233,7 @@ fn name(flavour: Flavour) -> &'static str {
 }
 
 /// A reading as parts and bounds.
-fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
+fn heap(reading: &Reading, remedies: &[Remedy]) -> HeapState {
     let parts = reading.parts();
     let bound = |one: &Remedy| {
         let bytes = one.gives.bytes()?;
@@ -247,7 +247,7 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> Heap {
     // Blocks with pages of their own are no arena: they have no address.
     let arenas = |heap: &allocanary_heap::Heap| heap.arenas.iter().filter(|arena| arena.at != 0).count() as u64;
     let arenas = reading.heaps.iter().map(arenas).max().filter(|count| *count > 0);
-    Heap { parts, arenas, bounds: remedies.iter().filter_map(bound).collect(), problem }
+    HeapState { parts, arenas, bounds: remedies.iter().filter_map(bound).collect(), problem }
 }
 
 #[cfg(test)]

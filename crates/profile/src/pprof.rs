@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use self::messages::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+use self::messages::{Function, Location, Mapping, PprofLine, Profile, Sample, ValueType};
 
 /// What samples tell: each type has a name and a unit.
 pub const OF_SAMPLES: [(&str, &str); 4] =
@@ -118,7 +118,7 @@ impl Writer {
         id
     }
 
-    fn line(&mut self, named: &Named<'_>) -> Line {
+    fn line(&mut self, named: &Named<'_>) -> PprofLine {
         let next = self.functions.len() as u64 + 1;
         let function_id = *self.functions.entry((named.function.into(), named.file.into())).or_insert(next);
         if function_id == next {
@@ -127,7 +127,7 @@ impl Writer {
             // Without a second name: where both are the same, Go's pprof takes it for a name of C++, and leaves out what is between `<` and `>`.
             self.out.function.push(Function { id: next, name, system_name: 0, filename });
         }
-        Line { function_id, line: i64::from(named.line) }
+        PprofLine { function_id, line: i64::from(named.line) }
     }
 
     /// Adds a stack, as numbers of places, innermost first, with a value of each type.

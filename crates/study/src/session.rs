@@ -34,7 +34,7 @@ pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch,
 pub use program::Program;
 pub use roster::{Refusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};
-pub use scripted::{Line, Scripted};
+pub use scripted::{ScriptStep, Scripted};
 pub use store::{Left, Store, Target};
 pub use study::{
     CASES, Full, MOST_CELLS, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds, expected_time,

@@ -29,7 +29,7 @@ pub fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Blocks of one allocator; frees them at its end.
-pub struct Heap<'a, A: GlobalAlloc> {
+pub struct TestBlocks<'a, A: GlobalAlloc> {
     allocator: &'a A,
     blocks: Vec<Block>,
     made: u8,
@@ -43,10 +43,10 @@ pub struct Block {
     fill: u8,
 }
 
-impl<'a, A: GlobalAlloc> Heap<'a, A> {
+impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
     /// No blocks yet.
     pub fn of(allocator: &'a A) -> Self {
-        Heap { allocator, blocks: Vec::with_capacity(1000), made: 0 }
+        TestBlocks { allocator, blocks: Vec::with_capacity(1000), made: 0 }
     }
 
     /// Makes the call; what the block had and has now, in bytes. None where there is no block to resize or free.
@@ -125,7 +125,7 @@ impl Block {
     }
 }
 
-impl<A: GlobalAlloc> Drop for Heap<'_, A> {
+impl<A: GlobalAlloc> Drop for TestBlocks<'_, A> {
     fn drop(&mut self) {
         while self.take(Step::Free(0)).is_some() {}
     }

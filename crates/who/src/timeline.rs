@@ -16,7 +16,7 @@ use crate::tally::Taken;
 
 /// A site over time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct SiteSeries {
     /// What it is called.
     pub name: String,
     /// Nanoseconds after the start, and its live bytes then.
@@ -24,7 +24,7 @@ pub struct Line {
 }
 
 /// The sites with the most live bytes at one of the times, the largest first. `groups` must be of the same trace.
-pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<Vec<Line>> {
+pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<Vec<SiteSeries>> {
     let length = trace.header.nanos(trace.header.last_ticks);
     if length == 0 {
         return Ok(Vec::new());
@@ -36,7 +36,7 @@ pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<
     Ok(lines(watching, span, taken, groups, most, factor))
 }
 
-fn lines(watching: Watching, span: Span, taken: &Taken, groups: &Groups, most: usize, factor: f64) -> Vec<Line> {
+fn lines(watching: Watching, span: Span, taken: &Taken, groups: &Groups, most: usize, factor: f64) -> Vec<SiteSeries> {
     let (stacks, course) = watching.end();
     let of_stack: HashMap<StackId, usize> =
         taken.totals.iter().zip(&groups.of).filter_map(|(totals, group)| Some((totals.key, (*group)?))).collect();
@@ -46,7 +46,7 @@ fn lines(watching: Watching, span: Span, taken: &Taken, groups: &Groups, most: u
     largest.sort_by(|a, b| highest(&sums[*b]).total_cmp(&highest(&sums[*a])));
     largest.truncate(most);
     let times: Vec<u64> = (0..TIMES).map(|time| span.at(time)).collect();
-    let line = |site: usize| Line {
+    let line = |site: usize| SiteSeries {
         name: groups.sites[site].0.clone(),
         points: times.iter().zip(sums[site]).map(|(time, bytes)| (*time, bytes * factor)).collect(),
     };
@@ -167,7 +167,7 @@ mod tests {
         let all = lines(watching, span, &taken, &groups, 2, 1.0);
         let [first, second] = &all[..] else { panic!("{all:?}") };
         assert_eq!((first.name.as_str(), second.name.as_str()), ("0x10", "0x20"));
-        let at = |line: &Line, time: usize| line.points[time];
+        let at = |line: &SiteSeries, time: usize| line.points[time];
         assert_eq!(
             (at(first, 0), at(first, 1), at(first, 20), at(first, 21)),
             ((0, 0.0), (10, 500.0), (200, 500.0), (210, 0.0))

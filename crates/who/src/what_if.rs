@@ -23,7 +23,7 @@ use crate::pages::Share;
 use crate::sites::{Site, SiteReport};
 use crate::tally::Taken;
 
-pub use figures::{Heap, Ways};
+pub use figures::{ReplayHeap, Ways};
 pub use pick::{Miss, pick};
 
 /// A site, and the heap with the site's blocks in a pool.

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use super::*;
 use allocanary_testing::fuzz::holds;
-use allocanary_testing::heap::{Heap, Step, steps};
+use allocanary_testing::heap::{Step, TestBlocks, steps};
 
 #[test]
 fn fuzz_counts_are_those_of_a_model() {
@@ -13,7 +13,7 @@ fn fuzz_counts_are_those_of_a_model() {
         let tally = pool::mine().expect("this thread lives");
         let before = tally.read();
         let lap = Lap { tally, peak: tally.start_peak() };
-        let mut heap = Heap::of(&counting);
+        let mut heap = TestBlocks::of(&counting);
         let mut model = Counts::default();
         for step in steps {
             let Some((old, new)) = heap.take(step) else { continue };
@@ -41,7 +41,7 @@ fn a_block_that_another_thread_frees_is_counted_there() {
     let counting = Counting::new(System);
     let tally = pool::mine().expect("this thread lives");
     let before = tally.read();
-    let mut heap = Heap::of(&counting);
+    let mut heap = TestBlocks::of(&counting);
     heap.take(Step::New(100, false));
     assert_eq!(tally.read().since(&before).live, 100);
     let block = heap.give();

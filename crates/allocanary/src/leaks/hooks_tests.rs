@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
 use allocanary_testing::fuzz::holds;
-use allocanary_testing::heap::{Heap, Step, steps};
+use allocanary_testing::heap::{Step, TestBlocks, steps};
 
 #[test]
 fn fuzz_what_is_alive_is_what_a_model_holds() {
     holds(64, 2, steps(300), |steps| {
         let leaks = Leaks::new(System).capacity(300);
-        let mut heap = Heap::of(&leaks);
+        let mut heap = TestBlocks::of(&leaks);
         for step in steps {
             heap.take(step);
             let alive = leaks.alive();
@@ -29,7 +29,7 @@ fn fuzz_what_is_alive_is_what_a_model_holds() {
 fn fuzz_blocks_without_a_record_are_blocks() {
     holds(64, 2, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {
         for leaks in [Leaks::new(System).capacity(capacity), Leaks::new(System).sampling(sampling)] {
-            let mut heap = Heap::of(&leaks);
+            let mut heap = TestBlocks::of(&leaks);
             for step in &steps {
                 heap.take(*step);
                 let alive = leaks.alive();
@@ -45,7 +45,7 @@ fn fuzz_blocks_without_a_record_are_blocks() {
 #[test]
 fn what_was_made_while_it_was_paused_is_not_known() {
     let leaks = Leaks::new(System).capacity(8).paused();
-    let mut heap = Heap::of(&leaks);
+    let mut heap = TestBlocks::of(&leaks);
     heap.take(Step::New(100, false));
     leaks.start();
     heap.take(Step::New(10, true));
@@ -66,14 +66,14 @@ fn what_was_made_while_it_was_paused_is_not_known() {
 fn a_capacity_after_the_first_record_changes_nothing() {
     for later in [1 << 20, 300, 1] {
         let leaks = Leaks::new(System).capacity(8);
-        let mut heap = Heap::of(&leaks);
+        let mut heap = TestBlocks::of(&leaks);
         (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
         let blocks: Vec<_> = (0..5).map(|_| heap.give()).collect();
         drop(heap);
         let leaks = leaks.paused().capacity(later);
         assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (5, 50), "{later}");
         leaks.start();
-        let mut heap = Heap::of(&leaks);
+        let mut heap = TestBlocks::of(&leaks);
         (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
         assert_eq!((leaks.alive().blocks, leaks.unrecorded_blocks.load(Relaxed)), (8, 2), "{later}");
         blocks.into_iter().for_each(|block| block.free(&leaks));

@@ -5,7 +5,7 @@
 //! children agree: each has its parent at one distance, its place 0, 1, 2 … at another, and a length of 1 to 11 right behind.
 //! A map of up to 11 entries is one node, which nothing proves. (Rust 1.36 and later.)
 
-use super::heap::{Heap, Words};
+use super::heap::{TypedBlocks, Words};
 use super::table::Kinds;
 
 /// The most entries of a node.
@@ -14,7 +14,7 @@ const MOST: u16 = 11;
 const LARGEST: usize = 1 << 10;
 
 /// Gives nodes their kind.
-pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let kind = kinds.named("BTreeMap node (Rust)", false);
     // Words of children that were searched for their parent. A hostile program could have a quadratic search.
     let mut left = 64 * heap.blocks.len() as u64 + (1 << 16);
@@ -48,7 +48,7 @@ pub fn mark(heap: &Heap, kinds: &mut Kinds) {
 }
 
 /// The blocks that two words in a row point to.
-fn children(heap: &Heap, words: Words, edge: usize) -> Option<[u32; 2]> {
+fn children(heap: &TypedBlocks, words: Words, edge: usize) -> Option<[u32; 2]> {
     let [first, second] = [words.get(edge)?, words.get(edge + 1)?];
     if first < 1 << 16 || second < 1 << 16 || first == second {
         return None;
@@ -67,7 +67,14 @@ fn parent(child: Words, at: u64, guess: usize, left: &mut u64) -> Option<usize> 
 }
 
 /// The children of a node, and where each has its own place.
-fn nodes(heap: &Heap, words: Words, at: u64, edge: usize, parent: usize, guess: usize) -> Option<(usize, Vec<u32>)> {
+fn nodes(
+    heap: &TypedBlocks,
+    words: Words,
+    at: u64,
+    edge: usize,
+    parent: usize,
+    guess: usize,
+) -> Option<(usize, Vec<u32>)> {
     let half =
         |words: Words, place: usize| Some(u16::from_le_bytes(words.0.get(2 * place..2 * place + 2)?.try_into().ok()?));
     let of_place = |place: usize| {

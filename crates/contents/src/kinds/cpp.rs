@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use allocanary_heap::Memory;
 
-use super::heap::Heap;
+use super::heap::TypedBlocks;
 use super::table::Kinds;
 use crate::names;
 
@@ -18,7 +18,7 @@ const LONGEST: usize = 5000;
 const PROOF: &str = "N10__cxxabiv1";
 
 /// Gives objects and arrays of objects their kinds.
-pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let mut classes = Classes { heap, known: HashMap::new() };
     for (index, block) in heap.blocks.iter() {
         let words = heap.words(index);
@@ -44,7 +44,7 @@ fn is_count(count: u64, bytes: u64) -> bool {
 }
 
 /// Whether an array of so many objects ends with one, for an element's size that fits in the block.
-fn last_is_object(heap: &Heap, classes: &mut Classes, block: u32, count: u64) -> bool {
+fn last_is_object(heap: &TypedBlocks, classes: &mut Classes, block: u32, count: u64) -> bool {
     let words = heap.words(block);
     let most = (words.len() as u64 - 1) / count;
     count == 1
@@ -61,7 +61,7 @@ struct Name {
 }
 
 struct Classes<'a> {
-    heap: &'a Heap<'a>,
+    heap: &'a TypedBlocks<'a>,
     /// By the address of the table of functions.
     known: HashMap<u64, Option<Name>>,
 }

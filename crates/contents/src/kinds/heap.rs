@@ -10,7 +10,7 @@ use crate::roots::Root;
 use crate::sample::part::Sample;
 
 /// The blocks and what is known of the process.
-pub struct Heap<'a> {
+pub struct TypedBlocks<'a> {
     /// The copy.
     pub copy: &'a Copy<'a>,
     /// The blocks.
@@ -28,7 +28,7 @@ pub struct Heap<'a> {
 /// The longest container is in two pieces that follow each other.
 const OVERLAP: u64 = 128;
 
-impl Heap<'_> {
+impl TypedBlocks<'_> {
     /// The words of a block, as far as they were copied.
     pub fn words(&self, block: u32) -> Words<'_> {
         let one = self.blocks.get(block);

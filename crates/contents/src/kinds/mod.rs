@@ -21,13 +21,13 @@ mod tests;
 use std::collections::HashMap;
 
 use crate::python::types::Types;
-pub use heap::{Heap, Words};
+pub use heap::{TypedBlocks, Words};
 use table::NONE;
 pub use table::{Kind, Kinds};
 
 impl Kinds {
     /// The kind of each block.
-    pub fn of(heap: &Heap, types: Option<&Types>) -> Kinds {
+    pub fn of(heap: &TypedBlocks, types: Option<&Types>) -> Kinds {
         let mut kinds = Kinds { all: vec![Kind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
         if let Some(sample) = heap.sample {
             let other = kinds.named("not looked at", false);

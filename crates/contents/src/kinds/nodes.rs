@@ -4,11 +4,11 @@
 //! is itself, and its parent's child is itself. A node of a list has next and previous, whose previous and next are itself. Lists of C programs
 //! look alike, so that these are likely only.
 
-use super::heap::Heap;
+use super::heap::TypedBlocks;
 use super::table::Kinds;
 
 /// Gives nodes their kinds.
-pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let tree = kinds.named("std::map or std::set node", false);
     let list = kinds.named("std::list node", true);
     for (index, block) in heap.blocks.iter() {
@@ -23,7 +23,7 @@ pub fn mark(heap: &Heap, kinds: &mut Kinds) {
     }
 }
 
-fn is_tree_node(heap: &Heap, index: u32, at: u64) -> bool {
+fn is_tree_node(heap: &TypedBlocks, index: u32, at: u64) -> bool {
     let words = heap.words(index);
     // Where each has colour, parent, left and right, and where in its parent, or in the head of the tree, it can be.
     [([0, 1, 2, 3], [8, 16, 24].as_slice()), ([3, 2, 0, 1], &[0, 8])].into_iter().any(|(places, of_parent)| {
@@ -40,7 +40,7 @@ fn is_tree_node(heap: &Heap, index: u32, at: u64) -> bool {
     })
 }
 
-fn is_list_node(heap: &Heap, index: u32, at: u64) -> bool {
+fn is_list_node(heap: &TypedBlocks, index: u32, at: u64) -> bool {
     let words = heap.words(index);
     let [next, before] = [0, 1].map(|place| words.get(place).unwrap_or(0));
     let apart = next != at && before != at && next % 8 == 0 && before % 8 == 0 && next >= 4096 && before >= 4096;

@@ -14,11 +14,11 @@
 //! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
 use super::content::is_text;
-use super::heap::{Heap, Words};
+use super::heap::{TypedBlocks, Words};
 use super::table::Kinds;
 
 /// Gives blocks that containers hold their kinds.
-pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let mut owners = Owners { heap, kinds, visited: 0, strings: [0; 2] };
     for root in heap.roots {
         heap.each_piece(root.from, root.to, |bytes| owners.words(Words(bytes)));
@@ -29,7 +29,7 @@ pub fn mark(heap: &Heap, kinds: &mut Kinds) {
 }
 
 struct Owners<'a, 'b> {
-    heap: &'a Heap<'a>,
+    heap: &'a TypedBlocks<'a>,
     kinds: &'b mut Kinds,
     /// Nodes of chains that were followed.
     visited: u64,

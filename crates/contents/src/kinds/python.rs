@@ -1,6 +1,6 @@
 //! Objects of CPython, and what only they have. In: the types. Out: kinds.
 
-use super::heap::{Heap, Words};
+use super::heap::{TypedBlocks, Words};
 use super::table::Kinds;
 use crate::python::types::Types;
 
@@ -13,7 +13,7 @@ const ITEMS: u64 = 24;
 const BEFORE: u64 = 32;
 
 /// Gives objects their types, and what dicts and lists have their names.
-pub fn mark(heap: &Heap, types: &Types, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, types: &Types, kinds: &mut Kinds) {
     let [keys, values, items, own] = ["py dict keys", "py dict values", "py list items", "py values of an object"]
         .map(|name| kinds.named(name, false));
     heap.each_block(|index, block, bytes| {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::content::text;
-use super::heap::{Heap, Words};
+use super::heap::{TypedBlocks, Words};
 use super::table::Kinds;
 
 /// The largest block that is shown word by word.
@@ -25,7 +25,7 @@ enum Found {
 }
 
 /// Gives the rest of the blocks a kind.
-pub fn mark(heap: &Heap, kinds: &mut Kinds) {
+pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let names = ["zeroes", "text", "pointer array", "pointers and other data", "data without pointers"]
         .map(|name| kinds.named(name, false));
     let mut small: BTreeMap<u64, (Shape, Vec<u32>)> = BTreeMap::new();
@@ -56,7 +56,7 @@ pub fn mark(heap: &Heap, kinds: &mut Kinds) {
     }
 }
 
-fn found(heap: &Heap, bytes: &[u8]) -> Found {
+fn found(heap: &TypedBlocks, bytes: &[u8]) -> Found {
     let looked = &bytes[..bytes.len().min(MOST)];
     if text(looked).is_some() {
         return Found::Text;
@@ -84,7 +84,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn add(&mut self, heap: &Heap, words: Words) {
+    fn add(&mut self, heap: &TypedBlocks, words: Words) {
         self.blocks += 1;
         self.words.resize(self.words.len().max(words.len()), [0; 2]);
         for (at, counts) in self.words.iter_mut().enumerate() {

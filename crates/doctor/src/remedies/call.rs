@@ -2,7 +2,7 @@
 
 use allocanary_heap::{Heap, Reading, Sure};
 
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 
 /// The remedy; `None` if the call would give back too little.
@@ -24,6 +24,6 @@ pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
         gives,
         evidence: format!("A thread of the process calls `{}` while it waits. {counted}.", forecast.name),
         price: "pages that the program needs again cost a page fault each".into(),
-        lines: vec![Line::new("shell", format!("allocanary give-back {pid}"))],
+        lines: vec![PasteLine::new("shell", format!("allocanary give-back {pid}"))],
     })
 }

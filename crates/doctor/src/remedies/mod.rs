@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::runtimes;
 use crate::subject::Subject;
 
-pub use crate::remedy::{Gives, Line, Remedy, Who};
+pub use crate::remedy::{Gives, PasteLine, Remedy, Who};
 pub use conclusion::conclusion;
 
 /// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies

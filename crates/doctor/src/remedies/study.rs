@@ -4,7 +4,7 @@
 use allocanary_heap::{Part, Reading};
 use allocanary_text::units::Bytes;
 
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 
 /// The remedy, if free places are a large enough part.
@@ -25,6 +25,6 @@ pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
             Bytes(free)
         ),
         price: String::new(),
-        lines: vec![Line::new("shell", "allocanary record --stack-sample all -- COMMAND")],
+        lines: vec![PasteLine::new("shell", "allocanary record --stack-sample all -- COMMAND")],
     })
 }

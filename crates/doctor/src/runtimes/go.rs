@@ -4,7 +4,7 @@ use allocanary_text::units::Bytes;
 
 use super::runtime::{Runtime, area};
 use crate::flavour::Flavour;
-use crate::remedy::{Gives, Line, Remedy, Who, variable};
+use crate::remedy::{Gives, PasteLine, Remedy, Who, variable};
 use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
@@ -18,7 +18,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             what: "have the C library give its free pages back after a burst".into(),
             who: Who::Developer,
             evidence: "`give-back` cannot do it from outside: Go takes the signals that it needs.".into(),
-            lines: vec![Line::new("Go", "C.malloc_trim(0)   // #include <malloc.h>")],
+            lines: vec![PasteLine::new("Go", "C.malloc_trim(0)   // #include <malloc.h>")],
             ..one.clone()
         };
     }

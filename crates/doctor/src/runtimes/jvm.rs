@@ -3,7 +3,7 @@
 use allocanary_heap::{Area, Sort};
 
 use super::runtime::{Runtime, added, also_now, area, has_library};
-use crate::remedy::{Gives, Line, Remedy, Who, variable};
+use crate::remedy::{Gives, PasteLine, Remedy, Who, variable};
 use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| has_library(process, "libjvm.so"), remedies };
@@ -52,7 +52,7 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
                    itself when the program is idle."
             .into(),
         price: "a pause for one full collection".into(),
-        lines: [vec![Line::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),
+        lines: [vec![PasteLine::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),
     }
 }
 

@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use super::runtime::{Runtime, area, is_program};
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime = Runtime { is_here: |process| is_program(process, "php-fpm"), remedies };
@@ -33,7 +33,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         "reload PHP-FPM: each worker ends after its request, and a new one starts",
         Who::OperatorNow,
         "requests wait while the first workers start",
-        vec![Line::new("shell", format!("kill -USR2 {master}"))],
+        vec![PasteLine::new("shell", format!("kill -USR2 {master}"))],
     ));
     all.push(remedy(
         "pm=ondemand",
@@ -41,8 +41,8 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         Who::OperatorRestart,
         "a fork when requests come again",
         vec![
-            Line::new("pool.d/www.conf", "pm = ondemand"),
-            Line::new("pool.d/www.conf", "pm.process_idle_timeout = 10s"),
+            PasteLine::new("pool.d/www.conf", "pm = ondemand"),
+            PasteLine::new("pool.d/www.conf", "pm.process_idle_timeout = 10s"),
         ],
     ));
 }

@@ -4,7 +4,7 @@ use allocanary_text::units::Bytes;
 
 use super::runtime::Runtime;
 use crate::identity::file_name;
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
 /// The process of a session that is idle. Its title shows this. The server's own processes have other titles.
@@ -31,8 +31,8 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             .into(),
         price: "the client connects again, and its caches are empty".into(),
         lines: vec![
-            Line::new("postgresql.conf", "idle_session_timeout = '10min'   # from PostgreSQL 14"),
-            Line::new(
+            PasteLine::new("postgresql.conf", "idle_session_timeout = '10min'   # from PostgreSQL 14"),
+            PasteLine::new(
                 "SQL",
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle' AND state_change < now() - interval '10min';",
             ),

@@ -4,7 +4,7 @@ use allocanary_text::units::Bytes;
 
 use super::runtime::{Runtime, also_now, free, is_program};
 use crate::process::Process;
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
@@ -29,7 +29,10 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         gives: Gives::Unknown { find_out: "set it, and read the process again after some minutes".into() },
         evidence: format!("{evidence} From redis 4.0, with its own jemalloc."),
         price: "processor time, within the limits of `active-defrag-cycle-max`".into(),
-        lines: vec![Line::new("redis-cli", "CONFIG SET activedefrag yes"), Line::new("redis.conf", "activedefrag yes")],
+        lines: vec![
+            PasteLine::new("redis-cli", "CONFIG SET activedefrag yes"),
+            PasteLine::new("redis.conf", "activedefrag yes"),
+        ],
     });
 }
 

@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use super::runtime::{Runtime, free, has_library, is_program};
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
 pub(super) const RUNTIME: Runtime =
@@ -18,6 +18,6 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         gives: Gives::Unknown { find_out: "call it, and read the process again".into() },
         evidence: format!("{} lie free between live blocks. From Ruby 2.7.", Bytes(bytes)),
         price: "the program stands still while it compacts".into(),
-        lines: vec![Line::new("Ruby", "GC.compact")],
+        lines: vec![PasteLine::new("Ruby", "GC.compact")],
     });
 }

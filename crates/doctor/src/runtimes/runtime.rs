@@ -4,7 +4,7 @@ use allocanary_heap::Part;
 
 use crate::identity::file_name;
 use crate::process::Process;
-use crate::remedy::{Line, Remedy};
+use crate::remedy::{PasteLine, Remedy};
 use crate::subject::Subject;
 
 /// A runtime or a service.
@@ -45,6 +45,6 @@ pub(super) fn added(subject: &Subject, variable: &str, options: &str) -> String 
 /// Adds lines to the remedy by which the allocator gives memory back now.
 pub(super) fn also_now(remedies: &mut [Remedy], place: &str, text: String) {
     for one in remedies.iter_mut().filter(|one| one.id == "give-back") {
-        one.lines.push(Line::new(place, text.clone()));
+        one.lines.push(PasteLine::new(place, text.clone()));
     }
 }

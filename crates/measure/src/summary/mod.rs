@@ -84,7 +84,7 @@ pub struct Panel {
     /// Its values, in order.
     pub columns: Vec<u32>,
     /// One line for each candidate, in the order of the study.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CandidatePoints>,
     /// Every other candidate compared with the first in resident memory when idle, by line and column.
     pub comparisons: Vec<(usize, usize, Comparison)>,
     /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
@@ -109,7 +109,7 @@ impl Panel {
     /// Whether a candidate failed more often than the first. Its figures are those of the runs that did not fail, so that
     /// they are no reason to choose it.
     pub fn fails_more(&self, line: usize, column: usize) -> bool {
-        let failed = |line: &Line| {
+        let failed = |line: &CandidatePoints| {
             line.points
                 .get(column)
                 .and_then(Option::as_ref)
@@ -144,7 +144,7 @@ impl Axis {
 
 /// One candidate.
 #[derive(Debug)]
-pub struct Line {
+pub struct CandidatePoints {
     /// The candidate.
     pub candidate: Candidate,
     /// What ran.
@@ -155,10 +155,10 @@ pub struct Line {
     pub points: Vec<Option<Point>>,
 }
 
-impl Line {
+impl CandidatePoints {
     /// `jemalloc:narenas=1`, or `jemalloc (5.3.1)` next to other versions.
     pub fn name(&self) -> String {
-        let Line { candidate, version, .. } = self;
+        let CandidatePoints { candidate, version, .. } = self;
         if self.of_several_versions { format!("{candidate} ({version})") } else { candidate.to_string() }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
-use super::{Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, PRICE, Panel, Point, compare_groups};
+use super::{Axis, CandidatePoints, Estimate, LEAST_SAMPLES, MARGIN, PRICE, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
@@ -72,11 +72,11 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
         let is_it = |key: &Key| key.candidate == *candidate && key.version == *version && column(key) == at;
         groups.iter().find(|(key, _)| is_it(key)).map(|(_, group)| *group)
     };
-    let lines: Vec<Line> = candidates
+    let lines: Vec<CandidatePoints> = candidates
         .iter()
         .map(|(_, (candidate, version))| {
             let groups: Vec<Option<&Group>> = columns.iter().map(|at| group((candidate, version), *at)).collect();
-            Line {
+            CandidatePoints {
                 candidate: (*candidate).clone(),
                 version: (*version).clone(),
                 of_several_versions: versions(candidate) > 1,

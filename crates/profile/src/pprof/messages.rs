@@ -83,12 +83,12 @@ pub struct Location {
     #[prost(uint64, tag = "3")]
     pub address: u64,
     #[prost(message, repeated, tag = "4")]
-    pub line: Vec<Line>,
+    pub line: Vec<PprofLine>,
 }
 
 /// A line of a function.
 #[derive(Clone, PartialEq, Message)]
-pub struct Line {
+pub struct PprofLine {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
     #[prost(int64, tag = "2")]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::words;
 use allocanary_measure::summary::anatomy::{Anatomy, PARTS, Part};
-use allocanary_measure::summary::{Axis, Line, Panel};
+use allocanary_measure::summary::{Axis, CandidatePoints, Panel};
 use allocanary_rows::Phase;
 use allocanary_text::parts::OVERHEAD;
 
@@ -12,19 +12,21 @@ use allocanary_text::parts::OVERHEAD;
 pub const LETTERS: [char; PARTS.len()] = ['L', 'C', 'F', 'P', 'Z', 'M', 'H', 'R', 'O', 'S', 'B', 'X', '?'];
 
 /// The anatomies of a column, by line. Empty if no row of the column has one.
-pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
-    let found = |line: &Line| line.points.get(column)?.as_ref()?.anatomy;
+pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &CandidatePoints, Anatomy)> {
+    let found = |line: &CandidatePoints| line.points.get(column)?.as_ref()?.anatomy;
     panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?))).collect()
 }
 
 /// The anatomy with the fullest thread caches. If no allocator counts these, the one with the most memory.
-pub fn fullest<'a, 'b>(found: &'b [(usize, &'a Line, Anatomy)]) -> Option<&'b (usize, &'a Line, Anatomy)> {
+pub fn fullest<'a, 'b>(
+    found: &'b [(usize, &'a CandidatePoints, Anatomy)],
+) -> Option<&'b (usize, &'a CandidatePoints, Anatomy)> {
     let most = |anatomy: &Anatomy| (anatomy.get(Part::Cached), anatomy.rss);
     found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal))
 }
 
 /// `where the memory is when idle, at 64 threads`.
-pub fn heading(panel: &Panel, column: usize, found: &[(usize, &Line, Anatomy)]) -> String {
+pub fn heading(panel: &Panel, column: usize, found: &[(usize, &CandidatePoints, Anatomy)]) -> String {
     let when = match found.first() {
         Some((_, _, anatomy)) if anatomy.phase == Phase::Peak => match found.iter().any(|found| found.2.is_walked) {
             true => "in the largest reading",
@@ -74,7 +76,7 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
 /// How the candidate at `taken`, or else the one with the least memory, differs from the first: `b has 50.0 MiB less than a: 38.0 less
 /// cached by threads, 12.0 less stacks.` If there is only one candidate: where most of its memory is. `None` if they are much the
 /// same.
-pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Option<String> {
+pub fn difference(found: &[(usize, &CandidatePoints, Anatomy)], taken: Option<usize>) -> Option<String> {
     let (_, line, first) = found.first()?;
     if found.len() == 1 {
         return sentence(&line.name(), first);
@@ -142,7 +144,7 @@ pub fn bar(anatomy: &Anatomy, width: usize) -> String {
 }
 
 /// The letters and their meanings, for the parts that some candidate has.
-pub fn key(anatomies: &[(usize, &Line, Anatomy)]) -> String {
+pub fn key(anatomies: &[(usize, &CandidatePoints, Anatomy)]) -> String {
     key_of(&anatomies.iter().map(|(_, _, anatomy)| *anatomy).collect::<Vec<_>>())
 }
 
@@ -199,7 +201,7 @@ mod tests {
         let said = sentence("own", &outside).unwrap();
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
         assert_eq!(bar(&outside, 20), "B???????????????????");
-        let line = |name: &str| Line {
+        let line = |name: &str| CandidatePoints {
             candidate: allocanary_rows::Candidate::read(name, &Default::default()),
             version: Default::default(),
             of_several_versions: false,

@@ -2,7 +2,7 @@
 //! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::report::answer) describes an answer's keys.
 
 use allocanary_measure::metrics::Name;
-use allocanary_measure::summary::{Estimate, Findings, Line, Panel, Point, Section};
+use allocanary_measure::summary::{CandidatePoints, Estimate, Findings, Panel, Point, Section};
 use allocanary_text::outside::Look;
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ pub fn of(verb: &str, findings: &Findings) -> String {
 }
 
 fn figures(section: &Section, panel: &Panel) -> Value {
-    let candidate = |line: &Line| {
+    let candidate = |line: &CandidatePoints| {
         let point = |(at, point): (&u32, &Option<Point>)| {
             let point = point.as_ref()?;
             let metric = |(name, one): (&Name, &Estimate)| {

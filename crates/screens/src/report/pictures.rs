@@ -12,10 +12,10 @@ mod scatter;
 use crate::draw::Picture;
 use maud::Markup;
 
-use allocanary_measure::summary::{Estimate, Line, Panel, Recommendation, Section};
+use allocanary_measure::summary::{CandidatePoints, Estimate, Panel, Recommendation, Section};
 
 /// How a page writes a candidate's name.
-pub type Named<'a> = &'a dyn Fn(usize, &Line) -> Markup;
+pub type Named<'a> = &'a dyn Fn(usize, &CandidatePoints) -> Markup;
 
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
@@ -41,7 +41,7 @@ pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
 }
 
 /// A figure that can be drawn.
-fn figure(line: &Line, column: usize, metric: &str) -> Option<Estimate> {
+fn figure(line: &CandidatePoints, column: usize, metric: &str) -> Option<Estimate> {
     let found = *line.points.get(column)?.as_ref()?.get(metric)?;
     let bound = |bound: f64| if bound.is_finite() { bound } else { found.median };
     found.median.is_finite().then(|| Estimate { low: bound(found.low), high: bound(found.high), ..found })

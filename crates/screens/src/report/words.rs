@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metric;
-use allocanary_measure::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict};
+use allocanary_measure::summary::{
+    Axis, CandidatePoints, Comparison, Estimate, Findings, LEAST_SAMPLES, Panel, Section, Verdict,
+};
 use allocanary_text::units::Unit;
 
 /// The text of a median in a table, in the metric's unit.
@@ -46,7 +48,7 @@ pub fn column(axis: Axis, value: u32) -> String {
 /// The best line in a column for a metric where less is better: the line with the lowest median among those that fail
 /// no more often than the first.
 pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
-    let median = |line: &Line| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
+    let median = |line: &CandidatePoints| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
     let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, column));
     let medians = lines.filter_map(|(at, line)| Some((at, median(line)?)));
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
@@ -233,8 +235,9 @@ pub const PER_REQUESTED: &str = "resident_per_requested";
 /// The text of the requested bytes in a panel's title. They are equal for all candidates, except for the blocks that are in
 /// other threads' mailboxes at the moment. `None` if a workload does not know them, such as a whole service.
 pub fn requested(panel: &Panel) -> Option<String> {
-    let of =
-        |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("requested")?.median)).collect();
+    let of = |line: &CandidatePoints| {
+        line.points.iter().flatten().filter_map(|point| Some(point.get("requested")?.median)).collect()
+    };
     let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { of(line) }).collect();
     let least = all.iter().copied().reduce(f64::min)?;
     let most = all.iter().copied().reduce(f64::max)?;
@@ -248,9 +251,9 @@ pub fn requested(panel: &Panel) -> Option<String> {
 /// One sentence for the panel: the lowest and the highest candidate at its largest column, and their growth.
 pub fn headline(panel: &Panel) -> Option<String> {
     let last = panel.columns.len().checked_sub(1)?;
-    let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("resident")?.median);
+    let rss = |line: &CandidatePoints, at: usize| Some(line.points[at].as_ref()?.get("resident")?.median);
     let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, last));
-    let mut ends: Vec<(f64, &Line)> = lines.filter_map(|(_, line)| Some((rss(line, last)?, line))).collect();
+    let mut ends: Vec<(f64, &CandidatePoints)> = lines.filter_map(|(_, line)| Some((rss(line, last)?, line))).collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((least, best), (most, worst)) = (ends.first()?, ends.last()?);
     let show = |bytes: f64| Unit::Bytes.show(bytes);
@@ -278,8 +281,9 @@ pub fn headline(panel: &Panel) -> Option<String> {
 pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     const QUARTER: f64 = 1.25;
     const SAID: &str = "Growth since start within 25 % of requested bytes at every rest";
-    let worst = |line: &Line| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
-    let known: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
+    let worst = |line: &CandidatePoints| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
+    let known: Vec<(f64, &CandidatePoints)> =
+        panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
     let within = known.iter().filter(|(worst, _)| *worst <= QUARTER);
     let within: Vec<String> = within.map(|(worst, line)| format!("{} ({worst:.2})", line.name())).collect();
     match (known.is_empty(), within.is_empty()) {

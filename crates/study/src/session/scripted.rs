@@ -15,7 +15,7 @@ use allocanary_sys::host::Host;
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]
-pub enum Line {
+pub enum ScriptStep {
     /// It answers after this time.
     Answers(Box<Answer>, Duration),
     /// It fails after this time.
@@ -25,7 +25,7 @@ pub enum Line {
 }
 
 /// What each cell does.
-type Script<'a> = Box<dyn FnMut(&Cell) -> Line + 'a>;
+type Script<'a> = Box<dyn FnMut(&Cell) -> ScriptStep + 'a>;
 
 /// A script, and every cell that was run.
 pub struct Scripted<'a> {
@@ -36,12 +36,12 @@ pub struct Scripted<'a> {
 
 impl<'a> Scripted<'a> {
     /// A script that has a line for every cell.
-    pub fn by(line: impl FnMut(&Cell) -> Line + 'a) -> Self {
+    pub fn by(line: impl FnMut(&Cell) -> ScriptStep + 'a) -> Self {
         Scripted { line: RefCell::new(Box::new(line)), ran: RefCell::default(), now: std::cell::Cell::default() }
     }
 
     /// The lines in the order in which cells are run. A cell beyond the last one is a mistake of the test, and panics.
-    pub fn new(lines: impl IntoIterator<Item = Line, IntoIter: 'a>) -> Self {
+    pub fn new(lines: impl IntoIterator<Item = ScriptStep, IntoIter: 'a>) -> Self {
         let mut lines = lines.into_iter();
         Scripted::by(move |_| lines.next().expect("the script has a line for each cell"))
     }
@@ -82,12 +82,16 @@ impl Executor for Scripted<'_> {
         let line = (self.line.borrow_mut())(cell);
         let started_ms = 1 + self.now.get().as_millis() as u64;
         let (sample, wall) = match line {
-            Line::Interrupts => {
+            ScriptStep::Interrupts => {
                 stop.store(true, Ordering::Relaxed);
                 return Outcome::Stopped;
             }
-            Line::Answers(answer, wall) => (Sample { answer: Some(*answer), ..Sample::empty(cell, &provenance) }, wall),
-            Line::Fails(failure, wall) => (Sample { error: Some(failure), ..Sample::empty(cell, &provenance) }, wall),
+            ScriptStep::Answers(answer, wall) => {
+                (Sample { answer: Some(*answer), ..Sample::empty(cell, &provenance) }, wall)
+            }
+            ScriptStep::Fails(failure, wall) => {
+                (Sample { error: Some(failure), ..Sample::empty(cell, &provenance) }, wall)
+            }
         };
         self.now.set(self.now.get() + wall);
         Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, ..sample }))

@@ -9,7 +9,7 @@
 //! as heap.
 
 use super::lines;
-use super::maps::{self, Line};
+use super::maps::{self, MapsEntry};
 use super::smaps::Counts;
 
 /// Resident bytes by kind of mapping.
@@ -104,7 +104,7 @@ impl Mappings {
 impl Reader {
     /// Takes the next line.
     fn take(&mut self, line: &[u8]) {
-        if let Some(header) = Line::of(line) {
+        if let Some(header) = MapsEntry::of(line) {
             self.begin(&header, Counts::default());
         } else if let Some(now) = &mut self.now {
             now.counts.take(line);
@@ -112,7 +112,7 @@ impl Reader {
     }
 
     /// A mapping begins. One that grew while the kernel wrote the text can be there twice: the last one counts.
-    fn begin(&mut self, header: &Line, counts: Counts) {
+    fn begin(&mut self, header: &MapsEntry, counts: Counts) {
         if self.now.is_some_and(|now| (now.start..now.end).contains(&header.from)) {
             self.now = None;
         }
@@ -126,7 +126,7 @@ impl Reader {
         self.found
     }
 
-    fn begun(&mut self, header: &Line, counts: Counts) -> Mapping {
+    fn begun(&mut self, header: &MapsEntry, counts: Counts) -> Mapping {
         let kind = self.kind(header);
         // The bss has the inode of its file.
         let inode = match self.before {
@@ -147,7 +147,7 @@ impl Reader {
         }
     }
 
-    fn kind(&self, header: &Line) -> Kind {
+    fn kind(&self, header: &MapsEntry) -> Kind {
         let length = header.to - header.from;
         let below = self.before.filter(|before| before.end == header.from);
         match header.name.first() {

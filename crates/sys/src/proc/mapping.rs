@@ -1,6 +1,6 @@
 //! The mappings of a process as values of their own. In: the text of `/proc/PID/maps`. Out: one value for each mapping.
 
-use super::maps::{Line, lines};
+use super::maps::{MapsEntry, lines};
 
 /// A mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Mapping {
         self.to - self.from
     }
 
-    /// The path of its file, as [`Line::file`].
+    /// The path of its file, as [`MapsEntry::file`].
     pub fn file(&self) -> Option<&str> {
         (self.inode != 0 && self.name.starts_with('/')).then_some(&self.name)
     }
@@ -62,9 +62,9 @@ pub fn parse_maps(text: impl AsRef<[u8]>) -> Vec<Mapping> {
     all
 }
 
-impl From<Line<'_>> for Mapping {
-    fn from(line: Line<'_>) -> Mapping {
-        let Line { from, to, readable, writable, executable, shared, offset, inode, name } = line;
+impl From<MapsEntry<'_>> for Mapping {
+    fn from(line: MapsEntry<'_>) -> Mapping {
+        let MapsEntry { from, to, readable, writable, executable, shared, offset, inode, name } = line;
         let name = String::from_utf8_lossy(name).into_owned();
         Mapping { from, to, readable, writable, executable, shared, offset, inode, name }
     }

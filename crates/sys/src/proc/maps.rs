@@ -17,13 +17,13 @@ pub fn own() -> Result<Vec<u8>> {
 
 /// The mappings of a text, in its order: one that grew while the kernel wrote the text can be there twice ([`super::parse_maps`] joins
 /// those).
-pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    text.split(|byte| *byte == b'\n').filter_map(Line::of)
+pub fn lines(text: &[u8]) -> impl Iterator<Item = MapsEntry<'_>> {
+    text.split(|byte| *byte == b'\n').filter_map(MapsEntry::of)
 }
 
 /// A mapping, as the kernel writes it: `from-to rights offset device inode   name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct MapsEntry<'a> {
     /// Its first address.
     pub from: u64,
     /// The first address after it.
@@ -44,7 +44,7 @@ pub struct Line<'a> {
     pub name: &'a [u8],
 }
 
-impl<'a> Line<'a> {
+impl<'a> MapsEntry<'a> {
     /// The path of its file, to which the kernel adds ` (deleted)` if no file has that path any more. `None` for memory without a file: a
     /// program can give it a name such as `[anon:/lib/x]`.
     pub fn file(&self) -> Option<&'a [u8]> {
@@ -52,7 +52,7 @@ impl<'a> Line<'a> {
     }
 
     /// The mapping of a line without its end; `None` if the line describes no mapping.
-    pub fn of(line: &'a [u8]) -> Option<Line<'a>> {
+    pub fn of(line: &'a [u8]) -> Option<MapsEntry<'a>> {
         let mut rest = line;
         let mut word = || {
             rest = rest.trim_ascii_start();
@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
         let (from, to) = (hexadecimal(&addresses[..dash])?, hexadecimal(&addresses[dash + 1..])?);
         let has = |at: usize, letter: u8| rights.get(at) == Some(&letter);
         (from < to).then_some(())?;
-        Some(Line {
+        Some(MapsEntry {
             from,
             to,
             readable: has(0, b'r'),
@@ -93,22 +93,22 @@ mod tests {
 
     #[test]
     fn a_line_tells_its_mapping_and_others_tell_none() {
-        let line = Line::of(b"00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a b (deleted)").unwrap();
+        let line = MapsEntry::of(b"00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a b (deleted)").unwrap();
         assert_eq!((line.from, line.to, line.offset, line.inode), (0x40_0000, 0x45_2000, 0x1000, 173_521));
         assert_eq!(line.name, b"/usr/bin/a b (deleted)");
         assert!(line.readable && line.executable && !line.writable && !line.shared);
-        let line = Line::of(b"7f00-8f00 rw-s 00000000 00:00 0 ").unwrap();
+        let line = MapsEntry::of(b"7f00-8f00 rw-s 00000000 00:00 0 ").unwrap();
         assert!(line.writable && line.shared && line.name.is_empty());
         for other in
             ["", "Rss:   4 kB", "VmFlags: rd wr", "8f00-7f00 rw-p 0 00:0 0", "11112222333344445-2 rw-p 0 00:0 0"]
         {
-            assert_eq!(Line::of(other.as_bytes()), None, "{other}");
+            assert_eq!(MapsEntry::of(other.as_bytes()), None, "{other}");
         }
     }
 
     #[test]
     fn a_name_of_memory_is_no_file() {
-        let file = |line: &'static str| Line::of(line.as_bytes()).unwrap().file();
+        let file = |line: &'static str| MapsEntry::of(line.as_bytes()).unwrap().file();
         assert_eq!(file("1000-2000 r-xp 0 08:02 7   /a b"), Some(&b"/a b"[..]));
         assert_eq!(file("1000-2000 r-xp 0 00:00 0   [anon:/lib/ld-x]"), None);
         assert_eq!(file("1000-2000 rw-s 0 00:01 0   /SYSV00000000 (deleted)"), None);

@@ -4,7 +4,7 @@
 use std::io::Result;
 
 use super::lines;
-use super::maps::Line;
+use super::maps::MapsEntry;
 use crate::sys::{first_number, read_whole};
 
 /// What the kernel counts in a mapping, or in all of a process, in bytes; `None` if it does not say it.
@@ -90,10 +90,10 @@ pub fn read(pid: u32) -> Result<Vec<u8>> {
 }
 
 /// The mappings in a text of `smaps`. One that grew while the kernel wrote the text can be there twice: the last one counts.
-pub fn parse(text: &[u8]) -> Vec<(Line<'_>, Counts)> {
-    let mut all: Vec<(Line<'_>, Counts)> = Vec::new();
+pub fn parse(text: &[u8]) -> Vec<(MapsEntry<'_>, Counts)> {
+    let mut all: Vec<(MapsEntry<'_>, Counts)> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
-        if let Some(mapping) = Line::of(line) {
+        if let Some(mapping) = MapsEntry::of(line) {
             while all.pop_if(|(last, _)| mapping.from < last.to).is_some() {}
             all.push((mapping, Counts::default()));
         } else if let Some((_, counts)) = all.last_mut() {

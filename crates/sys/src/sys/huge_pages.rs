@@ -3,7 +3,7 @@
 //!
 //! `prctl(PR_SET_THP_DISABLE)` survives fork and exec. So it reaches every program, static ones and those of Go too.
 
-use crate::proc::maps::Line;
+use crate::proc::maps::MapsEntry;
 use crate::proc::smaps;
 use std::fs;
 use std::io;
@@ -120,7 +120,7 @@ pub fn may_have_unadvised(smaps: &[u8]) -> Option<bool> {
 }
 
 /// Whether a mapping is of writable memory without a file, and so large that it contains a whole huge page at any alignment.
-fn is_large_heap(line: &Line) -> bool {
+fn is_large_heap(line: &MapsEntry) -> bool {
     const LARGE: u64 = 4 << 20;
     let is_heap = line.readable && line.writable && !line.executable && !line.shared && line.inode == 0;
     line.to - line.from >= LARGE && is_heap && matches!(line.name, b"" | b"[heap]")

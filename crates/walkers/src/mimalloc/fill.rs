@@ -7,7 +7,7 @@ use super::blocks::{self, Blocks};
 use super::map::{Map, MapPages};
 use super::page::{Origin, Page, SLICE};
 use super::release::Release;
-use super::segments::Heap;
+use super::segments::Segments;
 use crate::{Kind, Memory, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
@@ -62,7 +62,7 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], 
 }
 
 /// Puts the heap of mimalloc 2 on the pages of `walk`. Returns the resident bytes of free slices and of pages without a block in use.
-pub fn fill_segments(memory: &dyn Memory, heap: &Heap, walk: &mut Walk) -> u64 {
+pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u64 {
     let mut free = 0;
     let number = name(walk, "mimalloc, segments".into(), 0);
     let now = || used(heap.pages(), |page| heap.again(memory, page));

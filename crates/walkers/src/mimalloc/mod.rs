@@ -53,7 +53,7 @@ fn known() -> String {
 }
 
 /// The heap of mimalloc 2.
-fn take_segments(memory: &dyn Memory, heap: &segments::Heap) -> Walk {
+fn take_segments(memory: &dyn Memory, heap: &segments::Segments) -> Walk {
     let mut walk = empty(memory, WALKER.name, heap.release.name);
     let free = fill::fill_segments(memory, heap, &mut walk);
     let (wanted, found) = heap.owned(memory);

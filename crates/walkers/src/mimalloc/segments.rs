@@ -39,7 +39,7 @@ pub struct Segment {
 
 /// The segments of a process.
 #[derive(Debug)]
-pub struct Heap {
+pub struct Segments {
     /// The release by which they prove themselves.
     pub release: &'static Older,
     /// In the order of their addresses.
@@ -49,7 +49,7 @@ pub struct Heap {
 }
 
 /// The heap, read by the release by which most segments prove themselves, and of these most pages.
-pub fn find(memory: &dyn Memory) -> Option<Heap> {
+pub fn find(memory: &dyn Memory) -> Option<Segments> {
     let places = places(memory);
     let read = |release: &'static Older| {
         let mut segments: Vec<Segment> = places.iter().filter_map(|at| Segment::read(memory, *at, release)).collect();
@@ -58,11 +58,11 @@ pub fn find(memory: &dyn Memory) -> Option<Heap> {
         let number = numbers.into_iter().max_by_key(|(_, count)| *count).map(|(number, _)| number);
         let all = segments.len();
         segments.retain(|segment| Some(segment.cookie) == number);
-        Heap { release, breaks: (all - segments.len()) as u64, segments }
+        Segments { release, breaks: (all - segments.len()) as u64, segments }
     };
     let heaps = ALL.iter().map(read).filter(|heap| heap.pages().next().is_some());
-    let wrong = |heap: &Heap| heap.segments.iter().map(|segment| segment.breaks).sum::<u64>();
-    let owners_wrong = |heap: &Heap| {
+    let wrong = |heap: &Segments| heap.segments.iter().map(|segment| segment.breaks).sum::<u64>();
+    let owners_wrong = |heap: &Segments| {
         let (wanted, found) = heap.owned(memory);
         wanted.abs_diff(found)
     };
@@ -181,7 +181,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     })
 }
 
-impl Heap {
+impl Segments {
     /// All pages.
     pub fn pages(&self) -> impl Iterator<Item = &Page> {
         self.segments.iter().flat_map(|segment| &segment.pages)

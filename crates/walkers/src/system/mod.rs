@@ -55,7 +55,7 @@ const NAME: &str = "glibc";
 
 /// A heap, with what glibc's own functions would report of it.
 #[derive(Debug)]
-pub struct Heap {
+pub struct GlibcHeap {
     /// The heap, in the form that every walker returns.
     pub walk: Walk,
     /// The free blocks of each arena, in the order of the walk's arenas, without the mmapped blocks.
@@ -69,7 +69,7 @@ pub struct Heap {
 }
 
 /// Finds and walks the program's own heap. `None` if there is no glibc whose malloc was used.
-pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
+pub fn read(memory: &dyn Memory) -> Option<Result<GlibcHeap, Unknown>> {
     read_all(memory).into_iter().next()
 }
 
@@ -77,7 +77,7 @@ pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
 const MOST_LIBRARIES: usize = 16;
 
 /// Finds and walks the heap of every C library of the process, the program's own first. The others are in other name spaces.
-pub fn read_all(memory: &dyn Memory) -> Vec<Result<Heap, Unknown>> {
+pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     let arenas = arenas::find(memory);
     let has_memory = |one: &Arenas| Arena::read(memory, one.all[0], one.bins).is_some_and(|main| main.system > 0);
     // Other memory may look like an arena. It has none of its own.
@@ -129,7 +129,7 @@ fn known(memory: &dyn Memory, arenas: &Arenas) -> Result<(Structures, String), S
     Ok((found, version))
 }
 
-fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: String, copy: u32) -> Heap {
+fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: String, copy: u32) -> GlibcHeap {
     let mut chunks = Chunks::new(memory, found);
     let mut free = vec![Free::default(); found.arenas.len()];
     let mut breaks = found.caches.listed.broken + found.fast.broken + memories.breaks;
@@ -176,7 +176,7 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
         layout,
         late: None,
     };
-    Heap {
+    GlibcHeap {
         walk,
         free,
         system: found.arenas.iter().map(|arena| arena.system).collect(),

@@ -10,7 +10,7 @@ use super::image::{HEAP, HEAP_BYTES, MMAPPED, THREAD_BYTES, THREAD_HEAPS, Truth,
 use super::memories::Memories;
 use super::release::ALL;
 use super::structures::Structures;
-use super::{Heap, WALKER, arenas, read, read_all, share};
+use super::{GlibcHeap, WALKER, arenas, read, read_all, share};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
 use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, Thread, best_of};
@@ -146,7 +146,7 @@ fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_g
 }
 
 /// Asserts that a heap is exact although some of its bytes cannot be read.
-fn assert_exact(heap: &Heap, truth: &Truth, unreadable: u64) {
+fn assert_exact(heap: &GlibcHeap, truth: &Truth, unreadable: u64) {
     let walk = &heap.walk;
     assert_eq!((walk.live, walk.blocks, walk.cached), (truth.live, truth.blocks, truth.cached));
     assert_eq!(heap.free, truth.free);

@@ -10,7 +10,7 @@ use crate::tally::Block;
 
 /// The heap of one replay at the moment, including the pool's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Heap {
+pub struct ReplayHeap {
     /// Bytes of the pages with a block.
     pub holding: u64,
     /// Resident bytes of these pages and of empty pages.
@@ -23,9 +23,9 @@ pub struct Heap {
     pub cpu: f64,
 }
 
-impl Heap {
+impl ReplayHeap {
     /// The heap by the addresses of a replay; `cpu` is its processor time in microseconds.
-    pub fn of(placed: &Placed, cpu: f64) -> Heap {
+    pub fn of(placed: &Placed, cpu: f64) -> ReplayHeap {
         let block = |live: &allocanary_trace::replay::Live| Block { address: live.address, size: live.size, of: 0 };
         let blocks: Vec<Block> = placed.blocks.iter().map(block).collect();
         let mut ever = Ever::default();
@@ -35,7 +35,7 @@ impl Heap {
             range.end.min(region.end).saturating_sub(range.start.max(region.start))
         };
         let pool = |region: &Range<u64>| placed.resident.iter().map(|range| within(range, region)).sum();
-        Heap {
+        ReplayHeap {
             holding: all.holding,
             resident: all.resident(),
             pool: placed.region.as_ref().map_or(0, pool),
@@ -49,11 +49,11 @@ impl Heap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ways {
     /// The unchanged replays.
-    pub as_it_is: Vec<Heap>,
+    pub as_it_is: Vec<ReplayHeap>,
     /// With the site's survivors in the pool. Empty if the site has no live block at the moment.
-    pub survivors: Vec<Heap>,
+    pub survivors: Vec<ReplayHeap>,
     /// With all blocks of the site in the pool.
-    pub whole: Vec<Heap>,
+    pub whole: Vec<ReplayHeap>,
 }
 
 #[cfg(test)]
@@ -72,8 +72,8 @@ mod tests {
             blocks: vec![block(0, 16 * PAGE + 8, 64), block(1, 100 * PAGE, 64), block(2, 101 * PAGE, 32)],
             region: Some(100 * PAGE..200 * PAGE),
         };
-        let wanted = Heap { holding: 3 * PAGE, resident: 4 * PAGE, pool: 2 * PAGE, blocks: 3, cpu: 7.0 };
-        assert_eq!(Heap::of(&placed, 7.0), wanted);
-        assert_eq!(Heap::of(&Placed { region: None, ..placed }, 7.0).pool, 0);
+        let wanted = ReplayHeap { holding: 3 * PAGE, resident: 4 * PAGE, pool: 2 * PAGE, blocks: 3, cpu: 7.0 };
+        assert_eq!(ReplayHeap::of(&placed, 7.0), wanted);
+        assert_eq!(ReplayHeap::of(&Placed { region: None, ..placed }, 7.0).pool, 0);
     }
 }

@@ -22,7 +22,7 @@ use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
-use allocanary_who::what_if::{self, Heap, Sets, Ways};
+use allocanary_who::what_if::{self, ReplayHeap, Sets, Ways};
 use allocanary_who::{By, MomentChoice, Names, WhatIf, sites, under};
 
 /// The number of replays of each way: an interval needs at least this many.
@@ -139,14 +139,14 @@ fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) ->
             let (placed, cpu) = replay.run(form)?;
             let unread = || Error::Cell(format!("{}: wanted the processor time of a replay, found none", replay.path));
             let cpu = cpu.ok_or_else(unread)?;
-            heaps.push(Heap::of(&placed, cpu));
+            heaps.push(ReplayHeap::of(&placed, cpu));
             if form.is_none() {
                 first.get_or_insert(placed);
             }
         }
     }
     let first = first.expect("it was replayed as it is");
-    let alike = |heaps: &[Heap]| heaps.iter().all(|heap| heap.blocks == first.blocks.len() as u64);
+    let alike = |heaps: &[ReplayHeap]| heaps.iter().all(|heap| heap.blocks == first.blocks.len() as u64);
     if ![&ways.as_it_is, &ways.survivors, &ways.whole].into_iter().all(|heaps| alike(heaps)) {
         return Err(Error::Cell(format!("{}: the replays stopped with different blocks", replay.path)));
     }

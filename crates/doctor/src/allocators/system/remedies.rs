@@ -9,7 +9,7 @@ use allocanary_text::units::Bytes;
 use super::advice::advice;
 use crate::contract::Case;
 use crate::flavour::Flavour;
-use crate::remedy::{Gives, Line, Remedy, Who};
+use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
@@ -25,9 +25,12 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
         return None;
     }
-    let mut lines = vec![Line::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
+    let mut lines = vec![PasteLine::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
     if case.is_rust() {
-        lines.push(Line::new("Rust", "allocanary::install!(system); // and tuning::thread_idle() before a long wait"));
+        lines.push(PasteLine::new(
+            "Rust",
+            "allocanary::install!(system); // and tuning::thread_idle() before a long wait",
+        ));
     }
     Some(Remedy {
         id: THREAD_IDLE.into(),

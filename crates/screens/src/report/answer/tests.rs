@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{About, Estimate, Line, Point, Tail};
+use allocanary_measure::summary::{About, CandidatePoints, Estimate, Point, Tail};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
 use allocanary_rows::version::Version;
@@ -33,7 +33,7 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
             }
         }
         let preload = format!("/opt/preload-{}", name.split(':').next().unwrap_or_default());
-        lines.push(Line {
+        lines.push(CandidatePoints {
             candidate: Candidate::read(name, &BTreeMap::new()),
             version: Version { allocator: "1.0".into(), builds: Vec::new() },
             of_several_versions: false,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
 use crate::draw::palette;
-use allocanary_measure::summary::{Findings, Line};
+use allocanary_measure::summary::{CandidatePoints, Findings};
 
 /// The candidates with unproven settings.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Names {
     }
 
     /// The name of a line, with a grey mark if there is a footnote about it.
-    pub fn name(&self, line: &Line) -> Markup {
+    pub fn name(&self, line: &CandidatePoints) -> Markup {
         let spec = line.candidate.to_string();
         html! {
             code { (candidate(&line.name())) }
@@ -33,7 +33,7 @@ impl Names {
     }
 
     /// The line's drawn mark, and its [`name`](Names::name).
-    pub fn marked(&self, at: usize, line: &Line) -> Markup {
+    pub fn marked(&self, at: usize, line: &CandidatePoints) -> Markup {
         html! { (palette::swatch(at)) (self.name(line)) }
     }
 

@@ -6,7 +6,7 @@ use super::names::Names;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_measure::summary::{Comparison, Estimate, Line, PRICE, Panel, Point, Verdict};
+use allocanary_measure::summary::{CandidatePoints, Comparison, Estimate, PRICE, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &Names) -> Markup {
@@ -103,7 +103,7 @@ pub fn allocator_counters(panel: &Panel, names: &Names) -> Markup {
         ("anonymous_huge", "in huge pages"),
     ];
     let Some(last) = panel.columns.last() else { return html! {} };
-    let figure = |line: &Line, metric: &str| {
+    let figure = |line: &CandidatePoints, metric: &str| {
         let point = line.points.last().and_then(Option::as_ref);
         words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)))
     };
@@ -114,7 +114,7 @@ pub fn allocator_counters(panel: &Panel, names: &Names) -> Markup {
     if shown.len() < 2 {
         return html! {};
     }
-    let row = |(at, line): (usize, &Line)| {
+    let row = |(at, line): (usize, &CandidatePoints)| {
         let cells = shown.iter().map(|(metric, _)| html! { td { (figure(line, metric)) } });
         (names.marked(at, line), cells.collect())
     };
@@ -163,7 +163,7 @@ pub fn everything(panel: &Panel, metrics: &Metrics, names: &Names) -> Markup {
 
 /// A metric's rows: one for each column.
 fn group(panel: &Panel, metric: &Metric) -> Markup {
-    let figure = |line: &Line, column: usize| {
+    let figure = |line: &CandidatePoints, column: usize| {
         let found = line.points.get(column).and_then(Option::as_ref).and_then(|point| point.get(&metric.name));
         found.map_or(html! { "-" }, |found| median_and_interval(metric, found))
     };

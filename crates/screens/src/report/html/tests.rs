@@ -2,7 +2,9 @@
 
 use super::*;
 use allocanary_measure::metrics::ALL as METRICS;
-use allocanary_measure::summary::{About, Axis, Comparison, Decided, Estimate, Line, Panel, Point, Tail, Verdict};
+use allocanary_measure::summary::{
+    About, Axis, CandidatePoints, Comparison, Decided, Estimate, Panel, Point, Tail, Verdict,
+};
 use allocanary_rows::Candidate;
 use allocanary_rows::version::Version;
 
@@ -30,8 +32,8 @@ fn point(value: Option<f64>) -> Option<Point> {
     })
 }
 
-fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
-    Line {
+fn line(candidate: &str, points: Vec<Option<Point>>) -> CandidatePoints {
+    CandidatePoints {
         candidate: Candidate::read(candidate, &Default::default()),
         version: version("1.0"),
         of_several_versions: false,
@@ -44,7 +46,7 @@ fn findings(panel: Panel) -> Findings {
     Findings { sections: vec![section], rows: 3, ..Findings::default() }
 }
 
-fn page(columns: &[u32], lines: Vec<Line>) -> String {
+fn page(columns: &[u32], lines: Vec<CandidatePoints>) -> String {
     let panel =
         Panel { title: "server".into(), axis: Axis::Threads, columns: columns.to_vec(), lines, ..Panel::default() };
     render(&findings(panel), &LOOK)
@@ -95,7 +97,8 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
     );
     let equal = page(&[1, 2], vec![line("a", vec![point(Some(5e6)), point(Some(5e6))])]);
     assert_eq!(equal.matches("<figure>").count(), 5);
-    let many: Vec<Line> = (0..60).map(|at| line(&format!("c{at}"), vec![point(Some(1e6 * f64::from(at)))])).collect();
+    let many: Vec<CandidatePoints> =
+        (0..60).map(|at| line(&format!("c{at}"), vec![point(Some(1e6 * f64::from(at)))])).collect();
     assert!(page(&[1], many).contains("<code>c59</code>"));
 }
 
@@ -179,7 +182,7 @@ fn text_from_outside_is_text() {
             axis: Axis::Cores,
             columns: vec![1, 2],
             lines: vec![
-                Line { version: version(evil), ..line(evil, vec![point(Some(1e6)), point(Some(2e6))]) },
+                CandidatePoints { version: version(evil), ..line(evil, vec![point(Some(1e6)), point(Some(2e6))]) },
                 line("b", vec![point(Some(2e6)), None]),
             ],
             comparisons: vec![(

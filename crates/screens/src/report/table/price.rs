@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use super::{Grid, bold, broken, painted, wrapped};
 use crate::report::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
-use allocanary_measure::summary::{Line, PRICE, Panel};
+use allocanary_measure::summary::{CandidatePoints, PRICE, Panel};
 use allocanary_text::outside::Look;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
@@ -16,7 +16,7 @@ pub fn price(panel: &Panel, look: &Look) -> String {
 /// Figures in some metrics at the largest column, and below them verdicts compared with the first candidate.
 pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
-    let found = |line: &Line, metric: &Metric| line.points[last].as_ref()?.get(&metric.name).copied();
+    let found = |line: &CandidatePoints, metric: &Metric| line.points[last].as_ref()?.get(&metric.name).copied();
     let metrics: Vec<&Metric> =
         wanted.iter().copied().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
     if metrics.is_empty() {

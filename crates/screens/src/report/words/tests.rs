@@ -19,9 +19,11 @@ fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
             None,
             Some(Point { estimates, failed: 0, anatomy: None, over_time: None, environment: Default::default() }),
         ];
-        Line { candidate: named(candidate), version: Version::default(), of_several_versions: false, points }
+        CandidatePoints { candidate: named(candidate), version: Version::default(), of_several_versions: false, points }
     };
-    let said = |lines: Vec<Line>, column| settled(&Panel { lines, columns: vec![1, 8], ..Panel::default() }, column);
+    let said = |lines: Vec<CandidatePoints>, column| {
+        settled(&Panel { lines, columns: vec![1, 8], ..Panel::default() }, column)
+    };
     let all = || vec![line("a", Some(1.25)), line("b", Some(1.26)), line("c", None), line("d", Some(1.0))];
     let wanted = "Growth since start within 25 % of requested bytes at every rest: a (1.25), d (1.00).";
     assert_eq!((said(all(), 1).as_deref(), said(all(), 0)), (Some(wanted), None));
@@ -34,7 +36,7 @@ fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
     let line = |candidate: &str, mib: f64, failed: usize| {
         let estimates = [("resident".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
         let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
-        Line {
+        CandidatePoints {
             candidate: named(candidate),
             version: Version::default(),
             of_several_versions: false,

@@ -4,7 +4,7 @@ use allocanary_text::units::Unit;
 use allocanary_who::answer::sentence;
 use allocanary_who::callers::Caller;
 use allocanary_who::collapsed::what;
-use allocanary_who::timeline::Line;
+use allocanary_who::timeline::SiteSeries;
 use allocanary_who::{Order, Site, SiteReport};
 use maud::{Markup, html};
 
@@ -29,7 +29,7 @@ pub struct Sites {
     /// The callers of the first sites.
     pub callers: Vec<Caller>,
     /// Live bytes over time, of the sites with the most live bytes.
-    pub timeline: Vec<Line>,
+    pub timeline: Vec<SiteSeries>,
 }
 
 /// The section.
@@ -86,8 +86,8 @@ fn flamegraph(order: Order, flames: &Flames, is_open: bool) -> Markup {
 }
 
 /// The sites with the most live bytes, with their numbers in the picture.
-fn over_time(timeline: &[Line]) -> Markup {
-    let points = |line: &Line| line.points.iter().map(|(nanos, bytes)| (*nanos as f64 / 1e3, *bytes)).collect();
+fn over_time(timeline: &[SiteSeries]) -> Markup {
+    let points = |line: &SiteSeries| line.points.iter().map(|(nanos, bytes)| (*nanos as f64 / 1e3, *bytes)).collect();
     let lines: Vec<(usize, Vec<(f64, f64)>)> = timeline.iter().map(points).enumerate().collect();
     let picture = drawn(
         "Live bytes of the largest sites over time",
@@ -161,7 +161,7 @@ mod tests {
     fn a_trace_with_stacks_has_the_answer_its_sites_and_a_flamegraph() {
         let svg = flamegraph_of_page("main;dictAddRaw 25165824\nmain;_sdsnewlen 16777216\n", Order::Pinned).unwrap();
         let flames = || Flames::of(std::str::from_utf8(&svg).unwrap(), "pinned").unwrap();
-        let line = Line { name: "dictAddRaw".into(), points: vec![(0, 0.0), (1_000_000, 4096.0)] };
+        let line = SiteSeries { name: "dictAddRaw".into(), points: vec![(0, 0.0), (1_000_000, 4096.0)] };
         let caller = Caller { name: "dictAddRaw".into(), ..Caller::default() };
         let mut sites = Sites {
             found: found(),

@@ -9,7 +9,7 @@ use allocanary_text::outside::Look;
 use allocanary_text::units::{Bytes, Unit, show_duration};
 use allocanary_who::WhatIf;
 use allocanary_who::fold::BYS;
-use allocanary_who::what_if::{Heap, Ways};
+use allocanary_who::what_if::{ReplayHeap, Ways};
 use serde_json::{Value, json};
 
 use self::advice::Advice;
@@ -24,12 +24,12 @@ struct Change {
     holding: Saved,
     /// Processor time as a ratio, new over old: the interval, or, without an interval, the ratio twice.
     cpu: (f64, f64),
-    heap: Heap,
+    heap: ReplayHeap,
 }
 
 impl Change {
-    fn of(as_it_is: &[Heap], changed: &[Heap]) -> Option<Change> {
-        let saved = |of: fn(&Heap) -> f64| Saved::of(as_it_is, changed, of);
+    fn of(as_it_is: &[ReplayHeap], changed: &[ReplayHeap]) -> Option<Change> {
+        let saved = |of: fn(&ReplayHeap) -> f64| Saved::of(as_it_is, changed, of);
         let cpu = saved(|heap| heap.cpu)?;
         Some(Change {
             resident: saved(|heap| heap.resident as f64)?,
@@ -42,7 +42,7 @@ impl Change {
 
 /// The results of the replays.
 struct Changes {
-    as_it_is: Heap,
+    as_it_is: ReplayHeap,
     /// `None` if no block of the site survives.
     survivors: Option<Change>,
     whole: Option<Change>,
@@ -51,7 +51,7 @@ struct Changes {
 
 impl Changes {
     fn of(ways: &Ways) -> Option<Changes> {
-        let change = |changed: &[Heap]| Change::of(&ways.as_it_is, changed);
+        let change = |changed: &[ReplayHeap]| Change::of(&ways.as_it_is, changed);
         Some(Changes {
             as_it_is: medians(&ways.as_it_is)?,
             survivors: change(&ways.survivors),
@@ -235,7 +235,7 @@ impl Changes {
     }
 }
 
-fn of_heap(heap: &Heap) -> Value {
+fn of_heap(heap: &ReplayHeap) -> Value {
     json!({
         "with_blocks_bytes": heap.holding, "pages_bytes": heap.resident, "pool_bytes": heap.pool, "cpu_seconds": heap.cpu / 1e6,
     })

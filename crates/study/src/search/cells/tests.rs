@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use tempfile::tempdir;
 
 use super::*;
-use crate::session::{Line, Scripted};
+use crate::session::{ScriptStep, Scripted};
 use allocanary_rows::Phase;
 use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::{Answer, Failure, FailureKind};
@@ -23,7 +23,7 @@ fn described() -> Vec<Description> {
 }
 
 /// An answer after two seconds, with this many resident bytes.
-fn resident(bytes: u64) -> Line {
+fn resident(bytes: u64) -> ScriptStep {
     let readings = [("resident_bytes".to_string(), vec![Some(bytes)])].into();
     let answer = Answer {
         version: "5".into(),
@@ -34,10 +34,10 @@ fn resident(bytes: u64) -> Line {
         active_ns: 1,
         ..Answer::default()
     };
-    Line::Answers(Box::new(answer), 2 * SECOND)
+    ScriptStep::Answers(Box::new(answer), 2 * SECOND)
 }
 
-fn by_name(cell: &Cell) -> Line {
+fn by_name(cell: &Cell) -> ScriptStep {
     resident(if cell.candidate == "system".into() { 100 } else { 300 } + u64::from(cell.repeat))
 }
 
@@ -53,7 +53,7 @@ impl Watch for Silent {
 /// Calls `with` with a source of rows in a folder, which may already have rows. Returns the cells that were run.
 fn source<R>(
     folder: &Path,
-    line: impl FnMut(&Cell) -> Line,
+    line: impl FnMut(&Cell) -> ScriptStep,
     with: impl FnOnce(&mut Cells) -> R,
 ) -> Result<(R, Vec<Cell>)> {
     let (scripted, interrupted, mut silent) = (Scripted::by(line), AtomicBool::new(false), Silent);
@@ -123,7 +123,7 @@ fn a_resumed_search_runs_what_is_missing_and_what_failed() {
     let folder = tempdir().unwrap();
     let failed = |cell: &Cell| match (cell.candidate.spec.name.as_str(), cell.repeat) {
         ("jemalloc", 1) => {
-            Line::Fails(Failure { kind: FailureKind::Crashed, text: "killed by signal 11".into() }, SECOND)
+            ScriptStep::Fails(Failure { kind: FailureKind::Crashed, text: "killed by signal 11".into() }, SECOND)
         }
         _ => by_name(cell),
     };
@@ -141,7 +141,7 @@ fn an_interrupt_is_an_error_of_its_kind_and_keeps_the_rows() {
     let mut count = 0;
     let third = |cell: &Cell| {
         count += 1;
-        if count == 3 { Line::Interrupts } else { by_name(cell) }
+        if count == 3 { ScriptStep::Interrupts } else { by_name(cell) }
     };
     let (ended, ran) = source(folder.path(), third, |cells| cells.rows("race-1", &both(), 2).map(|_| ())).unwrap();
     assert!(matches!(ended, Err(Error::Interrupted)) && ran.len() == 3, "{ended:?}");

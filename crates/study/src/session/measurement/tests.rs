@@ -11,7 +11,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::session::StudyFile;
-use crate::session::{Line, Scripted};
+use crate::session::{ScriptStep, Scripted};
 use allocanary_measure::rows;
 use allocanary_rows::sample::{Failure, FailureKind};
 
@@ -30,12 +30,12 @@ fn study(name: &str, repeats: u32, more: &str) -> StudyFile {
     StudyFile::parse("test", &text).unwrap()
 }
 
-fn answer() -> Line {
-    Line::Answers(Box::default(), SECOND)
+fn answer() -> ScriptStep {
+    ScriptStep::Answers(Box::default(), SECOND)
 }
 
-fn failure() -> Line {
-    Line::Fails(Failure { kind: FailureKind::Crashed, text: "killed by signal 11".into() }, SECOND)
+fn failure() -> ScriptStep {
+    ScriptStep::Fails(Failure { kind: FailureKind::Crashed, text: "killed by signal 11".into() }, SECOND)
 }
 
 /// Counts what it was told.
@@ -88,7 +88,12 @@ impl Place {
     }
 
     /// Measures by a script, which has a line for each cell.
-    fn measure(&self, studies: &[StudyFile], resume: bool, lines: Vec<Line>) -> Result<(Measured, Told, Vec<Cell>)> {
+    fn measure(
+        &self,
+        studies: &[StudyFile],
+        resume: bool,
+        lines: Vec<ScriptStep>,
+    ) -> Result<(Measured, Told, Vec<Cell>)> {
         let mut lines = lines.into_iter();
         self.measure_by(studies, resume, move |_| lines.next().expect("the script has a line for each cell"))
     }
@@ -98,7 +103,7 @@ impl Place {
         &self,
         studies: &[StudyFile],
         resume: bool,
-        line: impl FnMut(&Cell) -> Line,
+        line: impl FnMut(&Cell) -> ScriptStep,
     ) -> Result<(Measured, Told, Vec<Cell>)> {
         // A day apart: rows of one cell are told apart by their times.
         self.sessions.set(self.sessions.get() + 1);
@@ -144,7 +149,7 @@ fn rows_say_their_plan_and_command_and_the_study_lies_next_to_them() {
 fn an_interrupted_measurement_is_finished_by_the_cells_without_a_row() {
     let place = Place::new();
     let (measured, ..) =
-        place.measure(&[study("a", 3, "")], false, vec![answer(), answer(), Line::Interrupts]).unwrap();
+        place.measure(&[study("a", 3, "")], false, vec![answer(), answer(), ScriptStep::Interrupts]).unwrap();
     assert_eq!(measured.ended.unwrap().interrupted, Some(4));
     drop(measured.store); // its lock on the file
     let refused = place.refused(&study("a", 3, ""), false);
@@ -185,7 +190,7 @@ fn each_study_of_a_group_has_its_own_budget_and_an_interrupt_ends_all() {
 
     let place = Place::new();
     let group = [study("a", 1, ""), other];
-    let (measured, told, ran) = place.measure(&group, false, vec![Line::Interrupts]).unwrap();
+    let (measured, told, ran) = place.measure(&group, false, vec![ScriptStep::Interrupts]).unwrap();
     assert_eq!((measured.ended.unwrap().interrupted, told.studies, ran.len()), (Some(4), vec![0], 1));
 }
 

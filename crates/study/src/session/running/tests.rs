@@ -1,7 +1,7 @@
 //! The loop over cells, by scripts: no process is started.
 
 use super::*;
-use crate::session::{Line, Scripted};
+use crate::session::{ScriptStep, Scripted};
 use allocanary_rows::error::Error;
 use allocanary_rows::job::Job;
 use allocanary_rows::sample::{Failure, FailureKind};
@@ -17,15 +17,15 @@ fn rounds(count: u32) -> Vec<Cell> {
     (0..count).flat_map(|repeat| ["system", "jemalloc"].map(|candidate| cell(candidate, repeat))).collect()
 }
 
-fn answers(seconds: u32) -> Line {
-    Line::Answers(Box::default(), SECOND * seconds)
+fn answers(seconds: u32) -> ScriptStep {
+    ScriptStep::Answers(Box::default(), SECOND * seconds)
 }
 
 /// Runs cells by a script. The ending, the rows, and the cells that were run.
 fn run(
     cells: &[Cell],
     budget: Option<Duration>,
-    lines: impl IntoIterator<Item = Line>,
+    lines: impl IntoIterator<Item = ScriptStep>,
 ) -> (Ending, Vec<Sample>, Vec<Cell>) {
     let (scripted, interrupted, mut rows) = (Scripted::new(lines), AtomicBool::new(false), Vec::new());
     let session = Session { executor: &scripted, deadline: SECOND, budget, interrupted: &interrupted };
@@ -48,7 +48,7 @@ fn every_cell_has_a_row_in_the_order_of_the_plan() {
 #[test]
 fn a_failed_cell_is_a_row_and_the_next_one_is_run() {
     let late = Failure { kind: FailureKind::Late, text: "killed at its deadline".into() };
-    let (ending, rows, _) = run(&rounds(1), None, [Line::Fails(late.clone(), SECOND), answers(1)]);
+    let (ending, rows, _) = run(&rounds(1), None, [ScriptStep::Fails(late.clone(), SECOND), answers(1)]);
     assert_eq!(ending, Ending::Finished);
     assert_eq!((rows[0].error.clone(), rows[0].answer.clone()), (Some(late), None));
     assert!(rows[1].error.is_none() && rows[1].answer.is_some());
@@ -56,7 +56,7 @@ fn a_failed_cell_is_a_row_and_the_next_one_is_run() {
 
 #[test]
 fn an_interrupted_cell_has_no_row_and_no_other_is_run() {
-    let (ending, rows, ran) = run(&rounds(2), None, [answers(1), Line::Interrupts]);
+    let (ending, rows, ran) = run(&rounds(2), None, [answers(1), ScriptStep::Interrupts]);
     assert_eq!((ending, rows.len(), ran.len()), (Ending::Interrupted(3), 1, 2));
 }
 

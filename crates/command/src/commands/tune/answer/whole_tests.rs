@@ -24,7 +24,7 @@ use allocanary_study::search::cells::{Cells, Job, Watch};
 use allocanary_study::search::goal::{Goal, Source};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
-use allocanary_study::session::{Line, Scripted, Store, StudyFile, Target};
+use allocanary_study::session::{ScriptStep, Scripted, Store, StudyFile, Target};
 use allocanary_text::outside::Look;
 
 /// A watch that shows nothing.
@@ -54,10 +54,10 @@ fn described() -> Vec<Description> {
 }
 
 /// An answer after ten seconds that differs a little from repeat to repeat.
-fn line(cell: &Cell, cost: Cost) -> Line {
+fn line(cell: &Cell, cost: Cost) -> ScriptStep {
     let Some((rss, millis)) = cost else {
         let text = "ended with exit code 4: no luck today".into();
-        return Line::Fails(Failure { kind: FailureKind::Crashed, text }, 10 * SECOND);
+        return ScriptStep::Fails(Failure { kind: FailureKind::Crashed, text }, 10 * SECOND);
     };
     let repeat = u64::from(cell.repeat);
     let readings = [("resident_bytes".to_string(), vec![Some((rss << 20) + repeat * 4096)])].into();
@@ -71,7 +71,7 @@ fn line(cell: &Cell, cost: Cost) -> Line {
         latency: Some(Latency { timed: 1, every: 1, p50_ns: 10, p99_ns: 100, p999_ns: 200, max_ns: 300 }),
         ..Answer::default()
     };
-    Line::Answers(Box::new(answer), 10 * SECOND)
+    ScriptStep::Answers(Box::new(answer), 10 * SECOND)
 }
 
 /// The value of a setting of a cell.

@@ -3,7 +3,7 @@
 
 use allocanary_measure::summary::stats::{median, ratio};
 use allocanary_measure::summary::{MISSES, difference_interval, ratio_interval};
-use allocanary_who::what_if::Heap;
+use allocanary_who::what_if::ReplayHeap;
 
 /// A change below this share of the heap does not count.
 pub(super) const MARGIN: f64 = 0.02;
@@ -48,8 +48,8 @@ impl Effect {
 
 impl Saved {
     /// Computes what is saved in one figure of the heaps. `None` if there is no heap.
-    pub fn of(as_it_is: &[Heap], changed: &[Heap], figure: fn(&Heap) -> f64) -> Option<Saved> {
-        let values = |heaps: &[Heap]| heaps.iter().map(figure).collect::<Vec<f64>>();
+    pub fn of(as_it_is: &[ReplayHeap], changed: &[ReplayHeap], figure: fn(&ReplayHeap) -> f64) -> Option<Saved> {
+        let values = |heaps: &[ReplayHeap]| heaps.iter().map(figure).collect::<Vec<f64>>();
         let (old, new) = (values(as_it_is), values(changed));
         let (before, after) = (median(&old)?, median(&new)?);
         let interval = ratio_interval(&old, &new, MISSES).filter(|(_, high)| high.is_finite());
@@ -106,10 +106,10 @@ pub(super) fn span(low: &str, high: &str) -> String {
 }
 
 /// The median of each figure.
-pub(super) fn medians(heaps: &[Heap]) -> Option<Heap> {
-    let middle = |figure: fn(&Heap) -> f64| median(&heaps.iter().map(figure).collect::<Vec<f64>>());
+pub(super) fn medians(heaps: &[ReplayHeap]) -> Option<ReplayHeap> {
+    let middle = |figure: fn(&ReplayHeap) -> f64| median(&heaps.iter().map(figure).collect::<Vec<f64>>());
     let bytes = |figure| middle(figure).map(|bytes| bytes.round() as u64);
-    Some(Heap {
+    Some(ReplayHeap {
         holding: bytes(|heap| heap.holding as f64)?,
         resident: bytes(|heap| heap.resident as f64)?,
         pool: bytes(|heap| heap.pool as f64)?,
@@ -122,8 +122,8 @@ pub(super) fn medians(heaps: &[Heap]) -> Option<Heap> {
 mod tests {
     use super::*;
 
-    fn heaps(mib: [f64; 5]) -> Vec<Heap> {
-        mib.map(|mib| Heap { resident: (mib * 1_048_576.0) as u64, ..Heap::default() }).to_vec()
+    fn heaps(mib: [f64; 5]) -> Vec<ReplayHeap> {
+        mib.map(|mib| ReplayHeap { resident: (mib * 1_048_576.0) as u64, ..ReplayHeap::default() }).to_vec()
     }
 
     #[test]

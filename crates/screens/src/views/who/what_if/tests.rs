@@ -8,7 +8,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 /// Replays of redis-server, of which `_sdsnewlen` pins 16 MiB.
-pub fn what_if(as_it_is: Vec<Heap>, survivors: Vec<Heap>, whole: Vec<Heap>) -> WhatIf {
+pub fn what_if(as_it_is: Vec<ReplayHeap>, survivors: Vec<ReplayHeap>, whole: Vec<ReplayHeap>) -> WhatIf {
     let found = found();
     WhatIf {
         program: found.program.clone(),
@@ -23,8 +23,8 @@ pub fn what_if(as_it_is: Vec<Heap>, survivors: Vec<Heap>, whole: Vec<Heap>) -> W
 }
 
 /// Five heaps that differ a little. Bytes in KiB.
-fn heaps(holding: u64, resident: u64, pool: u64, cpu: f64) -> Vec<Heap> {
-    let heap = |at: u64| Heap {
+fn heaps(holding: u64, resident: u64, pool: u64, cpu: f64) -> Vec<ReplayHeap> {
+    let heap = |at: u64| ReplayHeap {
         holding: (holding + at) << 10,
         resident: (resident + 16 * at) << 10,
         pool: pool << 10,

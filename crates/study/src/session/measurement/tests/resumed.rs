@@ -3,7 +3,7 @@
 use super::*;
 use allocanary_measure::summary::{About, Findings, Fold};
 
-fn answers(count: usize) -> Vec<Line> {
+fn answers(count: usize) -> Vec<ScriptStep> {
     vec![answer(); count]
 }
 

@@ -1,4 +1,4 @@
-use allocanary_who::what_if::Heap;
+use allocanary_who::what_if::ReplayHeap;
 
 use super::super::tests::what_if;
 use super::*;
@@ -9,7 +9,10 @@ const MIB: u64 = 1 << 20;
 fn advice(survivors: Option<(i64, i64)>, whole: (i64, i64), change: fn(&mut WhatIf)) -> Option<Advice> {
     let heaps = |(resident, holding): (i64, i64)| {
         let left = |all: i64, saved: i64| (all - saved) as u64 * MIB;
-        vec![Heap { resident: left(100, resident), holding: left(90, holding), cpu: 1.0, ..Heap::default() }; 5]
+        vec![
+            ReplayHeap { resident: left(100, resident), holding: left(90, holding), cpu: 1.0, ..ReplayHeap::default() };
+            5
+        ]
     };
     let mut one = what_if(heaps((0, 0)), survivors.map_or(Vec::new(), heaps), heaps(whole));
     change(&mut one);
@@ -62,8 +65,8 @@ fn settings_are_no_advice_where_one_of_five_replays_gives_back_what_is_free() {
         let Ok((_, ways)) = &one.replays else { unreachable!("it has replays") };
         Advice::of(&one, &Changes::of(ways).unwrap())
     };
-    fn five(resident: u64, holding: u64) -> Vec<Heap> {
-        vec![Heap { resident: resident * MIB, holding: holding * MIB, cpu: 1.0, ..Heap::default() }; 5]
+    fn five(resident: u64, holding: u64) -> Vec<ReplayHeap> {
+        vec![ReplayHeap { resident: resident * MIB, holding: holding * MIB, cpu: 1.0, ..ReplayHeap::default() }; 5]
     }
     assert_eq!(one_saves(40, (0, 0)), None);
     assert_eq!(one_saves(20, (0, 0)), None, "the half");
@@ -79,8 +82,8 @@ fn where_nothing_is_saved_it_depends_on_what_the_site_holds() {
         let Ok((_, ways)) = &one.replays else { unreachable!("it has replays") };
         Advice::of(&one, &Changes::of(ways).unwrap())
     };
-    fn heap() -> Heap {
-        Heap { resident: 100 * MIB, holding: 90 * MIB, cpu: 1.0, ..Heap::default() }
+    fn heap() -> ReplayHeap {
+        ReplayHeap { resident: 100 * MIB, holding: 90 * MIB, cpu: 1.0, ..ReplayHeap::default() }
     }
     assert_eq!(pins(1, 1), Some(Advice::Keep));
     assert_eq!(pins(30, 1), Some(Advice::Shared));
