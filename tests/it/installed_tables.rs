@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_doctor::installed::{Installed, built, installed};
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_study::builds::cache::Cache;
 use allocanary_testing::skipped::skipped;
 use serde_json::Value;
@@ -26,17 +26,17 @@ const CANNOT: &[(&str, &str, Option<&str>)] = &[
 /// Values, at least one of which is not the default.
 fn values(setting: &Setting) -> Vec<String> {
     match &setting.kind {
-        Kind::Flag => vec!["true".into(), "false".into()],
-        Kind::Number { min, max } => {
+        SettingKind::Flag => vec!["true".into(), "false".into()],
+        SettingKind::Number { min, max } => {
             let all = [0, 1, 2, 3].map(|add| min.max(&0) + add);
             all.into_iter().filter(|value| value <= max).map(|value| value.to_string()).collect()
         }
-        Kind::Size { min, max } => {
+        SettingKind::Size { min, max } => {
             let all = [(1 << 20).min(max / 2).max(*min), (*max).min(1 << 21)];
             all.map(|value| value.to_string()).to_vec()
         }
-        Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
-        Kind::Time { .. } | Kind::Text | Kind::Path => {
+        SettingKind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
+        SettingKind::Time { .. } | SettingKind::Text | SettingKind::Path => {
             panic!("{}: a setting that cannot be read back is in no table", setting.name)
         }
     }
@@ -47,9 +47,9 @@ fn proof(library: &Installed, setting: &Setting, value: &str, folder: &Path) -> 
     let path = folder.join("proof");
     let _ = fs::remove_file(&path);
     let kind = match setting.kind {
-        Kind::Flag => "flag",
-        Kind::Number { .. } => "number",
-        Kind::Size { .. } => "size",
+        SettingKind::Flag => "flag",
+        SettingKind::Number { .. } => "number",
+        SettingKind::Size { .. } => "size",
         _ => "word",
     };
     let settings = BTreeMap::from([(setting.name.to_string(), value.to_string())]);

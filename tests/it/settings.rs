@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_rows::Phase;
 use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
@@ -34,21 +34,21 @@ const CANNOT: &[(&str, &str, &str, &str)] = &[
 fn values(setting: &Setting, default: Option<&String>) -> Vec<String> {
     let other = |value: &String| Some(value) != default;
     match &setting.kind {
-        Kind::Flag => vec!["true".into(), "false".into()],
-        Kind::Number { min, max } => {
+        SettingKind::Flag => vec!["true".into(), "false".into()],
+        SettingKind::Number { min, max } => {
             let middle = [1, 2, 3].into_iter().map(|add| min.max(&0) + add).filter(|value| value <= max);
             let middle = middle.map(|value| value.to_string()).find(other);
             middle.into_iter().chain([min.to_string(), max.to_string()]).collect()
         }
-        Kind::Size { min, max } => {
+        SettingKind::Size { min, max } => {
             // In a user's spelling, which is not the allocator's.
             let middle = if (64 << 10) < *max { "16KiB".to_string() } else { (max / 2).to_string() };
             vec![setting.kind.canonical(&middle).unwrap(), min.to_string(), max.to_string()]
         }
-        Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
-        Kind::Text if setting.name == "narenas_ratio" => vec!["3".into(), "0.5".into(), "1.25".into()],
-        Kind::Time { .. } | Kind::Path => panic!("no allocator has a setting that is a time or a path"),
-        Kind::Text => vec!["8-1024:100|2048-4096:10".into()],
+        SettingKind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
+        SettingKind::Text if setting.name == "narenas_ratio" => vec!["3".into(), "0.5".into(), "1.25".into()],
+        SettingKind::Time { .. } | SettingKind::Path => panic!("no allocator has a setting that is a time or a path"),
+        SettingKind::Text => vec!["8-1024:100|2048-4096:10".into()],
     }
 }
 

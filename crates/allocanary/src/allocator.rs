@@ -55,7 +55,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     fn per_core(&self) -> Option<PerCore>;
 
     /// The values in force since the start, by setting, each in the spelling of
-    /// [`Kind::canonical`](allocanary_facts::setting::Kind::canonical). A setting that cannot be read back is missing. `wanted`
+    /// [`Kind::canonical`](allocanary_facts::setting::SettingKind::canonical). A setting that cannot be read back is missing. `wanted`
     /// are the requested values: a few settings can only be read back in terms of these.
     ///
     /// May allocate and may start a process: do not call it between two readings.

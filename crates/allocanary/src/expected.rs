@@ -10,7 +10,7 @@ use crate::allocator::Allocator;
 use crate::install::installation;
 use allocanary_facts::environment::{Assignment, Environment};
 use allocanary_facts::request::Value;
-use allocanary_facts::setting::{Kind, also, c_number};
+use allocanary_facts::setting::{SettingKind, also, c_number};
 use allocanary_sys::container::{Cpus, Trouble};
 
 /// Whether a setting did not fit the buffer for jemalloc's configuration.
@@ -54,8 +54,8 @@ pub fn of_environment(allocator: &dyn Allocator) -> Expected {
 
 /// Translates a value to our tables' spelling if the allocator reads several spellings: numbers in base 16, and in
 /// mimalloc words such as `on` and `off` for 1 and 0.
-fn as_read<'a>(allocator: &dyn Allocator, kind: &Kind, value: &'a str) -> Cow<'a, str> {
-    if !matches!(kind, Kind::Number { .. } | Kind::Size { .. }) {
+fn as_read<'a>(allocator: &dyn Allocator, kind: &SettingKind, value: &'a str) -> Cow<'a, str> {
+    if !matches!(kind, SettingKind::Number { .. } | SettingKind::Size { .. }) {
         return value.into();
     }
     let words = matches!(allocator.environment(), Environment::Each { .. });

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use allocanary_rows::Phase;
 
 use allocanary::Allocator;
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_rows::description::{ParameterDescription, WorkloadDescription};
 
 /// What a cell does with memory.
@@ -57,7 +57,7 @@ impl Workload {
 /// A row of a workload's table of parameters.
 pub const fn parameter(
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: &'static str,
     about: &'static str,
 ) -> (Setting, &'static str) {
@@ -65,7 +65,7 @@ pub const fn parameter(
 }
 
 /// A time for which a workload waits.
-pub const WAIT: Kind = Kind::Time { min: 0, max: 1_000_000_000 };
+pub const WAIT: SettingKind = SettingKind::Time { min: 0, max: 1_000_000_000 };
 
 /// The input of a workload.
 pub struct Setup<'a> {

@@ -36,7 +36,7 @@ pub struct Contents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
     /// The kinds, the largest first.
-    pub kinds: Vec<Row>,
+    pub kinds: Vec<KindRow>,
     /// Texts that are there more than once.
     pub copies: Copies,
     /// Those that cost most, if they were asked for.
@@ -55,7 +55,7 @@ pub struct Contents {
 
 /// Blocks of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct KindRow {
     /// The kind.
     pub kind: String,
     /// Whether it is likely only.

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use allocanary_heap::Memory;
 
-use crate::contents::{Holder, Inside, Leaked, Lost, Retained, Row};
+use crate::contents::{Holder, Inside, KindRow, Leaked, Lost, Retained};
 use crate::dominators::{self, Retains};
 use crate::holders::{Holders, Key};
 use crate::kinds::{Kinds, TypedBlocks};
@@ -43,21 +43,21 @@ fn sums<K: Hash + Eq + Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(
 }
 
 /// The kinds.
-pub fn kinds(heap: &TypedBlocks, kinds: &Kinds) -> Vec<Row> {
+pub fn kinds(heap: &TypedBlocks, kinds: &Kinds) -> Vec<KindRow> {
     let sums = sums(heap.blocks.iter().map(|(index, block)| (kinds.number(index), block.bytes)));
     let row = |(number, blocks, bytes): (u32, u64, u64)| {
         let kind = kinds.kind(number);
-        Row { kind: kind.name.clone(), likely: kind.likely, blocks, bytes, within: None }
+        KindRow { kind: kind.name.clone(), likely: kind.likely, blocks, bytes, within: None }
     };
     first(sums.into_iter().map(row).collect())
 }
 
 /// The first rows, and one for all others.
-pub fn first(mut rows: Vec<Row>) -> Vec<Row> {
+pub fn first(mut rows: Vec<KindRow>) -> Vec<KindRow> {
     if rows.len() > ROWS {
         let rest = rows.split_off(ROWS);
         let (blocks, bytes) = rest.iter().fold((0, 0), |sum, one| (sum.0 + one.blocks, sum.1 + one.bytes));
-        rows.push(Row { kind: format!("of {} other kinds", rest.len()), blocks, bytes, ..Row::default() });
+        rows.push(KindRow { kind: format!("of {} other kinds", rest.len()), blocks, bytes, ..KindRow::default() });
     }
     rows
 }

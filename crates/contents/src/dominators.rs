@@ -204,7 +204,7 @@ fn best(from: u32, looked: u32, ancestors: &mut [u32], labels: &mut [u32], semi:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::{Made, blocks, globals};
+    use crate::made::{FakeHeap, blocks, globals};
     use crate::modules::Modules;
     use proptest::prelude::*;
 
@@ -212,7 +212,7 @@ mod tests {
 
     /// Blocks of 64 bytes with pointers, and entries.
     fn tree(count: u64, pointers: &[(u64, u64)], entries: &[u64], check: impl FnOnce(&TypedBlocks, &[bool])) {
-        let mut made = Made::of(&[(0x10_0000, 4096), (HEAP, (count * 64).next_multiple_of(4096))]);
+        let mut made = FakeHeap::of(&[(0x10_0000, 4096), (HEAP, (count * 64).next_multiple_of(4096))]);
         let mut used = vec![0; count as usize];
         for &(from, to) in pointers {
             if used[from as usize] < 8 {

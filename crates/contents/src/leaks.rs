@@ -89,14 +89,14 @@ pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Lea
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::{Made, blocks, globals};
+    use crate::made::{FakeHeap, blocks, globals};
 
     const GLOBALS: u64 = 0x10_0000;
     const HEAP: u64 = 0x1_0000_0000;
 
     /// Blocks of 32 bytes, of which `pointers` lead from one to another; the first is held by a global variable.
-    fn made(count: u64, pointers: &[(u64, u64)]) -> (Made, Blocks) {
-        let mut made = Made::of(&[(GLOBALS, 4096), (HEAP, (count * 32).next_multiple_of(4096))]);
+    fn made(count: u64, pointers: &[(u64, u64)]) -> (FakeHeap, Blocks) {
+        let mut made = FakeHeap::of(&[(GLOBALS, 4096), (HEAP, (count * 32).next_multiple_of(4096))]);
         made.put(GLOBALS + 8, &[HEAP]);
         for &(from, to) in pointers {
             made.put(HEAP + 32 * from + 8, &[HEAP + 32 * to]);
@@ -104,7 +104,7 @@ mod tests {
         (made, blocks((0..count).map(|at| (HEAP + 32 * at, 32))))
     }
 
-    fn lost(made: &Made, blocks: &Blocks) -> Vec<(u32, bool)> {
+    fn lost(made: &FakeHeap, blocks: &Blocks) -> Vec<(u32, bool)> {
         let (copy, links) = (made.copy(), Links::default());
         let reach = Reach::of(&copy, blocks, &globals(GLOBALS), &links);
         of(&copy, blocks, &reach, &links).iter().map(|leak| (leak.block, leak.direct)).collect()

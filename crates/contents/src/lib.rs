@@ -41,6 +41,6 @@ mod texts;
 mod threads;
 mod wanted;
 
-pub use contents::{Contents, Copies, Holder, Inside, Leaked, Lost, Retained, Row, SCHEMA, Sampled, Site, Text};
+pub use contents::{Contents, Copies, Holder, Inside, KindRow, Leaked, Lost, Retained, SCHEMA, Sampled, Site, Text};
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

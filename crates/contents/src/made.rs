@@ -12,18 +12,18 @@ use crate::roots::{Root, RootKind};
 
 /// The memory of a process that never was.
 #[derive(Default)]
-pub struct Made {
+pub struct FakeHeap {
     mappings: Vec<Mapping>,
     pages: Pages,
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Made {
+impl FakeHeap {
     /// One with a mapping that can be written, all of whose pages are there, for each of these: address and bytes.
-    pub fn of(mappings: &[(u64, u64)]) -> Made {
+    pub fn of(mappings: &[(u64, u64)]) -> FakeHeap {
         let maps: String =
             mappings.iter().map(|(at, bytes)| format!("{at:x}-{:x} rw-p 0 00:0 0 \n", at + bytes)).collect();
-        let mut made = Made { mappings: allocanary_heap::parse_maps(&maps), ..Made::default() };
+        let mut made = FakeHeap { mappings: allocanary_heap::parse_maps(&maps), ..FakeHeap::default() };
         for &(from, bytes) in mappings {
             made.pages.push(allocanary_heap::Run { from, to: from + bytes, state: allocanary_heap::State::Resident });
             made.bytes.insert(from, vec![0; bytes as usize]);
@@ -60,7 +60,7 @@ impl Made {
     }
 }
 
-impl Memory for Made {
+impl Memory for FakeHeap {
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
@@ -93,7 +93,7 @@ pub fn globals(at: u64) -> Vec<Root> {
 }
 
 /// The kinds of blocks that are held by a page of global variables.
-pub fn kinds(made: &Made, blocks: &Blocks, at: u64) -> Vec<String> {
+pub fn kinds(made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
     let (modules, roots) = (Modules::default(), globals(at));
     let heap = TypedBlocks { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };

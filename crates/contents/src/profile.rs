@@ -71,14 +71,14 @@ fn tables(copy: &Copy) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::Made;
+    use crate::made::FakeHeap;
     use allocanary_profile::layout::{HEADER, MAGIC, VERSION, word};
 
     const DATA: u64 = 0x10_0000;
     const TABLE: u64 = 0x20_0000;
 
-    fn made(version: u64) -> Made {
-        let mut made = Made::of(&[(DATA, 0x3000), (DATA + 0x3000, 0x1000), (TABLE, 0x4000)]);
+    fn made(version: u64) -> FakeHeap {
+        let mut made = FakeHeap::of(&[(DATA, 0x3000), (DATA + 0x3000, 0x1000), (TABLE, 0x4000)]);
         made.make_file(DATA);
         made.write(DATA + 0x2010, &MARK);
         made.put(DATA + 0x2020, &[TABLE]);

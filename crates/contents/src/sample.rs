@@ -14,7 +14,7 @@ use allocanary_heap::{Memory, PAGE};
 use allocanary_text::units::Bytes;
 
 use crate::blocks::Blocks;
-use crate::contents::{Contents, Row, Sampled};
+use crate::contents::{Contents, KindRow, Sampled};
 use crate::copy::Copy;
 use crate::count;
 use crate::found::HeapGraph;
@@ -41,7 +41,7 @@ pub fn contents(memory: &dyn Memory, threads: &[Thread], bytes: u64, limit: u64,
         let (rows, sampled) = estimate(&found.blocks, &sample, |block| kinds.number(block));
         let named = |(number, blocks, bytes, within)| {
             let kind = kinds.kind(number);
-            Row { kind: kind.name.clone(), likely: kind.likely, blocks, bytes, within: Some(within) }
+            KindRow { kind: kind.name.clone(), likely: kind.likely, blocks, bytes, within: Some(within) }
         };
         contents.kinds = count::first(rows.into_iter().map(named).collect());
         contents.sampled = Some(sampled);

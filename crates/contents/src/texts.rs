@@ -72,13 +72,13 @@ fn text<'a>(heap: &'a TypedBlocks, kinds: &Kinds, block: u32) -> Option<&'a [u8]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::{Made, blocks, globals};
+    use crate::made::{FakeHeap, blocks, globals};
     use crate::modules::Modules;
 
     #[test]
     fn equal_texts_cost_all_but_one_and_are_shown_only_if_asked() {
         const HEAP: u64 = 0x1_0000_0000;
-        let mut made = Made::of(&[(0x10_0000, 4096), (HEAP, 4096)]);
+        let mut made = FakeHeap::of(&[(0x10_0000, 4096), (HEAP, 4096)]);
         for at in 0..5 {
             made.write(HEAP + 32 * at, if at < 3 { b"the same text" } else { b"another_text_" });
         }

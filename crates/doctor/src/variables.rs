@@ -1,13 +1,13 @@
 //! A setting in a variable that configures an allocator. In: its text. Out: the value that the allocator uses, and the problem if it
 //! has one.
 //!
-//! It is stricter than [`Kind::canonical`], which also accepts other spellings. Here the allocator's own parser
+//! It is stricter than [`SettingKind::canonical`], which also accepts other spellings. Here the allocator's own parser
 //! decides.
 
 use std::collections::BTreeMap;
 
 use super::flavour::Flavour;
-use allocanary_facts::setting::{Kind, Setting, c_number as number};
+use allocanary_facts::setting::{Setting, SettingKind, c_number as number};
 use allocanary_rows::nearest;
 
 /// Environment variables by name, and jemalloc's links by their path.
@@ -67,7 +67,7 @@ pub(crate) fn refused(setting: &Setting, value: &str, taken: bool) -> Option<Str
         _ => setting.kind.canonical(value).is_ok(),
     };
     let wanted = match setting.kind {
-        Kind::Size { min: 0, max } if max > 1 << 40 => "a number of bytes".to_string(),
+        SettingKind::Size { min: 0, max } if max > 1 << 40 => "a number of bytes".to_string(),
         _ => setting.kind.wanted(),
     };
     (!fits).then(|| format!("{}: wanted {wanted}, found `{value}`", setting.name))

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::environment::Environment;
-use crate::setting::{Kind, Setting};
+use crate::setting::{Setting, SettingKind};
 
 /// A kind of library.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Library {
     /// Finds the version in the library's bytes; `None` if they do not contain it.
     pub version: fn(&[u8]) -> Option<String>,
     /// The settings of its versions.
-    pub rows: &'static [Row],
+    pub rows: &'static [VersionSetting],
     /// How the library reads its settings.
     pub environment: Environment,
     /// The text before each setting's name in the file, if the file has these names in capital letters.
@@ -26,7 +26,7 @@ pub struct Library {
 
 /// A setting of the versions from `since` on, before `until`.
 #[derive(Debug)]
-pub struct Row {
+pub struct VersionSetting {
     since: Version,
     until: Version,
     setting: Setting,
@@ -38,12 +38,18 @@ pub(crate) const FIRST: Version = [0; 3];
 pub(crate) const NEVER: Version = [u32::MAX; 3];
 
 /// A setting of the versions from `since` on, before `until`.
-pub(crate) const fn row(since: Version, until: Version, name: &'static str, kind: Kind, about: &'static str) -> Row {
-    Row { since, until, setting: Setting::new(name, kind, about) }
+pub(crate) const fn row(
+    since: Version,
+    until: Version,
+    name: &'static str,
+    kind: SettingKind,
+    about: &'static str,
+) -> VersionSetting {
+    VersionSetting { since, until, setting: Setting::new(name, kind, about) }
 }
 
 /// A setting of all versions.
-pub(crate) const fn always(name: &'static str, kind: Kind, about: &'static str) -> Row {
+pub(crate) const fn always(name: &'static str, kind: SettingKind, about: &'static str) -> VersionSetting {
     row(FIRST, NEVER, name, kind, about)
 }
 
@@ -57,7 +63,7 @@ impl Library {
     /// The settings of a version. If the version cannot be read: all settings, each name once.
     pub fn settings(&self, version: &str) -> impl Iterator<Item = &'static Setting> {
         let (version, all) = (numbers(version), self.rows);
-        let is_of = move |(at, row): &(usize, &Row)| match version {
+        let is_of = move |(at, row): &(usize, &VersionSetting)| match version {
             Some(version) => (row.since..row.until).contains(&version),
             None => all[..*at].iter().all(|before| before.setting.name != row.setting.name),
         };
@@ -118,7 +124,7 @@ mod tests {
     fn no_version_has_a_setting_twice() {
         for library in ALL.iter().flat_map(|one| one.libraries) {
             for (at, row) in library.rows.iter().enumerate() {
-                let same = |other: &&Row| other.setting.name == row.setting.name;
+                let same = |other: &&VersionSetting| other.setting.name == row.setting.name;
                 let before = library.rows[..at]
                     .iter()
                     .filter(same)

@@ -12,19 +12,19 @@ pub struct Setting {
     /// The allocator's own name for the setting.
     pub name: Cow<'static, str>,
     /// The valid values.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Its meaning, in one line.
     pub about: Cow<'static, str>,
 }
 
 impl Setting {
     /// A row of an allocator's table.
-    pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub const fn new(name: &'static str, kind: SettingKind, about: &'static str) -> Self {
         Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
     }
 
     /// The value of an array's elements before they are filled at compile time.
-    pub const NONE: Setting = Setting::new("", Kind::Text, "");
+    pub const NONE: Setting = Setting::new("", SettingKind::Text, "");
 
     /// A copy of a row of an allocator's table, at compile time.
     pub const fn copied(&self) -> Setting {
@@ -95,7 +95,7 @@ impl PerCore {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "type", rename_all = "snake_case"))]
-pub enum Kind {
+pub enum SettingKind {
     /// `true` or `false`.
     Flag,
     /// A whole number from `min` to `max`.
@@ -130,25 +130,25 @@ pub enum Kind {
     Path,
 }
 
-impl Kind {
+impl SettingKind {
     /// Any size that fits the address space.
-    pub const SIZE: Kind = Kind::Size { min: 0, max: i64::MAX as u64 };
+    pub const SIZE: SettingKind = SettingKind::Size { min: 0, max: i64::MAX as u64 };
 
     /// One of `names`, for a row of a table.
-    pub const fn words(names: &'static [Cow<'static, str>]) -> Kind {
-        Kind::Choice { names: Cow::Borrowed(names) }
+    pub const fn words(names: &'static [Cow<'static, str>]) -> SettingKind {
+        SettingKind::Choice { names: Cow::Borrowed(names) }
     }
 
     /// A copy, at compile time. A table's words are never owned.
-    pub const fn copied(&self) -> Kind {
+    pub const fn copied(&self) -> SettingKind {
         match self {
-            Kind::Flag => Kind::Flag,
-            Kind::Number { min, max } => Kind::Number { min: *min, max: *max },
-            Kind::Size { min, max } => Kind::Size { min: *min, max: *max },
-            Kind::Time { min, max } => Kind::Time { min: *min, max: *max },
-            Kind::Choice { names: Cow::Borrowed(names) } => Kind::Choice { names: Cow::Borrowed(names) },
-            Kind::Choice { names: Cow::Owned(_) } | Kind::Text => Kind::Text,
-            Kind::Path => Kind::Path,
+            SettingKind::Flag => SettingKind::Flag,
+            SettingKind::Number { min, max } => SettingKind::Number { min: *min, max: *max },
+            SettingKind::Size { min, max } => SettingKind::Size { min: *min, max: *max },
+            SettingKind::Time { min, max } => SettingKind::Time { min: *min, max: *max },
+            SettingKind::Choice { names: Cow::Borrowed(names) } => SettingKind::Choice { names: Cow::Borrowed(names) },
+            SettingKind::Choice { names: Cow::Owned(_) } | SettingKind::Text => SettingKind::Text,
+            SettingKind::Path => SettingKind::Path,
         }
     }
 
@@ -157,26 +157,26 @@ impl Kind {
     pub fn canonical(&self, value: &str) -> Result<String, String> {
         let wanted = || format!("wanted {}", self.wanted());
         match self {
-            Kind::Flag => match value {
+            SettingKind::Flag => match value {
                 "true" | "1" | "yes" | "on" => Ok("true".into()),
                 "false" | "0" | "no" | "off" => Ok("false".into()),
                 _ => Err(wanted()),
             },
-            Kind::Number { min, max } => match value.parse::<i64>() {
+            SettingKind::Number { min, max } => match value.parse::<i64>() {
                 Ok(number) if (*min..=*max).contains(&number) => Ok(number.to_string()),
                 _ => Err(wanted()),
             },
-            Kind::Size { min, max } => match parse_bytes(value) {
+            SettingKind::Size { min, max } => match parse_bytes(value) {
                 Some(bytes) if (*min..=*max).contains(&bytes) => Ok(bytes.to_string()),
                 _ => Err(wanted()),
             },
-            Kind::Time { min, max } => match whole_millis(value) {
+            SettingKind::Time { min, max } => match whole_millis(value) {
                 Some(millis) if (*min..=*max).contains(&millis) => Ok(format!("{millis}ms")),
                 _ => Err(wanted()),
             },
-            Kind::Choice { names } if names.iter().any(|name| name == value) => Ok(value.to_string()),
-            Kind::Choice { .. } => Err(wanted()),
-            Kind::Text | Kind::Path => Ok(value.to_string()),
+            SettingKind::Choice { names } if names.iter().any(|name| name == value) => Ok(value.to_string()),
+            SettingKind::Choice { .. } => Err(wanted()),
+            SettingKind::Text | SettingKind::Path => Ok(value.to_string()),
         }
     }
 
@@ -184,16 +184,16 @@ impl Kind {
     /// `tuning::check` of the crate `allocanary`.
     pub const fn takes(&self, value: &str) -> bool {
         match self {
-            Kind::Flag => equal(value, "true") || equal(value, "false"),
-            Kind::Number { min, max } => match whole_number(value) {
+            SettingKind::Flag => equal(value, "true") || equal(value, "false"),
+            SettingKind::Number { min, max } => match whole_number(value) {
                 Some(number) => *min <= number && number <= *max,
                 None => false,
             },
-            Kind::Size { min, max } => match const_bytes(value) {
+            SettingKind::Size { min, max } => match const_bytes(value) {
                 Some(bytes) => *min <= bytes && bytes <= *max,
                 None => false,
             },
-            Kind::Choice { names: Cow::Borrowed(names) } => {
+            SettingKind::Choice { names: Cow::Borrowed(names) } => {
                 let mut at = 0;
                 while at < names.len() {
                     if let Cow::Borrowed(name) = &names[at]
@@ -206,8 +206,8 @@ impl Kind {
                 false
             }
             // No allocator has a setting that is a time with a unit.
-            Kind::Choice { .. } | Kind::Time { .. } => false,
-            Kind::Text | Kind::Path => true,
+            SettingKind::Choice { .. } | SettingKind::Time { .. } => false,
+            SettingKind::Text | SettingKind::Path => true,
         }
     }
 
@@ -215,16 +215,16 @@ impl Kind {
     pub fn wanted(&self) -> String {
         const FAR: i64 = i32::MAX as i64;
         match self {
-            Kind::Flag => "true or false".into(),
-            Kind::Number { min, max } if *max >= FAR => format!("a whole number, {min} or more"),
-            Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Size { min: 0, max } if *max >= FAR as u64 => "a size such as 65536 or 64KiB".into(),
-            Kind::Size { min, max } => format!("a size from {min} to {max} bytes"),
-            Kind::Time { min: 0, .. } => "a time such as 50ms or 2s".into(),
-            Kind::Time { min, .. } => format!("a time of {min}ms or more, such as 50ms or 2s"),
-            Kind::Choice { names } => format!("one of {}", names.join(", ")),
-            Kind::Text => "the allocator's own notation".into(),
-            Kind::Path => "the path of a file".into(),
+            SettingKind::Flag => "true or false".into(),
+            SettingKind::Number { min, max } if *max >= FAR => format!("a whole number, {min} or more"),
+            SettingKind::Number { min, max } => format!("a whole number from {min} to {max}"),
+            SettingKind::Size { min: 0, max } if *max >= FAR as u64 => "a size such as 65536 or 64KiB".into(),
+            SettingKind::Size { min, max } => format!("a size from {min} to {max} bytes"),
+            SettingKind::Time { min: 0, .. } => "a time such as 50ms or 2s".into(),
+            SettingKind::Time { min, .. } => format!("a time of {min}ms or more, such as 50ms or 2s"),
+            SettingKind::Choice { names } => format!("one of {}", names.join(", ")),
+            SettingKind::Text => "the allocator's own notation".into(),
+            SettingKind::Path => "the path of a file".into(),
         }
     }
 }
@@ -277,7 +277,7 @@ pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;
     let (taken, wanted) = match values {
         "text" => (true, String::new()),
-        "flag" => (matches!(value, "true" | "false"), Kind::Flag.wanted()),
+        "flag" => (matches!(value, "true" | "false"), SettingKind::Flag.wanted()),
         "number" => (c_number(value).is_some(), "a whole number".into()),
         words => (words.split('|').any(|word| word == value), format!("one of {}", words.replace('|', ", "))),
     };
@@ -341,27 +341,27 @@ mod tests {
 
     #[test]
     fn values_have_one_spelling() {
-        let choice = Kind::words(&[Cow::Borrowed("auto"), Cow::Borrowed("always")]);
+        let choice = SettingKind::words(&[Cow::Borrowed("auto"), Cow::Borrowed("always")]);
         for (kind, value, canonical) in [
-            (&Kind::Flag, "yes", "true"),
-            (&Kind::Flag, "0", "false"),
-            (&Kind::Number { min: -1, max: 9 }, "-1", "-1"),
-            (&Kind::SIZE, "64KiB", "65536"),
-            (&Kind::Time { min: 0, max: 9000 }, "1.5s", "1500ms"),
-            (&Kind::Time { min: 0, max: 9000 }, "0ms", "0ms"),
+            (&SettingKind::Flag, "yes", "true"),
+            (&SettingKind::Flag, "0", "false"),
+            (&SettingKind::Number { min: -1, max: 9 }, "-1", "-1"),
+            (&SettingKind::SIZE, "64KiB", "65536"),
+            (&SettingKind::Time { min: 0, max: 9000 }, "1.5s", "1500ms"),
+            (&SettingKind::Time { min: 0, max: 9000 }, "0ms", "0ms"),
             (&choice, "auto", "auto"),
-            (&Kind::Text, "8-64:100", "8-64:100"),
+            (&SettingKind::Text, "8-64:100", "8-64:100"),
         ] {
             assert_eq!(kind.canonical(value).as_deref(), Ok(canonical));
         }
         for (kind, value, said) in [
-            (&Kind::Flag, "maybe", "wanted true or false"),
-            (&Kind::Number { min: 1, max: 4094 }, "0", "wanted a whole number from 1 to 4094"),
-            (&Kind::Size { min: 0, max: 1032 }, "2KiB", "wanted a size from 0 to 1032 bytes"),
+            (&SettingKind::Flag, "maybe", "wanted true or false"),
+            (&SettingKind::Number { min: 1, max: 4094 }, "0", "wanted a whole number from 1 to 4094"),
+            (&SettingKind::Size { min: 0, max: 1032 }, "2KiB", "wanted a size from 0 to 1032 bytes"),
             (&choice, "never", "wanted one of auto, always"),
-            (&Kind::Time { min: 0, max: 9000 }, "50", "wanted a time such as 50ms or 2s"),
-            (&Kind::Time { min: 0, max: 9000 }, "1us", "wanted a time such as 50ms or 2s"),
-            (&Kind::Time { min: 1, max: 9000 }, "0ms", "wanted a time of 1ms or more, such as 50ms or 2s"),
+            (&SettingKind::Time { min: 0, max: 9000 }, "50", "wanted a time such as 50ms or 2s"),
+            (&SettingKind::Time { min: 0, max: 9000 }, "1us", "wanted a time such as 50ms or 2s"),
+            (&SettingKind::Time { min: 1, max: 9000 }, "0ms", "wanted a time of 1ms or more, such as 50ms or 2s"),
         ] {
             assert_eq!(kind.canonical(value), Err(said.to_string()));
         }

@@ -46,7 +46,7 @@ mod unread;
 pub use allocanary_process::{Frozen, Trouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    Arena, Block, Check, Fact, Forecast, Kind, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part, Parts,
+    Arena, Block, BlockKind, Check, Fact, Forecast, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part, Parts,
     Piece, Run, State, Stretch, Thread, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
@@ -57,6 +57,6 @@ pub use others::{Area, Sort};
 pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
 pub use resident::resident;
-pub use rows::{Row, rows, together};
+pub use rows::{PartRow, rows, together};
 pub use subject::{Subject, named, processes, tree};
 pub use take::{How, Shares, take, take_core, take_with};

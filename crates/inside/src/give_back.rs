@@ -75,7 +75,7 @@ mod way_back;
 
 #[cfg(target_arch = "x86_64")]
 pub use carry_out::{Caller, call_inside, carry_out, has_function};
-pub use done::{Done, Made};
+pub use done::{CallDone, Done};
 #[cfg(not(target_arch = "x86_64"))]
 pub use elsewhere::{Caller, call_inside, carry_out, has_function};
 pub use limits::Limits;

@@ -1,6 +1,6 @@
 //! The agent, with a clock, processes and readings of a test.
 
-use allocanary_rows::fleet::{Part, Row};
+use allocanary_rows::fleet::{ContainerState, Part};
 
 use super::*;
 use crate::fake::{DENIED, Fake, MIB, Process, Reads, STUCK, process, seen};
@@ -29,7 +29,7 @@ fn report(agent: &Agent<Fake>) -> Report {
 }
 
 /// The only row.
-fn row(agent: &Agent<Fake>) -> Row {
+fn row(agent: &Agent<Fake>) -> ContainerState {
     let mut rows = report(agent).rows;
     assert_eq!(rows.len(), 1);
     rows.remove(0)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use allocanary_heap::counters::Counters;
-use allocanary_rows::fleet::{Bound, Follows, Part, Parts, Row};
+use allocanary_rows::fleet::{Bound, ContainerState, Follows, Part, Parts};
 
 use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
@@ -113,12 +113,16 @@ impl Known {
 }
 
 /// The rows of all processes. `groups` is asked once for each container.
-pub fn rows(known: &BTreeMap<Key, Known>, names: &Names, groups: &BTreeMap<Membership, Charged>) -> Vec<Row> {
+pub fn rows(
+    known: &BTreeMap<Key, Known>,
+    names: &Names,
+    groups: &BTreeMap<Membership, Charged>,
+) -> Vec<ContainerState> {
     let mut by_place: BTreeMap<&Membership, Vec<&Known>> = BTreeMap::new();
     for one in known.values() {
         by_place.entry(&one.place).or_default().push(one);
     }
-    let mut rows: Vec<Row> = Vec::with_capacity(by_place.len());
+    let mut rows: Vec<ContainerState> = Vec::with_capacity(by_place.len());
     let mut labels: BTreeSet<[String; 3]> = BTreeSet::new();
     for (place, all) in by_place {
         let mut row = row(place, &all, names, groups.get(place).copied().unwrap_or_default());
@@ -133,12 +137,13 @@ pub fn rows(known: &BTreeMap<Key, Known>, names: &Names, groups: &BTreeMap<Membe
     rows
 }
 
-fn labels_of(row: &Row) -> [String; 3] {
+fn labels_of(row: &ContainerState) -> [String; 3] {
     [row.namespace.clone(), row.pod.clone(), row.container.clone()]
 }
 
-fn row(place: &Membership, all: &[&Known], names: &Names, charged: Charged) -> Row {
-    let mut row = Row { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..Row::default() };
+fn row(place: &Membership, all: &[&Known], names: &Names, charged: Charged) -> ContainerState {
+    let mut row =
+        ContainerState { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..ContainerState::default() };
     name(&mut row, place, names);
     row.processes = all.len() as u64;
     let has_memory = |one: &&&Known| one.status.anonymous >= FEW;
@@ -185,7 +190,7 @@ fn arenas(one: &Known) -> Option<u64> {
 }
 
 /// The names of the group.
-fn name(row: &mut Row, place: &Membership, names: &Names) {
+fn name(row: &mut ContainerState, place: &Membership, names: &Names) {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     row.container = match &place.container {
         Some(id) => short(id),
@@ -202,7 +207,7 @@ fn name(row: &mut Row, place: &Membership, names: &Names) {
 }
 
 /// The allocators of the processes, and the version and settings of the one with the most memory.
-fn allocators(row: &mut Row, all: &[&Known]) {
+fn allocators(row: &mut ContainerState, all: &[&Known]) {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     for one in all {
         let sum = bytes.entry(one.allocator()).or_default();
@@ -285,7 +290,7 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.processes).sum::<u64>(), paths.len() as u64);
     }
 
-    fn one(all: Vec<Known>) -> Row {
+    fn one(all: Vec<Known>) -> ContainerState {
         let keys = (1..).map(|pid| Key { pid, start: 1, program: (0, 0) });
         let known: BTreeMap<Key, Known> = keys.zip(all).collect();
         let mut rows = rows(&known, &Names::default(), &BTreeMap::new());

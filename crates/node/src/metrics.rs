@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use allocanary_rows::fleet::{Report, Row};
+use allocanary_rows::fleet::{ContainerState, Report};
 use allocanary_text::outside::harmless;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -94,7 +94,7 @@ impl Collector for Snapshot {
 }
 
 /// Whose series they are.
-fn labels(row: &Row) -> Labels {
+fn labels(row: &ContainerState) -> Labels {
     vec![
         ("namespace", plain(&row.namespace)),
         ("pod", plain(&row.pod)),
@@ -103,7 +103,7 @@ fn labels(row: &Row) -> Labels {
     ]
 }
 
-fn with(row: &Row, more: &[(&'static str, &str)]) -> Labels {
+fn with(row: &ContainerState, more: &[(&'static str, &str)]) -> Labels {
     let mut all = labels(row);
     all.extend(more.iter().map(|(name, value)| (*name, plain(value))));
     all
@@ -122,9 +122,9 @@ fn counter(name: &'static str, help: &'static str, unit: Option<Unit>, series: S
     Metric { name, help, unit, is_counter: true, series }
 }
 
-fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
+fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
     let bytes = || Some(Unit::Bytes);
-    let each = |of: &dyn Fn(&Row) -> Series| rows.iter().flat_map(of).collect::<Series>();
+    let each = |of: &dyn Fn(&ContainerState) -> Series| rows.iter().flat_map(of).collect::<Series>();
     let parts = each(&|row| {
         // A part without a byte has no series, so that a shell has two of them and not ten; `unknown` is always told.
         let told = row.parts.iter().filter(|(part, bytes)| *bytes > 0 || part.key() == "unknown");
@@ -145,8 +145,9 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
     let help =
         "The allocator of a container, its settings in force, and whether its arenas follow the host or the quota";
     tell(gauge("allocanary_allocator_info", help, None, info))?;
-    let one =
-        |row: &Row, value: Option<f64>| -> Series { value.map(|value| (labels(row), value)).into_iter().collect() };
+    let one = |row: &ContainerState, value: Option<f64>| -> Series {
+        value.map(|value| (labels(row), value)).into_iter().collect()
+    };
     let arenas = each(&|row| one(row, row.arenas.map(|count| count as f64)));
     let help = "Arenas in use, of the process of the container that has the most";
     tell(gauge("allocanary_allocator_arenas", help, None, arenas))?;
@@ -154,7 +155,7 @@ fn of_containers(rows: &[Row], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> f
     let help = "Processors that a container may use by its quota";
     tell(gauge("allocanary_cpu_quota", help, Some(Unit::Other("cores".into())), quota))?;
     // Counters of addresses, which overlap: each is a metric.
-    let counted = |of: fn(&Row) -> Option<u64>| each(&|row| one(row, of(row).map(|bytes| bytes as f64)));
+    let counted = |of: fn(&ContainerState) -> Option<u64>| each(&|row| one(row, of(row).map(|bytes| bytes as f64)));
     let help = "Bytes of addresses that the allocator has from the kernel, by its own count of each minute";
     tell(gauge("allocanary_allocator_mapped", help, bytes(), counted(|row| row.mapped)))?;
     let help = "Bytes of blocks that have their own mapping, by the allocator's own count of each minute";
@@ -248,11 +249,11 @@ mod tests {
     }
 
     /// A container that has everything.
-    fn full() -> Row {
+    fn full() -> ContainerState {
         let mut parts = Parts::default();
         PARTS.iter().for_each(|part| parts.add(*part, 4096 + *part as u64));
         let bound = |remedy: &str| Bound { remedy: remedy.into(), bytes: 7, exact: remedy == "give-back" };
-        Row {
+        ContainerState {
             namespace: "shop".into(),
             pod: "web-1".into(),
             container: "web".into(),
@@ -270,11 +271,11 @@ mod tests {
             active: Some(4),
             read: Some(1_700_000_000_123),
             bounds: vec![bound("give-back"), bound("arena_max"), bound("idle")],
-            ..Row::default()
+            ..ContainerState::default()
         }
     }
 
-    fn text(rows: Vec<Row>) -> String {
+    fn text(rows: Vec<ContainerState>) -> String {
         let own = Own { cpu: 3.0, cpu_counts: 1.0, cpu_walks: 1.5, names: Some(5_000), ..Own::default() };
         page(Arc::new(Report { rows, own, ..Report::default() })).unwrap()
     }
@@ -304,7 +305,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_has_no_series() {
-        let text = text(vec![Row { allocator: "unknown".into(), pod: "p".into(), ..Row::default() }]);
+        let text =
+            text(vec![ContainerState { allocator: "unknown".into(), pod: "p".into(), ..ContainerState::default() }]);
         let own: Vec<&str> = text.lines().filter(|line| line.contains("pod=\"p\"")).collect();
         assert_eq!(own.len(), 2, "{text}");
         assert!(own[0].contains("part=\"unknown\"} 0.0") && own[1].contains("allocanary_allocator_info"), "{text}");
@@ -312,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_label_with_quotes_and_newlines_is_one_label_and_promtool_takes_the_page() {
-        let bad = Row { container: "a\"} 1\nevil{x=\"\\".into(), settings: vec!["x".repeat(900)], ..full() };
+        let bad = ContainerState { container: "a\"} 1\nevil{x=\"\\".into(), settings: vec!["x".repeat(900)], ..full() };
         let text = text(vec![bad, full()]);
         assert!(text.contains("container=\"a\\\"} 1\u{fffd}evil{x=\\\"\\\\\""), "{text}");
         assert!(text.lines().all(|line| !line.starts_with("evil") && line.len() < 700), "{text}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use allocanary_rows::fleet::{Own, Part, Parts, Row};
+use allocanary_rows::fleet::{ContainerState, Own, Part, Parts};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsPartialSuccess;
 
 use super::*;
@@ -12,14 +12,14 @@ use super::*;
 fn report(containers: usize) -> Report {
     let mut parts = Parts::default();
     parts.add(Part::Live, 7);
-    let row = |at: usize| Row {
+    let row = |at: usize| ContainerState {
         namespace: "shop".into(),
         pod: format!("web-{at}"),
         container: "web".into(),
         allocator: "glibc".into(),
         quota_milli: Some(500),
         parts,
-        ..Row::default()
+        ..ContainerState::default()
     };
     let own = Own { cpu: 3.0, cpu_counts: 1.0, walks: 5, ..Own::default() };
     Report {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use allocanary_rows::fleet::{Report, Row};
+use allocanary_rows::fleet::{ContainerState, Report};
 use bytes::Bytes;
 use hyper::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -114,7 +114,7 @@ fn pid(query: &str, report: &Report) -> Result<(u32, bool), Refusal> {
     if !is_placed {
         return Err(bad(WANTED.into()));
     }
-    let is_there = |row: &&Row| {
+    let is_there = |row: &&ContainerState| {
         let own = [&row.namespace, &row.pod, &row.container];
         place.iter().zip(own).all(|(wanted, own)| wanted.as_ref().is_none_or(|wanted| wanted == own))
     };
@@ -122,14 +122,14 @@ fn pid(query: &str, report: &Report) -> Result<(u32, bool), Refusal> {
 }
 
 /// The only process of these rows that has a profile.
-fn of_rows(rows: &[&Row]) -> Result<u32, Refusal> {
+fn of_rows(rows: &[&ContainerState]) -> Result<u32, Refusal> {
     let profiled: Vec<u32> = rows.iter().flat_map(|row| row.profiled.iter().copied()).collect();
     let none = |why: String| Err(Refusal { status: StatusCode::NOT_FOUND, why });
     match profiled.as_slice() {
         [pid] => Ok(*pid),
         [] if rows.is_empty() => none("no container of this node has these names; /report.json has all".into()),
         [] => {
-            let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+            let sum = |of: fn(&ContainerState) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
             none(format!(
                 "no process there has a profile, by its last reading: {} processes, of which {} were not read yet",
                 sum(|row| row.processes),
@@ -148,7 +148,7 @@ fn of_rows(rows: &[&Row]) -> Result<u32, Refusal> {
 
 /// The processes that have a profile, a line each.
 fn list(report: &Report) -> String {
-    let line = |row: &Row, pid: &u32| {
+    let line = |row: &ContainerState, pid: &u32| {
         let names = [&row.namespace, &row.pod, &row.container].map(|name| plain(name));
         format!(
             "/debug/pprof/heap?pid={pid}  {}\n",
@@ -165,16 +165,17 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let row = |pod: &str, container: &str, profiled: &[u32], unread| Row {
+        let row = |pod: &str, container: &str, profiled: &[u32], unread| ContainerState {
             namespace: "shop".into(),
             pod: pod.into(),
             container: container.into(),
             profiled: profiled.to_vec(),
             processes: 3,
             unread,
-            ..Row::default()
+            ..ContainerState::default()
         };
-        let unit = Row { container: "my app\n.service".into(), profiled: vec![9], ..Row::default() };
+        let unit =
+            ContainerState { container: "my app\n.service".into(), profiled: vec![9], ..ContainerState::default() };
         let rows =
             vec![row("web-1", "web", &[5], 0), row("web-1", "log", &[], 2), row("web-2", "web", &[6, 7], 0), unit];
         Report { rows, ..Report::default() }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use allocanary_node::metrics;
-use allocanary_rows::fleet::{Bound, Own, PARTS, Parts, Report, Row, Sent};
+use allocanary_rows::fleet::{Bound, ContainerState, Own, PARTS, Parts, Report, Sent};
 use allocanary_testing::skipped::skipped;
 
 const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/deploy/node/monitoring/runbooks.md");
@@ -40,7 +40,7 @@ fn told() -> BTreeSet<String> {
     let mut parts = Parts::default();
     PARTS.iter().for_each(|part| parts.add(*part, 1));
     let some = Some(1);
-    let row = Row {
+    let row = ContainerState {
         parts,
         arenas: some,
         quota_milli: some,
@@ -50,7 +50,7 @@ fn told() -> BTreeSet<String> {
         active: some,
         read: some,
         bounds: vec![Bound { remedy: "give-back".into(), bytes: 1, exact: true }],
-        ..Row::default()
+        ..ContainerState::default()
     };
     let own = Own { names: some, sent: Some(Sent::default()), ..Own::default() };
     let page = metrics::page(Arc::new(Report { rows: vec![row], own, taken: 1, ..Report::default() })).unwrap();

@@ -39,7 +39,7 @@ pub struct Symbol<'a> {
     /// Its length in bytes; 0 if it is not known.
     pub bytes: u64,
     /// What it is.
-    pub kind: Kind,
+    pub kind: SymbolKind,
     /// Whether the file has it. Other files have the others.
     pub is_defined: bool,
     /// Whether only its source file knows it.
@@ -48,7 +48,7 @@ pub struct Symbol<'a> {
 
 /// What a symbol is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SymbolKind {
     /// A function.
     Function,
     /// A variable.
@@ -199,10 +199,10 @@ impl<'a> Elf<'a> {
         let strings = table.strings();
         Ok(table.symbols().iter().filter_map(move |symbol| {
             let kind = match symbol.st_type() {
-                elf::STT_FUNC | elf::STT_GNU_IFUNC => Kind::Function,
-                elf::STT_OBJECT => Kind::Variable,
-                elf::STT_FILE => Kind::File,
-                _ => Kind::Other,
+                elf::STT_FUNC | elf::STT_GNU_IFUNC => SymbolKind::Function,
+                elf::STT_OBJECT => SymbolKind::Variable,
+                elf::STT_FILE => SymbolKind::File,
+                _ => SymbolKind::Other,
             };
             let name = str::from_utf8(symbol.name(endian, strings).ok()?).ok()?;
             Some(Symbol {
@@ -210,7 +210,7 @@ impl<'a> Elf<'a> {
                 address: symbol.st_value(endian),
                 bytes: symbol.st_size(endian),
                 kind,
-                is_defined: kind == Kind::File || !symbol.is_undefined(endian),
+                is_defined: kind == SymbolKind::File || !symbol.is_undefined(endian),
                 is_local: symbol.is_local(),
             })
         }))
@@ -244,7 +244,7 @@ mod tests {
         assert!(elf.lowest().is_some() && elf.loaded().count() >= 2 && elf.section(".text").is_some());
         let mut symbols = elf.symbols(Table::Full).unwrap();
         let own = symbols.find(|symbol| symbol.name.contains("this_program_has_what_its_compiler_wrote")).unwrap();
-        assert_eq!(own.kind, Kind::Function);
+        assert_eq!(own.kind, SymbolKind::Function);
         assert!(
             elf.symbols(Table::Dynamic).unwrap().all(|symbol| symbol.name != "malloc" || !symbol.is_defined),
             "it does not export it"

@@ -68,7 +68,7 @@ impl RecordOptions<'_> {
 pub use others::gather;
 
 /// The traces that a recording made.
-pub struct Made {
+pub struct TraceFiles {
     /// They are sorted by their start.
     pub traces: Vec<(PathBuf, Header)>,
     /// New files that look like traces, and belong to a user as whom no recorded process ran. Another user may have put them there.
@@ -77,14 +77,14 @@ pub struct Made {
 
 /// Moves the traces of other users to the folder of the traces. Returns all traces that were not there `before`. `was_recorded` says
 /// whether a recorded process may have run as this user.
-pub fn made(folder: &Path, before: &[PathBuf], was_recorded: impl Fn(u32) -> bool) -> Result<Made> {
+pub fn made(folder: &Path, before: &[PathBuf], was_recorded: impl Fn(u32) -> bool) -> Result<TraceFiles> {
     let gathered = gather(folder);
     let new = traces(folder)?.into_iter().filter(|(path, _)| !before.contains(path));
     let (traces, others) = new.partition::<Vec<_>, _>(|(path, _)| {
         let owner = fs::symlink_metadata(path).map(|meta| meta.uid());
         owner.is_ok_and(|owner| owner == private::user() || gathered.contains(path) && was_recorded(owner))
     });
-    Ok(Made { traces, of_others: others.into_iter().map(|(path, _)| path).collect() })
+    Ok(TraceFiles { traces, of_others: others.into_iter().map(|(path, _)| path).collect() })
 }
 
 /// The traces of a folder, sorted by their start.

@@ -7,7 +7,7 @@ use crate::{Memory, OF_HEAP, PAGE, Pages, Part, Parts, State};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     /// A block that the program holds.
     Live,
     /// A block that a thread cache keeps.
@@ -67,7 +67,7 @@ impl Region {
     }
 
     /// Puts a block that lies in the region on those of its pages that are resident.
-    fn put(&mut self, from: u64, to: u64, kind: Kind) {
+    fn put(&mut self, from: u64, to: u64, kind: BlockKind) {
         let first = self.rows.partition_point(|row| row.to <= from);
         for row in self.rows[first..].iter().take_while(|row| row.from < to) {
             let (mut at, end) = (from.max(row.from), to.min(row.to));
@@ -166,7 +166,7 @@ impl Layout {
     }
 
     /// Puts a block on its pages. What lies in no region is counted as astray.
-    pub fn block(&mut self, at: u64, bytes: u64, kind: Kind) {
+    pub fn block(&mut self, at: u64, bytes: u64, kind: BlockKind) {
         let (mut at, end) = (at, at.saturating_add(bytes));
         while at < end {
             let Some(region) = self.find(at) else {
@@ -263,13 +263,13 @@ impl Layout {
 
 impl Page {
     /// Adds bytes of a kind, at most a page of them.
-    fn add(&mut self, kind: Kind, bytes: u64) {
+    fn add(&mut self, kind: BlockKind, bytes: u64) {
         let sum = match kind {
-            Kind::Live => &mut self.live,
-            Kind::Cached => &mut self.cached,
-            Kind::Structure => &mut self.structure,
-            Kind::Unknown => &mut self.unknown,
-            Kind::Unused => &mut self.unused,
+            BlockKind::Live => &mut self.live,
+            BlockKind::Cached => &mut self.cached,
+            BlockKind::Structure => &mut self.structure,
+            BlockKind::Unknown => &mut self.unknown,
+            BlockKind::Unused => &mut self.unused,
         };
         *sum = (u64::from(*sum) + bytes).min(PAGE) as u16;
     }
@@ -314,8 +314,8 @@ mod tests {
         let pages = resident(0x10000, 0x14000, State::Resident);
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 0x14000, 0));
-        layout.block(0x10ff0, 0x20, Kind::Live);
-        layout.block(0x12000, 0x100, Kind::Cached);
+        layout.block(0x10ff0, 0x20, BlockKind::Live);
+        layout.block(0x12000, 0x100, BlockKind::Cached);
         let parts = layout.parts(&pages, 1)[0];
         assert_eq!(parts.of(Part::Live), 0x20);
         assert_eq!(parts.of(Part::Cached), 0x100);
@@ -329,7 +329,7 @@ mod tests {
         let pages = resident(0x12000, 0x13000, State::Huge);
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x20000, 0);
-        layout.block(0x10000, 0x10000, Kind::Live);
+        layout.block(0x10000, 0x10000, BlockKind::Live);
         assert_eq!(layout.parts(&pages, 1)[0].sum(), PAGE);
     }
 
@@ -341,8 +341,8 @@ mod tests {
         pages.push(Run { from: 1 << 45, to: (1 << 45) + PAGE, state: State::Resident });
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 1 << 46, 0));
-        layout.block(0x12800, 1 << 46, Kind::Live);
-        layout.block(0x12000, 0x10, Kind::Cached);
+        layout.block(0x12800, 1 << 46, BlockKind::Live);
+        layout.block(0x12000, 0x10, BlockKind::Cached);
         let kept = |region: &Region| (region.rows.len(), region.pages.len());
         assert_eq!(layout.regions.iter().map(kept).collect::<Vec<_>>(), [(2, 3)]);
         let parts = layout.parts(&pages, 1)[0];
@@ -359,7 +359,7 @@ mod tests {
             let pages = resident(0x10000, 0x12000, state);
             let mut layout = Layout::default();
             layout.region(&pages, 0x10000, 0x12000, 0);
-            layout.block(0x11000, PAGE, Kind::Unused);
+            layout.block(0x11000, PAGE, BlockKind::Unused);
             layout.parts(&pages, 1)[0]
         };
         assert_eq!(parts(State::Huge).of(Part::Padding), PAGE);
@@ -374,9 +374,9 @@ mod tests {
         assert!(!layout.region(&pages, 0xf000, 0x14000, 1));
         let regions: Vec<_> = layout.regions().collect();
         assert_eq!(regions, [(0xf000, 0x10000, 1), (0x10000, 0x12000, 0), (0x12000, 0x14000, 1)]);
-        layout.block(0x13800, 0x1000, Kind::Live);
+        layout.block(0x13800, 0x1000, BlockKind::Live);
         assert_eq!(layout.astray(), 0x800);
-        layout.block(0x100, 0x10, Kind::Live);
+        layout.block(0x100, 0x10, BlockKind::Live);
         assert_eq!(layout.astray(), 0x810);
     }
 
@@ -386,7 +386,7 @@ mod tests {
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x12000, 0);
         layout.region(&pages, 0x12000, 0x14000, 1);
-        layout.block(0x11000, PAGE, Kind::Live);
+        layout.block(0x11000, PAGE, BlockKind::Live);
         let found = layout.stretches(&pages, 0x4000);
         let of = |at: usize| (found[at].from, found[at].arena, found[at].parts.sum());
         assert_eq!((found.len(), of(0), of(1)), (2, (0x10000, 0, PAGE), (0x10000, 1, 2 * PAGE)));
@@ -398,8 +398,8 @@ mod tests {
         let pages = resident(0x10000, 0x13000, State::Resident);
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x13000, 0);
-        layout.block(0x11000, 1, Kind::Live);
-        layout.block(0x12000, PAGE, Kind::Live);
+        layout.block(0x11000, 1, BlockKind::Live);
+        layout.block(0x12000, PAGE, BlockKind::Live);
         let counts = layout.live_in_a_page(&pages);
         assert_eq!((counts[0], counts[1], counts[16]), (1, 1, 1));
     }

@@ -1,18 +1,18 @@
 //! Adds up blocks of one kind that lie on the same page, so that a page with many small blocks is looked up once.
 
-use crate::{Kind, Layout, PAGE};
+use crate::{BlockKind, Layout, PAGE};
 
 /// Bytes that are still to be put on a page.
 pub struct Sums<'a> {
     layout: &'a mut Layout,
-    kind: Kind,
+    kind: BlockKind,
     page: u64,
     bytes: u64,
 }
 
 impl<'a> Sums<'a> {
     /// For blocks of a kind.
-    pub fn new(layout: &'a mut Layout, kind: Kind) -> Self {
+    pub fn new(layout: &'a mut Layout, kind: BlockKind) -> Self {
         Sums { layout, kind, page: 0, bytes: 0 }
     }
 

@@ -6,7 +6,7 @@ use allocanary_trace::stacks::{Node, StackId, Stacks};
 
 use crate::course::Span;
 use crate::moment::{Moment, MomentChoice};
-use crate::tally::{Made, Taken, Tally};
+use crate::tally::{PackedBlock, Taken, Tally};
 
 impl Moment {
     /// A moment by its time.
@@ -21,7 +21,7 @@ pub struct Events(Tally, Vec<Invented>);
 
 /// A block, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invented(u64, Made);
+pub struct Invented(u64, PackedBlock);
 
 impl Events {
     /// No events yet. The blocks are taken at this moment of a trace of this length.
@@ -53,12 +53,12 @@ impl Events {
         self.0.freed(At { nanos, thread: 0 }, made);
     }
 
-    fn lives(&mut self, address: u64, made: Made) -> Invented {
+    fn lives(&mut self, address: u64, made: PackedBlock) -> Invented {
         self.1.push(Invented(address, made));
         Invented(address, made)
     }
 
-    fn leaves(&mut self, block: Invented) -> Made {
+    fn leaves(&mut self, block: Invented) -> PackedBlock {
         self.1.retain(|lives| *lives != block);
         self.0.leaves(block.0);
         block.1

@@ -12,7 +12,7 @@ use allocanary_trace::hash::AddressMap;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::StackId;
 
-pub use made::Made;
+pub use made::PackedBlock;
 
 use self::made::Recent;
 use crate::course::{Course, Span};
@@ -177,7 +177,7 @@ impl Tally {
         self.due = course.due();
     }
 
-    fn add(&mut self, at: At, size: u64) -> Made {
+    fn add(&mut self, at: At, size: u64) -> PackedBlock {
         let stack = std::mem::take(&mut self.stack);
         let key = if self.taken.by_thread { at.thread } else { stack };
         let totals = &mut self.taken.totals;
@@ -199,10 +199,10 @@ impl Tally {
             self.cut = self.events;
             (self.taken.moment.nanos, self.taken.moment.events) = (at.nanos, self.events);
         }
-        Made::new(size, of, self.events)
+        PackedBlock::new(size, of, self.events)
     }
 
-    fn remove(&mut self, made: Made) {
+    fn remove(&mut self, made: PackedBlock) {
         let (size, of) = (made.size(), made.of());
         if let Some(watch) = &mut self.peak {
             watch.removed(size);
@@ -217,7 +217,7 @@ impl Tally {
     }
 
     /// Keeps a block that lives until now if it began before the moment.
-    fn keep(&mut self, address: u64, made: Made) {
+    fn keep(&mut self, address: u64, made: PackedBlock) {
         if made.event() <= self.cut {
             self.taken.blocks.push(Block { address, size: made.size(), of: made.of() });
         }
@@ -225,7 +225,7 @@ impl Tally {
 }
 
 impl Sink for Tally {
-    type Block = Made;
+    type Block = PackedBlock;
 
     fn placed(&mut self, address: u64) {
         self.address = address;
@@ -239,23 +239,23 @@ impl Sink for Tally {
         self.stack = stack;
     }
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> Made {
+    fn allocated(&mut self, at: At, _: How, size: u64) -> PackedBlock {
         self.tick(at);
         self.add(at, size)
     }
 
-    fn freed(&mut self, at: At, made: Made) {
+    fn freed(&mut self, at: At, made: PackedBlock) {
         self.tick(at);
         self.remove(made);
     }
 
-    fn resized(&mut self, at: At, made: Made, size: u64) -> Made {
+    fn resized(&mut self, at: At, made: PackedBlock, size: u64) -> PackedBlock {
         self.tick(at);
         self.remove(made);
         self.add(at, size)
     }
 
-    fn remains(&mut self, address: u64, made: Made) {
+    fn remains(&mut self, address: u64, made: PackedBlock) {
         if self.peak.is_none() {
             self.take();
         }

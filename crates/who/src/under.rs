@@ -16,7 +16,7 @@ use crate::course::Span;
 use crate::ever::Ever;
 use crate::moment::Moment;
 use crate::sites::SiteReport;
-use crate::tally::{Made, Taken, Tally};
+use crate::tally::{PackedBlock, Taken, Tally};
 
 /// The result under another allocator.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,25 +73,25 @@ struct Slotted {
 
 impl Sink for Slotted {
     /// The tally's record, and the slot.
-    type Block = (Made, u32);
+    type Block = (PackedBlock, u32);
 
     fn stack(&mut self, stack: StackId) {
         self.tally.stack(stack);
     }
 
-    fn allocated(&mut self, at: At, how: How, size: u64) -> (Made, u32) {
+    fn allocated(&mut self, at: At, how: How, size: u64) -> (PackedBlock, u32) {
         let (slot, _) = self.slots.take(at.thread);
         self.tally.placed(u64::from(slot));
         (self.tally.allocated(at, how, size), slot)
     }
 
-    fn freed(&mut self, at: At, (block, slot): (Made, u32)) {
+    fn freed(&mut self, at: At, (block, slot): (PackedBlock, u32)) {
         self.slots.release(at.thread, slot);
         self.tally.leaves(u64::from(slot));
         self.tally.freed(at, block);
     }
 
-    fn resized(&mut self, at: At, (block, slot): (Made, u32), size: u64) -> (Made, u32) {
+    fn resized(&mut self, at: At, (block, slot): (PackedBlock, u32), size: u64) -> (PackedBlock, u32) {
         self.slots.again(slot);
         self.tally.placed(u64::from(slot));
         self.tally.leaves(u64::from(slot));
@@ -102,7 +102,7 @@ impl Sink for Slotted {
         self.slots.end(at.thread);
     }
 
-    fn remains(&mut self, _: u64, (block, slot): (Made, u32)) {
+    fn remains(&mut self, _: u64, (block, slot): (PackedBlock, u32)) {
         self.tally.remains(u64::from(slot), block);
     }
 }

@@ -2,7 +2,7 @@
 //! bytes, or a compile error.
 
 use super::Value;
-use allocanary_facts::setting::{Kind, Setting, equal};
+use allocanary_facts::setting::{Setting, SettingKind, equal};
 
 /// The marker for `tuned` among the settings of an `install!`.
 pub const TUNED: (&str, Value) = ("", Value::Auto);
@@ -81,7 +81,7 @@ const fn check((name, value): (&'static str, Value), table: &[Setting]) -> (&'st
 }
 
 /// Whether the setting of this name and kind takes the value.
-const fn fits(name: &str, value: Value, kind: &Kind) -> bool {
+const fn fits(name: &str, value: Value, kind: &SettingKind) -> bool {
     let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
     match value {
         Value::Text(text) => kind.takes(text),
@@ -113,8 +113,8 @@ pub fn setting_of(
 }
 
 /// Converts a size with a unit to bytes; every other value is unchanged.
-const fn in_bytes(value: Value, kind: &Kind) -> Value {
-    if let (Value::Text(text), Kind::Size { .. }) = (value, kind)
+const fn in_bytes(value: Value, kind: &SettingKind) -> Value {
+    if let (Value::Text(text), SettingKind::Size { .. }) = (value, kind)
         && let Some(bytes) = allocanary_facts::setting::const_bytes(text)
     {
         return Value::Number(bytes);
@@ -126,8 +126,10 @@ const fn in_bytes(value: Value, kind: &Kind) -> Value {
 mod tests {
     use super::*;
 
-    const TABLE: &[Setting] =
-        &[Setting::new("narenas", Kind::Number { min: 1, max: 9 }, ""), Setting::new("tcache_max", Kind::SIZE, "")];
+    const TABLE: &[Setting] = &[
+        Setting::new("narenas", SettingKind::Number { min: 1, max: 9 }, ""),
+        Setting::new("tcache_max", SettingKind::SIZE, ""),
+    ];
 
     #[test]
     fn sizes_become_bytes_and_the_rest_stays() {

@@ -15,7 +15,7 @@ use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::blob_tree::{BlobTree, Hash};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -25,7 +25,7 @@ pub const WORKLOAD: Workload = Workload {
     operation: "blob",
     parameters: &[
         parameter("variant", VARIANTS, "ours", "naive: all buffers anew; reuse: one for each node; ours: none"),
-        parameter("size", Kind::Size { min: 1, max: 1 << 30 }, "100000", "bytes of a blob"),
+        parameter("size", SettingKind::Size { min: 1, max: 1 << 30 }, "100000", "bytes of a blob"),
         parameter("blobs", COUNT, "1000", "blobs built in all, shared among the threads"),
         parameter("input", INPUTS, "repeating", "repeating: byte i is i mod 256; random: by the seed"),
         parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
@@ -36,9 +36,10 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-const VARIANTS: Kind = Kind::words(&[Cow::Borrowed("naive"), Cow::Borrowed("reuse"), Cow::Borrowed("ours")]);
-const INPUTS: Kind = Kind::words(&[Cow::Borrowed("repeating"), Cow::Borrowed("random")]);
+const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
+const VARIANTS: SettingKind =
+    SettingKind::words(&[Cow::Borrowed("naive"), Cow::Borrowed("reuse"), Cow::Borrowed("ours")]);
+const INPUTS: SettingKind = SettingKind::words(&[Cow::Borrowed("repeating"), Cow::Borrowed("random")]);
 
 /// An upper bound for a thread's builder: two buffers of 4 KiB, and 5600 B for each level. The largest blob has four
 /// levels.

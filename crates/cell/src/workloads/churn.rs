@@ -20,7 +20,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -38,11 +38,11 @@ pub const WORKLOAD: Workload = Workload {
         ),
         parameter(
             "chunk",
-            Kind::Size { min: 0, max: 1 << 40 },
+            SettingKind::Size { min: 0, max: 1 << 40 },
             "8388608",
             "largest chunk (memtest: 32MiB); 0 is its 1/512 of high",
         ),
-        parameter("cycles", Kind::Number { min: 1, max: MOST_CYCLES }, "3", "times up and down (memtest: 16)"),
+        parameter("cycles", SettingKind::Number { min: 1, max: MOST_CYCLES }, "3", "times up and down (memtest: 16)"),
         parameter("settle", WAIT, "50ms", "rest before each `idle` is read"),
     ],
     seconds: 6.0,
@@ -51,7 +51,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const MARK: Kind = Kind::Size { min: 1 << 12, max: 1 << 44 };
+const MARK: SettingKind = SettingKind::Size { min: 1 << 12, max: 1 << 44 };
 
 /// Every cycle has a mark, in addition to `start`, `filled`, `peak`, `released` and `purged`.
 const MOST_CYCLES: i64 = MOST_MARKS as i64 - 5;

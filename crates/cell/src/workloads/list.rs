@@ -13,7 +13,7 @@ use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::arena::Arena;
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -31,8 +31,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const VARIANT: Kind = Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
-const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+const VARIANT: SettingKind = SettingKind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
+const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
 /// One in this many operations is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 

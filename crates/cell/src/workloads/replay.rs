@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
@@ -19,31 +19,31 @@ pub const WORKLOAD: Workload = Workload {
     about: "a recorded trace of `allocanary record`; its own threads, whatever --threads says",
     operation: "call of the malloc family",
     parameters: &[
-        parameter("trace", Kind::Path, NOTHING, "the trace to replay"),
+        parameter("trace", SettingKind::Path, NOTHING, "the trace to replay"),
         parameter(
             "pace",
-            Kind::Number { min: 0, max: 1000 },
+            SettingKind::Number { min: 0, max: 1000 },
             "0",
             "1 keeps the program's times, 10 is ten times as fast, 0 as fast as it can",
         ),
         parameter(
             "touch",
-            Kind::words(TOUCH),
+            SettingKind::words(TOUCH),
             "page",
             "what is written to a block: a byte of each page, or every byte",
         ),
-        parameter("settle", Kind::Time { min: 1, max: 1_000_000_000 }, "50ms", "rest before `idle` is read"),
+        parameter("settle", SettingKind::Time { min: 1, max: 1_000_000_000 }, "50ms", "rest before `idle` is read"),
         parameter("peak_at", WAIT, "0ms", "time of the trace until which the peak is looked for; 0ms as recorded"),
         parameter(
             "blocks",
-            Kind::Path,
+            SettingKind::Path,
             NOTHING,
             "a file for where each block lies and which pages are resident; it must exist",
         ),
-        parameter("blocks_at", Kind::words(BLOCKS_AT), "idle", "when these are written"),
+        parameter("blocks_at", SettingKind::words(BLOCKS_AT), "idle", "when these are written"),
         parameter(
             "elsewhere",
-            Kind::Path,
+            SettingKind::Path,
             NOTHING,
             "a prepared form of the trace, for these marks, whose marked blocks come from a pool of their own",
         ),

@@ -11,7 +11,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
 
@@ -23,11 +23,11 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter(
             "size",
-            Kind::Size { min: 1 << 12, max: 1 << 60 },
+            SettingKind::Size { min: 1 << 12, max: 1 << 60 },
             "104857600",
             "bytes asked for, all threads together",
         ),
-        parameter("touched", Kind::Number { min: 0, max: 100 }, "0", "percent of each block that is written"),
+        parameter("touched", SettingKind::Number { min: 0, max: 100 }, "0", "percent of each block that is written"),
         parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.03,

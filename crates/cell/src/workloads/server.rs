@@ -22,7 +22,7 @@ use super::sizes::{mean_size, mixed_size};
 use crate::room;
 use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::give_back_in_wait;
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -33,7 +33,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter(
             "live",
-            Kind::Size { min: 1 << 16, max: 1 << 40 },
+            SettingKind::Size { min: 1 << 16, max: 1 << 40 },
             "4194304",
             "bytes of shared state, whatever the threads",
         ),
@@ -41,21 +41,21 @@ pub const WORKLOAD: Workload = Workload {
         parameter("bursts", COUNT, "3", "bursts that reach all threads at once"),
         parameter(
             "burst",
-            Kind::Size { min: 1 << 12, max: 1 << 36 },
+            SettingKind::Size { min: 1 << 12, max: 1 << 36 },
             "1048576",
             "bytes that a thread holds to answer a burst",
         ),
         parameter(
             "at_once",
-            Kind::Number { min: 1, max: 100_000 },
+            SettingKind::Number { min: 1, max: 100_000 },
             "4",
             "threads that hold a burst's memory at the same time",
         ),
-        parameter("page", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
+        parameter("page", SettingKind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
         parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
         parameter(
             "threads_give_back",
-            Kind::Flag,
+            SettingKind::Flag,
             "false",
             "whether threads that rest for 10 ms give their freed memory back",
         ),
@@ -66,7 +66,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: 1_000_000_000 };
 
 /// An object's size: 16 B to 32 KiB.
 const OBJECT: (usize, usize) = (16, 11);

@@ -8,7 +8,7 @@ use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -27,7 +27,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
 
 /// One in this many operations is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;

@@ -16,7 +16,7 @@ use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::arena::Arena;
 use allocanary::sort_buffer::{Options, SortBuffer};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 
@@ -28,7 +28,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter("variant", VARIANT, "boxes", "where records are: boxes, an arena, a sort buffer in memory or mapped"),
         parameter("records", COUNT, "2000000", "records in all, shared among the threads"),
-        parameter("folder", Kind::Text, "/var/tmp", "where mapped files are; a tmpfs would be memory"),
+        parameter("folder", SettingKind::Text, "/var/tmp", "where mapped files are; a tmpfs would be memory"),
         parameter("settle", WAIT, "50ms", "rest before `idle` is read"),
     ],
     seconds: 0.8,
@@ -37,9 +37,13 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const VARIANT: Kind =
-    Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena"), Cow::Borrowed("memory"), Cow::Borrowed("mapped")]);
-const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+const VARIANT: SettingKind = SettingKind::words(&[
+    Cow::Borrowed("boxes"),
+    Cow::Borrowed("arena"),
+    Cow::Borrowed("memory"),
+    Cow::Borrowed("mapped"),
+]);
+const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
 /// One in this many appends is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 

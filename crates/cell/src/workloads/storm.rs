@@ -21,7 +21,7 @@ use super::sizes::{mean_size, mixed_size};
 use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::ballast::Ballast;
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
 
@@ -31,14 +31,29 @@ pub const WORKLOAD: Workload = Workload {
     about: "an API's front end: normal load, bursts of 20 times as many requests in flight, rests",
     operation: "request in a burst",
     parameters: &[
-        parameter("live", Kind::Size { min: 1 << 16, max: 1 << 40 }, "8388608", "bytes of state, whatever the threads"),
+        parameter(
+            "live",
+            SettingKind::Size { min: 1 << 16, max: 1 << 40 },
+            "8388608",
+            "bytes of state, whatever the threads",
+        ),
         parameter("load", IN_FLIGHT, "8", "requests in flight at normal load"),
         parameter("in_flight", IN_FLIGHT, "160", "requests in flight in a burst"),
         parameter("steady", COUNT, "400", "requests at normal load before each burst"),
         parameter("requests", COUNT, "800", "requests in each burst"),
-        parameter("bursts", Kind::Number { min: 1, max: MOST_BURSTS }, "5", "bursts, each with an `idle` after it"),
+        parameter(
+            "bursts",
+            SettingKind::Number { min: 1, max: MOST_BURSTS },
+            "5",
+            "bursts, each with an `idle` after it",
+        ),
         parameter("settle", WAIT, "100ms", "rest after each burst, before `idle` is read"),
-        parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
+        parameter(
+            "ballast",
+            SettingKind::SIZE,
+            "0",
+            "freed bytes that the allocator is made to keep; 0 is its own way",
+        ),
     ],
     seconds: 0.4,
     grows_with: &["steady+requests", "bursts"],
@@ -46,8 +61,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
-const IN_FLIGHT: Kind = Kind::Number { min: 1, max: 1_000_000 };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: 1_000_000_000 };
+const IN_FLIGHT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000 };
 
 /// Every burst has a mark, in addition to `start`, `filled`, `peak`, `released` and `purged`.
 const MOST_BURSTS: i64 = MOST_MARKS as i64 - 5;

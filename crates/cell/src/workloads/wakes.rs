@@ -13,7 +13,7 @@ use super::sizes::mixed_size;
 use crate::room;
 use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
 use allocanary::{give_back, give_back_in_wait};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
 /// The workload.
@@ -24,10 +24,15 @@ pub const WORKLOAD: Workload = Workload {
     parameters: &[
         parameter("lasts", SOME_TIME, "300ms", "time from the first wake to the last"),
         parameter("wake_every", SOME_TIME, "10ms", "time from one wake of a thread to its next"),
-        parameter("bytes", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes that a wake allocates and frees"),
+        parameter(
+            "bytes",
+            SettingKind::Size { min: 64, max: 1 << 30 },
+            "65536",
+            "bytes that a wake allocates and frees",
+        ),
         parameter(
             "threads_give_back",
-            Kind::Flag,
+            SettingKind::Flag,
             "false",
             "whether a thread gives its freed memory back before it waits",
         ),
@@ -40,7 +45,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const SOME_TIME: Kind = Kind::Time { min: 1, max: 1_000_000 };
+const SOME_TIME: SettingKind = SettingKind::Time { min: 1, max: 1_000_000 };
 
 /// A block's size: 16 B to 32 KiB.
 const SIZE: (usize, usize) = (16, 11);

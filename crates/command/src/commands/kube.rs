@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::{KubeFlags, What};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::fleet::{Fleet, Row};
+use allocanary_rows::fleet::{ContainerState, Fleet};
 use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
 use allocanary_text::paste::Words;
@@ -69,7 +69,7 @@ fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(Agent, u32)> {
         )));
     };
     let report = cluster.report(&agent).map_err(Error::Input)?;
-    let is_wanted = |row: &&Row| flags.container.as_ref().is_none_or(|name| *name == row.container);
+    let is_wanted = |row: &&ContainerState| flags.container.as_ref().is_none_or(|name| *name == row.container);
     let own = report.rows.iter().filter(|row| row.pod == pod.name && row.namespace == pod.namespace);
     let Some(row) = own.filter(is_wanted).max_by_key(|row| row.resident()) else {
         return Err(Error::Input(format!(

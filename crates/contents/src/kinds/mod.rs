@@ -23,12 +23,13 @@ use std::collections::HashMap;
 use crate::python::types::Types;
 pub use heap::{TypedBlocks, Words};
 use table::NONE;
-pub use table::{Kind, Kinds};
+pub use table::{Kinds, ObjectKind};
 
 impl Kinds {
     /// The kind of each block.
     pub fn of(heap: &TypedBlocks, types: Option<&Types>) -> Kinds {
-        let mut kinds = Kinds { all: vec![Kind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
+        let mut kinds =
+            Kinds { all: vec![ObjectKind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
         if let Some(sample) = heap.sample {
             let other = kinds.named("not looked at", false);
             heap.blocks.iter().filter(|(_, block)| !sample.has(block)).for_each(|(index, _)| kinds.set(index, other));

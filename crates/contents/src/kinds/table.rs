@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// A kind of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kind {
+pub struct ObjectKind {
     /// Its name.
     pub name: String,
     /// Whether it is likely only.
@@ -14,7 +14,7 @@ pub struct Kind {
 /// The kinds.
 #[derive(Debug, Default)]
 pub struct Kinds {
-    pub(super) all: Vec<Kind>,
+    pub(super) all: Vec<ObjectKind>,
     pub(super) known: HashMap<String, u32>,
     pub(super) of: Vec<u32>,
 }
@@ -32,7 +32,7 @@ impl Kinds {
     }
 
     /// The kind that has a number.
-    pub fn kind(&self, number: u32) -> &Kind {
+    pub fn kind(&self, number: u32) -> &ObjectKind {
         &self.all[number as usize]
     }
 
@@ -44,7 +44,7 @@ impl Kinds {
         if self.all.len() >= MOST {
             return self.named_other();
         }
-        self.all.push(Kind { name: name.into(), likely });
+        self.all.push(ObjectKind { name: name.into(), likely });
         let number = self.all.len() as u32 - 1;
         self.known.insert(name.into(), number);
         number
@@ -55,7 +55,7 @@ impl Kinds {
         if let Some(known) = self.known.get(OTHER) {
             return *known;
         }
-        self.all.push(Kind { name: OTHER.into(), likely: false });
+        self.all.push(ObjectKind { name: OTHER.into(), likely: false });
         self.known.insert(OTHER.into(), self.all.len() as u32 - 1);
         self.all.len() as u32 - 1
     }

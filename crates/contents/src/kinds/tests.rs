@@ -1,16 +1,16 @@
 use proptest::prelude::*;
 
-use crate::made::{Made, blocks, kinds};
+use crate::made::{FakeHeap, blocks, kinds};
 
 const GLOBALS: u64 = 0x10_0000;
 const HEAP: u64 = 0x1_0000_0000;
 
-fn made() -> Made {
-    Made::of(&[(GLOBALS, 4096), (HEAP, 1 << 16)])
+fn made() -> FakeHeap {
+    FakeHeap::of(&[(GLOBALS, 4096), (HEAP, 1 << 16)])
 }
 
 /// Writes words and names the kinds of blocks of 64 bytes, as many.
-fn of(count: u64, write: impl Fn(&mut Made)) -> Vec<String> {
+fn of(count: u64, write: impl Fn(&mut FakeHeap)) -> Vec<String> {
     let mut made = made();
     write(&mut made);
     kinds(&made, &blocks((0..count).map(|at| (block(at), 64))), GLOBALS)

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use crate::library::{FIRST, Version};
 use crate::request::Value;
-use crate::setting::{Kind, Setting, copies};
+use crate::setting::{Setting, SettingKind, copies};
 
 const MOST_ARENAS: i64 = super::MOST_ARENAS as i64;
 
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
 /// jemalloc takes as many milliseconds as its clock can count in nanoseconds, and refuses more.
-const DECAY: Kind = Kind::Number { min: -1, max: 18_446_744_072_000 };
-const SPINS: Kind = Kind::Number { min: -1, max: i64::MAX };
+const DECAY: SettingKind = SettingKind::Number { min: -1, max: 18_446_744_072_000 };
+const SPINS: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
 /// jemalloc silently clips values to this range.
-const SLOTS: Kind = Kind::Number { min: 1, max: 2048 };
-const FLUSHED: Kind = Kind::Number { min: 1, max: 16 };
+const SLOTS: SettingKind = SettingKind::Number { min: 1, max: 2048 };
+const FLUSHED: SettingKind = SettingKind::Number { min: 1, max: 16 };
 /// The largest size class of a 64-bit address space (`SC_LARGE_MAXCLASS`).
-const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
+const LARGEST: SettingKind = SettingKind::Size { min: 0, max: 7 << 60 };
 
 pub(super) const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("percpu"), Cow::Borrowed("phycpu")];
 pub(super) const METADATA_THP: &[Cow<str>] =
@@ -25,7 +25,7 @@ pub(super) const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("a
 /// Does not include `auto`: at start the kernel's setting turns `auto` into one of these values, so `auto` cannot be read back.
 const HUGIFY: &[Cow<str>] = &[Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
 /// From a page to a huge page: jemalloc silently clips a value outside of this range.
-const OF_HUGE_PAGE: Kind = Kind::Size { min: 4096, max: 2 << 20 };
+const OF_HUGE_PAGE: SettingKind = SettingKind::Size { min: 4096, max: 2 << 20 };
 pub(super) const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
 /// The type of a setting's value in mallctl.
@@ -51,7 +51,7 @@ use Ctl::{Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
 
 /// A setting of the linked release.
 #[derive(Debug)]
-pub struct Row {
+pub struct JemallocSetting {
     /// Its name, its values, its meaning.
     pub setting: Setting,
     /// The first release that has it.
@@ -62,68 +62,84 @@ pub struct Row {
     pub ctl: Ctl,
 }
 
-const fn row(name: &'static str, ctl: Ctl, kind: Kind, about: &'static str) -> Row {
-    Row { setting: Setting::new(name, kind, about), since: FIRST, is_clipped: false, ctl }
+const fn row(name: &'static str, ctl: Ctl, kind: SettingKind, about: &'static str) -> JemallocSetting {
+    JemallocSetting { setting: Setting::new(name, kind, about), since: FIRST, is_clipped: false, ctl }
 }
 
-const fn clipped(name: &'static str, ctl: Ctl, kind: Kind, about: &'static str) -> Row {
-    Row { setting: Setting::new(name, kind, about), since: FIRST, is_clipped: true, ctl }
+const fn clipped(name: &'static str, ctl: Ctl, kind: SettingKind, about: &'static str) -> JemallocSetting {
+    JemallocSetting { setting: Setting::new(name, kind, about), since: FIRST, is_clipped: true, ctl }
 }
 
-const fn since(since: Version, name: &'static str, ctl: Ctl, kind: Kind, about: &'static str) -> Row {
-    Row { setting: Setting::new(name, kind, about), since, is_clipped: false, ctl }
+const fn since(
+    since: Version,
+    name: &'static str,
+    ctl: Ctl,
+    kind: SettingKind,
+    about: &'static str,
+) -> JemallocSetting {
+    JemallocSetting { setting: Setting::new(name, kind, about), since, is_clipped: false, ctl }
 }
 
 /// Every setting that jemalloc takes. Only rows that came after 5.3.0 have a `since`.
-pub const ROWS: &[Row] = &[
+pub const ROWS: &[JemallocSetting] = &[
     clipped(
         "narenas",
         Unsigned,
-        Kind::Number { min: 1, max: MOST_ARENAS },
+        SettingKind::Number { min: 1, max: MOST_ARENAS },
         "arenas that threads share; default 4 per core",
     ),
-    row("narenas_ratio", Ratio, Kind::Text, "arenas per core where narenas is not set: 4, 0.5; none on one core"),
-    row("tcache", Bool, Kind::Flag, "a cache of free blocks for each thread"),
-    row("tcache_max", Size, Kind::SIZE, "largest block that a thread cache holds; above 32 KiB it is clipped"),
+    row(
+        "narenas_ratio",
+        Ratio,
+        SettingKind::Text,
+        "arenas per core where narenas is not set: 4, 0.5; none on one core",
+    ),
+    row("tcache", Bool, SettingKind::Flag, "a cache of free blocks for each thread"),
+    row("tcache_max", Size, SettingKind::SIZE, "largest block that a thread cache holds; above 32 KiB it is clipped"),
     since(
         [5, 3, 1],
         "tcache_ncached_max",
         CacheSlots,
-        Kind::Text,
+        SettingKind::Text,
         "blocks a cache holds by size: 8-1024:100|2048-4096:10",
     ),
     row("dirty_decay_ms", Signed, DECAY, "time over which freed pages go back; 0 at once, -1 never"),
     row("muzzy_decay_ms", Signed, DECAY, "time over which lazily freed pages go back; 0 at once, -1 never"),
-    row("background_thread", Bool, Kind::Flag, "threads that purge, so that an idle process shrinks too"),
-    clipped("max_background_threads", Size, Kind::Number { min: 1, max: MOST_ARENAS }, "most such threads"),
-    row("percpu_arena", Name, Kind::words(PERCPU), "an arena for each processor instead of for threads"),
-    row("metadata_thp", Name, Kind::words(METADATA_THP), "huge pages for the allocator's own structures"),
-    row("thp", Name, Kind::words(THP), "transparent huge pages for the program's data"),
+    row("background_thread", Bool, SettingKind::Flag, "threads that purge, so that an idle process shrinks too"),
+    clipped("max_background_threads", Size, SettingKind::Number { min: 1, max: MOST_ARENAS }, "most such threads"),
+    row("percpu_arena", Name, SettingKind::words(PERCPU), "an arena for each processor instead of for threads"),
+    row("metadata_thp", Name, SettingKind::words(METADATA_THP), "huge pages for the allocator's own structures"),
+    row("thp", Name, SettingKind::words(THP), "transparent huge pages for the program's data"),
     row("oversize_threshold", Size, LARGEST, "blocks above it come from an arena of their own and go back at once"),
-    row("retain", Bool, Kind::Flag, "keep unused addresses instead of unmapping them"),
-    row("dss", Name, Kind::words(DSS), "use of sbrk as well as mmap"),
-    row("cache_oblivious", Bool, Kind::Flag, "shift large blocks by a random number of cache lines"),
-    row("trust_madvise", Bool, Kind::Flag, "believe that MADV_DONTNEED zeroes pages"),
+    row("retain", Bool, SettingKind::Flag, "keep unused addresses instead of unmapping them"),
+    row("dss", Name, SettingKind::words(DSS), "use of sbrk as well as mmap"),
+    row("cache_oblivious", Bool, SettingKind::Flag, "shift large blocks by a random number of cache lines"),
+    row("trust_madvise", Bool, SettingKind::Flag, "believe that MADV_DONTNEED zeroes pages"),
     row("mutex_max_spin", Signed, SPINS, "spins before a lock sleeps; -1 for ever"),
     row(
         "lg_extent_max_active_fit",
         Size,
-        Kind::Number { min: 0, max: 64 },
+        SettingKind::Number { min: 0, max: 64 },
         "how much larger (power of two) a reused extent may be",
     ),
     since([5, 3, 1], "process_madvise_max_batch", Size, COUNT, "ranges purged by one call; 0 is one by one"),
-    since([5, 3, 1], "experimental_tcache_gc", Bool, Kind::Flag, "the thread cache's newer garbage collection"),
+    since([5, 3, 1], "experimental_tcache_gc", Bool, SettingKind::Flag, "the thread cache's newer garbage collection"),
     clipped("tcache_nslots_small_min", Unsigned, SLOTS, "least slots of a cache bin for small blocks"),
     clipped("tcache_nslots_small_max", Unsigned, SLOTS, "most slots of a cache bin for small blocks"),
     clipped("tcache_nslots_large", Unsigned, SLOTS, "slots of a cache bin for large blocks"),
-    row("lg_tcache_nslots_mul", Signed, Kind::Number { min: -16, max: 16 }, "slots per slab region, as a power of two"),
+    row(
+        "lg_tcache_nslots_mul",
+        Signed,
+        SettingKind::Number { min: -16, max: 16 },
+        "slots per slab region, as a power of two",
+    ),
     clipped(
         "tcache_gc_incr_bytes",
         Size,
-        Kind::Size { min: 1024, max: i64::MAX as u64 },
+        SettingKind::Size { min: 1024, max: i64::MAX as u64 },
         "bytes allocated between two collections of a thread cache",
     ),
-    row("tcache_gc_delay_bytes", Size, Kind::SIZE, "bytes a cache bin is spared after it was collected"),
+    row("tcache_gc_delay_bytes", Size, SettingKind::SIZE, "bytes a cache bin is spared after it was collected"),
     clipped(
         "lg_tcache_flush_small_div",
         Unsigned,
@@ -136,19 +152,19 @@ pub const ROWS: &[Row] = &[
         FLUSHED,
         "share (power of two) of large blocks flushed when a bin is full",
     ),
-    row("hpa", Bool, Kind::Flag, "the huge page aware allocator"),
+    row("hpa", Bool, SettingKind::Flag, "the huge page aware allocator"),
     row("hpa_slab_max_alloc", Size, OF_HUGE_PAGE, "largest block that it serves"),
     row("hpa_hugification_threshold", Size, OF_HUGE_PAGE, "bytes in use before a range becomes a huge page"),
     row("hpa_hugify_delay_ms", Size, COUNT, "time before a range becomes a huge page"),
-    row("hpa_hugify_sync", Bool, Kind::Flag, "become huge pages at once (MADV_COLLAPSE)"),
-    row("hpa_hugify_style", Name, Kind::words(HUGIFY), "when ranges become huge pages"),
+    row("hpa_hugify_sync", Bool, SettingKind::Flag, "become huge pages at once (MADV_COLLAPSE)"),
+    row("hpa_hugify_style", Name, SettingKind::words(HUGIFY), "when ranges become huge pages"),
     row("hpa_min_purge_interval_ms", Size, COUNT, "least time between two purges"),
     row("hpa_min_purge_delay_ms", Size, COUNT, "least time before a free range is purged"),
     row("hpa_purge_threshold", Size, OF_HUGE_PAGE, "free bytes of a huge page before it is purged"),
     row("hpa_sec_nshards", Size, COUNT, "shards of its cache; 0 is no cache"),
-    row("hpa_sec_batch_fill_extra", Size, Kind::Number { min: 1, max: 512 }, "extents taken at once to fill it"),
+    row("hpa_sec_batch_fill_extra", Size, SettingKind::Number { min: 1, max: 512 }, "extents taken at once to fill it"),
     row("experimental_hpa_max_purge_nhp", Signed, SPINS, "most huge pages purged at once; -1 no limit"),
-    row("huge_arena_pac_thp", Bool, Kind::Flag, "huge pages for blocks above oversize_threshold"),
+    row("huge_arena_pac_thp", Bool, SettingKind::Flag, "huge pages for blocks above oversize_threshold"),
 ];
 
 /// The settings alone.

@@ -1,13 +1,13 @@
 //! mimalloc as distributions and users build it. In: nothing. Out: the settings of its releases.
 
 use super::{ENVIRONMENT, NAME};
-use crate::library::{FIRST, Library, NEVER, Row, row};
-use crate::setting::Kind;
+use crate::library::{FIRST, Library, NEVER, VersionSetting, row};
+use crate::setting::SettingKind;
 
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
-const BIT: Kind = Kind::Number { min: 0, max: 1 };
-const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
+const SIGNED: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
+const BIT: SettingKind = SettingKind::Number { min: 0, max: 1 };
+const LEVEL: SettingKind = SettingKind::Number { min: 0, max: 2 };
 
 /// Its libraries. Their bytes do not contain a version.
 pub const LIBRARIES: &[Library] = &[Library {
@@ -21,7 +21,7 @@ pub const LIBRARIES: &[Library] = &[Library {
 }];
 
 /// The options from 1.7 to 3.3 that cost or save memory or time: `enum mi_option_e` in `mimalloc.h` of these releases.
-const ROWS: &[Row] = &[
+const ROWS: &[VersionSetting] = &[
     row([2, 1, 0], NEVER, "purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     row([2, 0, 0], [2, 1, 0], "decommit_delay", COUNT, "ms before freed pages go back"),
     row(FIRST, [2, 0, 0], "reset_delay", COUNT, "ms before freed pages go back"),
@@ -39,7 +39,7 @@ const ROWS: &[Row] = &[
         LEVEL,
         "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits",
     ),
-    row([2, 1, 0], NEVER, "arena_reserve", Kind::SIZE, "address space reserved at a time"),
+    row([2, 1, 0], NEVER, "arena_reserve", SettingKind::SIZE, "address space reserved at a time"),
     row([2, 1, 0], NEVER, "arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
     row(FIRST, [2, 1, 0], "page_reset", BIT, "reset pages that are empty"),
     row(FIRST, [2, 0, 0], "segment_reset", BIT, "reset segments that are empty"),
@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
         [3, 1, 0],
         NEVER,
         "page_reclaim_on_free",
-        Kind::Number { min: -1, max: 1 },
+        SettingKind::Number { min: -1, max: 1 },
         "a free takes over pages of dead threads",
     ),
     row([3, 1, 0], NEVER, "page_full_retain", SIGNED, "full small pages kept per size"),
@@ -66,6 +66,6 @@ const ROWS: &[Row] = &[
     row([3, 1, 0], NEVER, "page_commit_on_demand", LEVEL, "commit a page's memory piece by piece"),
     row([3, 1, 0], NEVER, "page_max_reclaim", SIGNED, "most own pages reclaimed per size; -1 no limit"),
     row([3, 1, 0], NEVER, "page_cross_thread_max_reclaim", SIGNED, "most pages of other threads reclaimed per size"),
-    row([3, 3, 0], NEVER, "minimal_purge_size", Kind::SIZE, "least piece given back; 0 lets mimalloc choose"),
-    row([3, 3, 0], NEVER, "arena_max_object_size", Kind::SIZE, "largest block that lives in an arena"),
+    row([3, 3, 0], NEVER, "minimal_purge_size", SettingKind::SIZE, "least piece given back; 0 lets mimalloc choose"),
+    row([3, 3, 0], NEVER, "arena_max_object_size", SettingKind::SIZE, "largest block that lives in an arena"),
 ];

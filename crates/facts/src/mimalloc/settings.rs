@@ -1,13 +1,13 @@
 //! mimalloc's settings. In: nothing. Out: the table of the linked version, and older names.
 
 use crate::request::Value;
-use crate::setting::{Kind, Setting};
+use crate::setting::{Setting, SettingKind};
 
-const FLAG: Kind = Kind::Number { min: 0, max: 1 };
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
-const OWNERS: Kind = Kind::Number { min: -1, max: 1 };
-const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
+const FLAG: SettingKind = SettingKind::Number { min: 0, max: 1 };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
+const SIGNED: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
+const OWNERS: SettingKind = SettingKind::Number { min: -1, max: 1 };
+const LEVEL: SettingKind = SettingKind::Number { min: 0, max: 2 };
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs.
 pub const TUNED: &[(&str, Value)] = &[("allow_thp", Value::Text("0")), ("purge_delay", Value::Text("0"))];
@@ -17,7 +17,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     Setting::new("purge_decommits", FLAG, "1 gives pages back (MADV_DONTNEED), 0 only marks them (MADV_FREE)"),
     Setting::new("arena_eager_commit", LEVEL, "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits"),
-    Setting::new("arena_reserve", Kind::SIZE, "address space reserved at a time"),
+    Setting::new("arena_reserve", SettingKind::SIZE, "address space reserved at a time"),
     Setting::new("arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
     Setting::new("allow_thp", FLAG, "transparent huge pages where the kernel offers them (madvise counts)"),
     Setting::new("allow_large_os_pages", LEVEL, "2 MiB pages from the system's pool"),
@@ -28,16 +28,16 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("page_max_reclaim", SIGNED, "most own pages reclaimed per size; -1 no limit"),
     Setting::new("page_cross_thread_max_reclaim", SIGNED, "most pages of other threads reclaimed per size"),
     Setting::new("generic_collect", COUNT, "slow-path calls between two collections of a heap"),
-    Setting::new("minimal_purge_size", Kind::SIZE, "least piece given back; 0 lets mimalloc choose"),
-    Setting::new("arena_max_object_size", Kind::SIZE, "largest block that lives in an arena"),
+    Setting::new("minimal_purge_size", SettingKind::SIZE, "least piece given back; 0 lets mimalloc choose"),
+    Setting::new("arena_max_object_size", SettingKind::SIZE, "largest block that lives in an arena"),
     Setting::new("arena_is_numa_local", FLAG, "experimental: arenas stay on a NUMA node"),
     Setting::new("reserve_huge_os_pages", COUNT, "1 GiB pages reserved at start"),
     Setting::new("reserve_huge_os_pages_at", SIGNED, "NUMA node of those pages; -1 any"),
-    Setting::new("reserve_os_memory", Kind::SIZE, "memory reserved at start"),
+    Setting::new("reserve_os_memory", SettingKind::SIZE, "memory reserved at start"),
     Setting::new("use_numa_nodes", COUNT, "NUMA nodes to use; 0 all"),
     Setting::new("disallow_os_alloc", FLAG, "allocate from reserved arenas only"),
     Setting::new("disallow_arena_alloc", FLAG, "never allocate from arenas"),
-    Setting::new("max_vabits", Kind::Number { min: 0, max: 64 }, "bits of an address that the page map covers"),
+    Setting::new("max_vabits", SettingKind::Number { min: 0, max: 64 }, "bits of an address that the page map covers"),
     Setting::new("pagemap_commit", FLAG, "commit the whole page map, to catch foreign pointers"),
     Setting::new("visit_abandoned", FLAG, "let heap walks see dead threads' blocks"),
     Setting::new("destroy_on_exit", FLAG, "give all memory back at exit"),

@@ -10,7 +10,7 @@ use std::fmt;
 use std::mem::{ManuallyDrop, replace};
 
 use crate::request::Value;
-use crate::setting::{Kind, Setting};
+use crate::setting::{Setting, SettingKind};
 use allocanary_sys::sys::glibc_version;
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
@@ -33,7 +33,7 @@ struct Mallopt {
     /// The option's name in C.
     name: &'static str,
     /// The values that it takes: an `int`.
-    kind: Kind,
+    kind: SettingKind,
     /// The older variable, which the loader reads as the tunable; empty if there is none.
     variable: &'static CStr,
 }
@@ -43,7 +43,7 @@ type Release = (u32, u32);
 const FIRST: Release = (2, 0);
 const NEVER: Release = (u32::MAX, 0);
 
-const fn row(name: &'static str, kind: Kind, about: &'static str, mallopt: Option<Mallopt>) -> Row {
+const fn row(name: &'static str, kind: SettingKind, about: &'static str, mallopt: Option<Mallopt>) -> Row {
     versioned(FIRST, NEVER, name, kind, about, mallopt)
 }
 
@@ -51,28 +51,28 @@ const fn versioned(
     since: Release,
     until: Release,
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     about: &'static str,
     mallopt: Option<Mallopt>,
 ) -> Row {
     Row { setting: Setting::new(name, kind, about), since, until, mallopt }
 }
 
-const fn mallopt(option: c_int, name: &'static str, kind: Kind, variable: &'static CStr) -> Option<Mallopt> {
+const fn mallopt(option: c_int, name: &'static str, kind: SettingKind, variable: &'static CStr) -> Option<Mallopt> {
     Some(Mallopt { option, name, kind, variable })
 }
 
-const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
-const ARENAS: Kind = Kind::Number { min: 1, max: i32::MAX as i64 };
-const BYTE: Kind = Kind::Number { min: 0, max: 255 };
-const MAPPED: Kind = Kind::Size { min: 0, max: 32 << 20 };
-const FAST: Kind = Kind::Size { min: 0, max: 160 };
-const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: i32::MAX as i64 };
+const ARENAS: SettingKind = SettingKind::Number { min: 1, max: i32::MAX as i64 };
+const BYTE: SettingKind = SettingKind::Number { min: 0, max: 255 };
+const MAPPED: SettingKind = SettingKind::Size { min: 0, max: 32 << 20 };
+const FAST: SettingKind = SettingKind::Size { min: 0, max: 160 };
+const INT_SIZE: SettingKind = SettingKind::Size { min: 0, max: i32::MAX as u64 };
 /// `MAX_TCACHE_SIZE`: 64 sizes of 16 bytes each, less a header.
-const CACHED: Kind = Kind::Size { min: 0, max: 1032 };
+const CACHED: SettingKind = SettingKind::Size { min: 0, max: 1032 };
 /// Since 2.42 there are twelve more sizes, powers of two up to `MAX_TCACHE_LARGE_SIZE`. By default a thread cache still ends at 1032
 /// bytes.
-const CACHED_SINCE_2_42: Kind = Kind::Size { min: 0, max: 4 << 20 };
+const CACHED_SINCE_2_42: SettingKind = SettingKind::Size { min: 0, max: 4 << 20 };
 
 const LARGEST: &str = "largest block that a thread cache holds";
 
@@ -90,12 +90,12 @@ const ROWS: &[Row] = &[
         "arenas before the cores are counted",
         mallopt(libc::M_ARENA_TEST, "M_ARENA_TEST", ARENAS, c"MALLOC_ARENA_TEST"),
     ),
-    row("tcache_count", Kind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds", None),
+    row("tcache_count", SettingKind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds", None),
     versioned(FIRST, (2, 42), "tcache_max", CACHED, LARGEST, None),
     versioned((2, 42), NEVER, "tcache_max", CACHED_SINCE_2_42, LARGEST, None),
     row(
         "trim_threshold",
-        Kind::SIZE,
+        SettingKind::SIZE,
         "free bytes at the top before they go back; ends adaptation",
         mallopt(libc::M_TRIM_THRESHOLD, "M_TRIM_THRESHOLD", INT_SIZE, c"MALLOC_TRIM_THRESHOLD_"),
     ),
@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         "top_pad",
-        Kind::SIZE,
+        SettingKind::SIZE,
         "bytes asked of the system beyond need; ends adaptation",
         mallopt(libc::M_TOP_PAD, "M_TOP_PAD", INT_SIZE, c"MALLOC_TOP_PAD_"),
     ),
@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
         "most mapped blocks at a time; ends adaptation",
         mallopt(libc::M_MMAP_MAX, "M_MMAP_MAX", COUNT, c"MALLOC_MMAP_MAX_"),
     ),
-    row("hugetlb", Kind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool", None),
+    row("hugetlb", SettingKind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool", None),
     row(
         "perturb",
         BYTE,

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::descriptor::Descriptor;
 use crate::environment::Environment;
-use crate::library::{Library, Row, after, always};
+use crate::library::{Library, VersionSetting, after, always};
 use crate::remedy::{Does, Remedy, call};
-use crate::setting::Kind;
+use crate::setting::SettingKind;
 
 /// Its name.
 pub const NAME: &str = "tcmalloc";
@@ -42,22 +42,26 @@ const fn library(name: &'static str, files: &'static [&'static str]) -> Library 
     }
 }
 
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
+const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
 
 /// https://gperftools.github.io/gperftools/tcmalloc.html, "Modifying Runtime Behavior".
-const ROWS: &[Row] = &[
+const ROWS: &[VersionSetting] = &[
     // `ThreadCache::set_overall_thread_cache_size` raises values below 512 KiB and cuts values above 1 GiB.
-    always("max_total_thread_cache_bytes", Kind::Size { min: 512 << 10, max: 1 << 30 }, "bound of all thread caches"),
-    always("release_rate", Kind::Number { min: 0, max: 10 }, "how fast freed pages go back; 0 never"),
-    always("aggressive_decommit", Kind::Flag, "freed pages go back at once"),
+    always(
+        "max_total_thread_cache_bytes",
+        SettingKind::Size { min: 512 << 10, max: 1 << 30 },
+        "bound of all thread caches",
+    ),
+    always("release_rate", SettingKind::Number { min: 0, max: 10 }, "how fast freed pages go back; 0 never"),
+    always("aggressive_decommit", SettingKind::Flag, "freed pages go back at once"),
     always("heap_limit_mb", COUNT, "most MiB of the heap; 0 no limit"),
     // With 0 the process ends at its first division by this value.
     always(
         "transfer_num_obj",
-        Kind::Number { min: 1, max: i64::MAX },
+        SettingKind::Number { min: 1, max: i64::MAX },
         "most blocks that move to the central list at once",
     ),
-    always("disable_memory_release", Kind::Flag, "freed pages never go back"),
-    always("skip_sbrk", Kind::Flag, "take memory by mmap alone"),
-    always("skip_mmap", Kind::Flag, "take memory by sbrk alone"),
+    always("disable_memory_release", SettingKind::Flag, "freed pages never go back"),
+    always("skip_sbrk", SettingKind::Flag, "take memory by mmap alone"),
+    always("skip_mmap", SettingKind::Flag, "take memory by sbrk alone"),
 ];

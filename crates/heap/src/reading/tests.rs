@@ -1,7 +1,7 @@
 //! Tests of readings, with memory that the test lays out.
 
 use super::*;
-use crate::{Arena, Difference, Forecast, Kind, Layout, Sort, answer, rows, together};
+use crate::{Arena, BlockKind, Difference, Forecast, Layout, Sort, answer, rows, together};
 use allocanary_walkers::fake::Fake;
 
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
@@ -17,8 +17,8 @@ fn walk() -> Walk {
     let mut layout = Layout::default();
     layout.region(&memory.pages, 0x1000000, 0x1080000, 0);
     layout.region(&memory.pages, 0x1080000, 0x1100000, 1);
-    layout.block(0x1000000, 0x40000, Kind::Live);
-    (0..0x40).for_each(|page| layout.block(0x1080000 + page * PAGE, 0x400, Kind::Live));
+    layout.block(0x1000000, 0x40000, BlockKind::Live);
+    (0..0x40).for_each(|page| layout.block(0x1080000 + page * PAGE, 0x400, BlockKind::Live));
     Walk {
         allocator: "glibc",
         copy: 1,
@@ -194,10 +194,10 @@ fn what_grew_is_live_or_overhead() {
         walk.layout.block(0x2000000, 0x40000, kind);
         Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
     };
-    let live = grown(Kind::Live);
+    let live = grown(BlockKind::Live);
     assert_eq!((live.live, live.overhead, live.rest, live.is_same), (0x40000, 0, -0x40000, true));
     assert_eq!((live.rows[0].name.as_str(), live.rows[0].by()), ("glibc: live", 0x40000));
-    assert_eq!(grown(Kind::Cached).overhead, 0x40000);
+    assert_eq!(grown(BlockKind::Cached).overhead, 0x40000);
     let mut more = before.clone();
     more.resident += 0x40000;
     more.heaps[0].parts.add(Part::FreePages, 0x40000);

@@ -15,7 +15,7 @@ use crate::give_back::remedy::{Argument, Call, Does};
 use crate::give_back::symbols::{Function, FunctionSearch, Functions};
 use crate::give_back::threads::{Threads, Waiting};
 use crate::give_back::walks::Walks;
-use crate::give_back::{Done, Limits, Made, Refusal, Remedy, locks, safety, sockets, waits};
+use crate::give_back::{CallDone, Done, Limits, Refusal, Remedy, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -282,7 +282,7 @@ fn made(
         let answer = borrowed.call(function.at, &call.arguments, limits.patience, remedy.one_lock_at_a_time)? as i32;
         let error = if remedy.zero_is_good { answer } else { 0 };
         let out = borrowed.left(&call.arguments, 1)?;
-        made.push(Made { name: call.name.clone(), error, may_fail: call.may_fail, out });
+        made.push(CallDone { name: call.name.clone(), error, may_fail: call.may_fail, out });
         Ok(())
     });
     let took = begun.elapsed();

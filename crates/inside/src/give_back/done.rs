@@ -15,14 +15,14 @@ pub struct Done {
     /// The function, and its file.
     pub function: symbols::Function,
     /// The calls that were made.
-    pub calls: Vec<Made>,
+    pub calls: Vec<CallDone>,
     /// How long they took.
     pub took: Duration,
 }
 
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct CallDone {
     /// The call as a person writes it.
     pub name: String,
     /// The system's error number, or 0.

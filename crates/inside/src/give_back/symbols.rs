@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use allocanary_heap::{Mapping, PAGE, parse_maps};
-use allocanary_process::elf::{self, Elf, Kind, Table};
+use allocanary_process::elf::{self, Elf, SymbolKind, Table};
 use allocanary_process::{Files, Name, text};
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ impl Functions {
             let lowest = elf.lowest().unwrap_or(0) / PAGE * PAGE;
             let tables = [Table::Dynamic, Table::Full].map(|table| elf.symbols(table).into_iter().flatten());
             for symbol in tables.into_iter().flatten() {
-                if symbol.kind != Kind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
+                if symbol.kind != SymbolKind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
                     continue;
                 }
                 let base = mapping.from.wrapping_sub(lowest);

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allocanary_rows::fleet::{Host, Report, Row};
+use allocanary_rows::fleet::{ContainerState, Host, Report};
 use serde::Serialize;
 
 use crate::trial::estimate::mean;
@@ -93,11 +93,11 @@ pub struct Replicas {
 /// changed replicas are those of the canary; without a canary, those in which all lines are in force.
 pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Replicas, String> {
     let [own, canary] = [target.workload(), target.canary()];
-    let of = |row: &&Row| {
+    let of = |row: &&ContainerState| {
         (row.workload == own || row.workload == canary)
             && target.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace)
     };
-    let all: Vec<(&Report, &Row)> =
+    let all: Vec<(&Report, &ContainerState)> =
         reports.iter().flat_map(|report| report.rows.iter().filter(of).map(move |row| (report, row))).collect();
     let namespaces: BTreeSet<&str> = all.iter().map(|(_, row)| row.namespace.as_str()).collect();
     if namespaces.len() > 1 {
@@ -146,7 +146,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
 }
 
 /// The container: the one that the target names, or the one with the most memory.
-fn container(all: &[(&Report, &Row)], target: &Target) -> Result<String, String> {
+fn container(all: &[(&Report, &ContainerState)], target: &Target) -> Result<String, String> {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|(_, row)| *bytes.entry(&row.container).or_default() += row.resident());
     let named = target.container.as_deref();
@@ -233,10 +233,10 @@ mod tests {
     use super::*;
     use allocanary_rows::fleet::{Part, Parts, SCHEMA};
 
-    pub fn row(pod: &str, started: u64, mib: u64, cpu: u64, settings: &[&str]) -> Row {
+    pub fn row(pod: &str, started: u64, mib: u64, cpu: u64, settings: &[&str]) -> ContainerState {
         let mut parts = Parts::default();
         parts.add(Part::Live, mib << 20);
-        Row {
+        ContainerState {
             namespace: "shop".into(),
             pod: pod.into(),
             container: "web".into(),
@@ -245,11 +245,11 @@ mod tests {
             parts,
             started: Some(started),
             cpu: Some(cpu),
-            ..Row::default()
+            ..ContainerState::default()
         }
     }
 
-    fn report(taken: u64, rows: Vec<Row>) -> Report {
+    fn report(taken: u64, rows: Vec<ContainerState>) -> Report {
         Report { schema: SCHEMA, node: "n".into(), taken, rows, ..Report::default() }
     }
 

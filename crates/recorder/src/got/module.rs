@@ -27,7 +27,7 @@ struct Relocation {
 
 /// How the loader fills in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RelocationKind {
     /// A pointer in data, or in the table of addresses. It is filled in when the module is loaded.
     Pointer,
     /// A word for calls. It may be filled in only at the first call.
@@ -40,7 +40,7 @@ pub struct Word<'a> {
     /// Its address.
     pub at: usize,
     /// How it is filled in.
-    pub kind: Kind,
+    pub kind: RelocationKind,
     /// The symbol.
     pub name: &'a CStr,
 }
@@ -176,8 +176,8 @@ impl Module<'_> {
                 // SAFETY: the table of a mapped module, within its length.
                 let found = unsafe { with_exposed_provenance::<Relocation>(start).add(at).read_unaligned() };
                 let kind = match found.info & 0xffff_ffff {
-                    POINTER | TABLE if found.addend == 0 => Kind::Pointer,
-                    CALL => Kind::Call,
+                    POINTER | TABLE if found.addend == 0 => RelocationKind::Pointer,
+                    CALL => RelocationKind::Call,
                     _ => continue,
                 };
                 let place = self.bias.wrapping_add(found.offset as usize);

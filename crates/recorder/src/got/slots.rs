@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::got::module::{self, Kind, Module, Word};
+use crate::got::module::{self, Module, RelocationKind, Word};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
@@ -216,7 +216,7 @@ fn has(module: &Module, place: &Word, function: &Function, program: (usize, usiz
     let now = word(place.at).load(SeqCst);
     if now == function.ours {
         Has::Ours
-    } else if function.real.contains(&now) && now != 0 || place.kind == Kind::Call && module.has_code(now) {
+    } else if function.real.contains(&now) && now != 0 || place.kind == RelocationKind::Call && module.has_code(now) {
         Has::Real
     } else if (program.0..program.1).contains(&now) {
         Has::Program

@@ -24,7 +24,7 @@ pub struct Report {
     /// The machine.
     pub host: Host,
     /// The containers, and the control groups that are not containers.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ContainerState>,
     /// What the agent costs.
     pub own: Own,
     /// What could not be read, a sentence each.
@@ -84,7 +84,7 @@ pub struct Bound {
 
 /// A container, or a control group of the host that is not a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ContainerState {
     /// Its namespace; empty if it belongs to no pod, or if the namespace is not known.
     pub namespace: String,
     /// Its pod's name; the pod's UID while the name is not known; empty if it belongs to no pod.
@@ -198,7 +198,7 @@ pub struct Own {
     pub nameless: u64,
 }
 
-impl Row {
+impl ContainerState {
     /// Resident bytes.
     pub fn resident(&self) -> u64 {
         self.parts.sum()
@@ -238,7 +238,7 @@ mod tests {
         let report = Report {
             schema: SCHEMA,
             node: "n1".into(),
-            rows: vec![Row { pod: "a\"\n".into(), quota_milli: Some(500), ..Row::default() }],
+            rows: vec![ContainerState { pod: "a\"\n".into(), quota_milli: Some(500), ..ContainerState::default() }],
             ..Report::default()
         };
         let text = serde_json::to_string(&report).unwrap();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Bound, Follows, Host, Parts, Report, Row};
+use crate::fleet::{Bound, ContainerState, Follows, Host, Parts, Report};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, node: &str, row: &Row) {
+    fn add(&mut self, node: &str, row: &ContainerState) {
         let replica = (node.to_string(), row.pod.clone());
         if row.unread > 0 {
             self.unread.insert(replica.clone());
@@ -196,11 +196,11 @@ mod tests {
     use super::*;
     use crate::fleet::Part;
 
-    fn row(pod: &str, kept: u64) -> Row {
+    fn row(pod: &str, kept: u64) -> ContainerState {
         let mut parts = Parts::default();
         parts.add(Part::FreePages, kept);
         parts.add(Part::Live, 100);
-        Row {
+        ContainerState {
             namespace: "shop".into(),
             pod: pod.into(),
             container: "web".into(),
@@ -209,11 +209,11 @@ mod tests {
             parts,
             read: Some(5),
             bounds: vec![Bound { remedy: "give-back".into(), bytes: kept, exact: true }],
-            ..Row::default()
+            ..ContainerState::default()
         }
     }
 
-    fn report(node: &str, cores: u32, taken: u64, rows: Vec<Row>) -> Report {
+    fn report(node: &str, cores: u32, taken: u64, rows: Vec<ContainerState>) -> Report {
         let host = Host { cores, ..Host::default() };
         Report { schema: crate::fleet::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_replica_that_was_never_read_leaves_the_age_unknown_and_is_counted() {
-        let unread = Row { read: None, unread: 1, ..row("web-2", 0) };
+        let unread = ContainerState { read: None, unread: 1, ..row("web-2", 0) };
         let fleet = Fleet::of(vec![report("a", 8, 1, vec![row("web-1", 10), unread])]);
         let one = &fleet.workloads[0];
         assert_eq!((one.replicas, one.unread, one.unbounded, one.read), (2, 1, 1, None));
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_remedy_that_is_not_among_the_best_of_one_replica_counts_all_the_same() {
         let bound = |remedy: &str, bytes| Bound { remedy: remedy.into(), bytes, exact: false };
-        let with = |pod: &str, best: &str| Row {
+        let with = |pod: &str, best: &str| ContainerState {
             bounds: vec![bound(best, 100), bound("b", 90), bound("give-back", 80)],
             ..row(pod, 10)
         };
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_settings_are_told_only_if_all_replicas_have_the_same() {
-        let with = |value: &str| Row { settings: vec![value.into()], ..row("web-1", 1) };
+        let with = |value: &str| ContainerState { settings: vec![value.into()], ..row("web-1", 1) };
         let same = Fleet::of(vec![report("a", 8, 1, vec![with("x")]), report("b", 8, 1, vec![with("x")])]);
         assert_eq!(same.workloads[0].settings, Some(vec!["x".to_string()]));
         let other = Fleet::of(vec![report("a", 8, 1, vec![with("x")]), report("b", 8, 1, vec![with("y")])]);

@@ -10,11 +10,11 @@ pub struct Block {
     /// `variant=boxes`, or `variant=boxes, 4 threads`.
     pub title: String,
     /// One row for each candidate. The others are compared with the first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CandidateRow>,
 }
 
 /// One candidate.
-pub struct Row {
+pub struct CandidateRow {
     /// The candidate's name in its panel.
     pub candidate: String,
     /// Number of samples.
@@ -111,10 +111,10 @@ fn title(section: &Section, panel: &Panel) -> String {
     rest.map_or_else(|| panel.title.clone(), |rest| rest.replace(", ", ",").replace(',', ", "))
 }
 
-fn rows(panel: &Panel, column: usize, metrics: &[Metric]) -> Vec<Row> {
+fn rows(panel: &Panel, column: usize, metrics: &[Metric]) -> Vec<CandidateRow> {
     let measured = panel.lines.iter().enumerate().filter(|(_, line)| line.points[column].is_some());
     measured
-        .map(|(at, line)| Row {
+        .map(|(at, line)| CandidateRow {
             candidate: line.name(),
             n: line.points[column].as_ref().map_or(0, Point::n),
             figures: metrics.iter().map(|metric| figure(panel, at, column, metric)).collect(),

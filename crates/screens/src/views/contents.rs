@@ -6,7 +6,7 @@ mod difference;
 mod page;
 pub(crate) mod tree_map;
 
-use allocanary_contents::{Contents, Holder, Leaked, Lost, Row, Site, Text};
+use allocanary_contents::{Contents, Holder, KindRow, Leaked, Lost, Site, Text};
 use allocanary_text::outside::Look;
 use allocanary_text::units::{Bytes, show_duration};
 
@@ -80,8 +80,8 @@ fn kinds(contents: &Contents, look: &Look) -> String {
     let is_sample = contents.sampled.is_some();
     let mut table = head(&["kind", "bytes", "within", "of all", "blocks"]);
     let share = |part: u64| format!("{:.1} %", percent(part, contents.bytes));
-    let name = |row: &Row| if row.likely { format!("{} (likely)", row.kind) } else { row.kind.clone() };
-    let within = |row: &Row| row.within.map(|within| format!("± {}", bytes(within))).unwrap_or_default();
+    let name = |row: &KindRow| if row.likely { format!("{} (likely)", row.kind) } else { row.kind.clone() };
+    let within = |row: &KindRow| row.within.map(|within| format!("± {}", bytes(within))).unwrap_or_default();
     let shown = contents.kinds.iter().take(KINDS);
     table.extend(shown.map(|row| vec![name(row), bytes(row.bytes), within(row), share(row.bytes), count(row.blocks)]));
     if let Some(rest) = contents.kinds.get(KINDS..).filter(|rest| !rest.is_empty()) {

@@ -206,14 +206,14 @@ fn map(largest: &[&Workload]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_rows::fleet::{Bound, Parts, Report, Row, SCHEMA};
+    use allocanary_rows::fleet::{Bound, ContainerState, Parts, Report, SCHEMA};
 
-    fn row(pod: &str, workload: &str, live: u64, kept: u64) -> Row {
+    fn row(pod: &str, workload: &str, live: u64, kept: u64) -> ContainerState {
         let mut parts = Parts::default();
         [(Part::Live, live), (Part::FreePages, kept), (Part::Files, 9 << 20), (Part::Unknown, 3 << 20)]
             .into_iter()
             .for_each(|(part, bytes)| parts.add(part, bytes));
-        Row {
+        ContainerState {
             namespace: "shop".into(),
             pod: pod.into(),
             container: "web".into(),
@@ -223,7 +223,7 @@ mod tests {
             parts,
             read: Some(1_700_000_000_000),
             bounds: vec![Bound { remedy: "arena_max".into(), bytes: kept, exact: false }],
-            ..Row::default()
+            ..ContainerState::default()
         }
     }
 
@@ -234,13 +234,13 @@ mod tests {
             host: Host { cores: *cores, thp: "madvise".into(), page: 4096, arch: "x86_64".into() },
             rows: vec![
                 row(&format!("web-{at}"), "deployment/web", 700 << 20, 300 << 20),
-                Row {
+                ContainerState {
                     read: None,
                     unread: 1,
                     bounds: vec![],
                     ..row("db-0", "statefulset/a-database-with-a-rather-long-name", 1 << 33, 1 << 20)
                 },
-                Row { namespace: "<script>\u{1b}[31m".into(), ..row("x", "", 1, 0) },
+                ContainerState { namespace: "<script>\u{1b}[31m".into(), ..row("x", "", 1, 0) },
             ],
             problems: vec!["2 processes may not be read".into()],
             ..Report::default()

@@ -25,13 +25,13 @@ pub struct Source<'a> {
 
 /// A library that was built and tried.
 #[derive(Debug)]
-pub struct Made {
+pub struct BuiltLibrary {
     /// The version that it reported, where it has a function for that.
     pub reported: Option<String>,
 }
 
 /// Builds `release` as `library`. What cargo and the compiler said is in `log`.
-pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -> Result<Made> {
+pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -> Result<BuiltLibrary> {
     let folder = tempfile::Builder::new()
         .prefix("allocanary-build-")
         .tempdir()
@@ -43,7 +43,7 @@ pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -
     let objects = steps.shim()?;
     steps.link(&archives, objects.as_deref(), library)?;
     let reported = trial::run(release, library, folder.path(), log)?;
-    Ok(Made { reported })
+    Ok(BuiltLibrary { reported })
 }
 
 /// The data that all steps of a build share.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::given::{CORES, PROOF, PROVE};
 use super::launcher::Launcher;
 use super::variables;
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_rows::Cell;
 use allocanary_rows::{PRELOAD, PROCESS_THP};
@@ -83,10 +83,10 @@ fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
     let settings = settings.iter().filter(|setting| cell.settings.contains_key(setting.name.as_ref()));
     let each = settings.filter(|setting| setting.name != PROCESS_THP).map(|setting| {
         let kind = match setting.kind {
-            Kind::Flag => "flag",
-            Kind::Number { .. } => "number",
-            Kind::Size { .. } => "size",
-            Kind::Time { .. } | Kind::Choice { .. } | Kind::Text | Kind::Path => "word",
+            SettingKind::Flag => "flag",
+            SettingKind::Number { .. } => "number",
+            SettingKind::Size { .. } => "size",
+            SettingKind::Time { .. } | SettingKind::Choice { .. } | SettingKind::Text | SettingKind::Path => "word",
         };
         format!("{}={kind}", setting.name)
     });
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_library_of_others_is_asked_for_its_settings_and_the_row_names_that_library_alone() {
         let settings = [
-            Setting::new("release_rate", Kind::Number { min: 0, max: 10 }, ""),
-            Setting::new("heap_limit_mb", Kind::Number { min: 0, max: 10 }, ""),
+            Setting::new("release_rate", SettingKind::Number { min: 0, max: 10 }, ""),
+            Setting::new("heap_limit_mb", SettingKind::Number { min: 0, max: 10 }, ""),
             huge_pages::setting(),
         ];
         let mut cell = Cell::new("tcmalloc", "tcmalloc", Job::of_program(Program::default()));

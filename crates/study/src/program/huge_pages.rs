@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
 use allocanary_rows::sample::{Failure, FailureKind};
@@ -18,7 +18,7 @@ const ADVISED: &str = HugePages::Advised.name();
 /// The setting as a row of a table.
 pub const fn setting() -> Setting {
     use std::borrow::Cow::Borrowed;
-    let kind = Kind::words(&[Borrowed(NEVER), Borrowed(ADVISED)]);
+    let kind = SettingKind::words(&[Borrowed(NEVER), Borrowed(ADVISED)]);
     Setting::new(PROCESS_THP, kind, "transparent huge pages that the kernel may give to the program and its children")
 }
 

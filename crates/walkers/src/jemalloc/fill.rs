@@ -7,7 +7,7 @@ use super::caches::Caches;
 use super::extent::{Bitmap, Extent, Use};
 use super::extents::Extents;
 use super::metadata;
-use crate::{Arena, Kind, Memory, State, Walk};
+use crate::{Arena, BlockKind, Memory, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
@@ -40,7 +40,7 @@ pub fn fill(
         walk.swapped += swapped(memory, block.start, block.end);
     }
     for block in blocks {
-        walk.layout.block(block.start, block.end - block.start, Kind::Structure);
+        walk.layout.block(block.start, block.end - block.start, BlockKind::Structure);
     }
     let mut totals = Totals::default();
     for (extent, bitmap) in &extents.all {
@@ -57,10 +57,10 @@ pub fn fill(
             Use::Dirty | Use::Muzzy => totals.free += memory.pages().resident(extent.from(), extent.to()),
             Use::Retained => {
                 for run in memory.pages().within(extent.from(), extent.to()) {
-                    walk.layout.block(run.from, run.to - run.from, Kind::Unused);
+                    walk.layout.block(run.from, run.to - run.from, BlockKind::Unused);
                 }
             }
-            Use::Moving => walk.layout.block(extent.from(), extent.bytes, Kind::Unknown),
+            Use::Moving => walk.layout.block(extent.from(), extent.bytes, BlockKind::Unknown),
         }
     }
     totals
@@ -132,7 +132,7 @@ fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
         if taken.get(word).is_some_and(|bits| bits & bit != 0) {
             taken[word] &= !bit;
             walk.cached += size;
-            walk.layout.block(*at, size, Kind::Cached);
+            walk.layout.block(*at, size, BlockKind::Cached);
         }
     }
     let first = caches.own.partition_point(|at| *at < extent.at);
@@ -140,13 +140,13 @@ fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
         let region = (at - extent.at) / size;
         if let Some(bits) = taken.get_mut((region / 64) as usize) {
             *bits &= !(1 << (region % 64));
-            walk.layout.block(*at, size, Kind::Structure);
+            walk.layout.block(*at, size, BlockKind::Structure);
         }
     }
     let count: u64 = taken.iter().map(|bits| u64::from(bits.count_ones())).sum();
     walk.live += count * size;
     walk.blocks += count;
-    let mut sums = Sums::new(&mut walk.layout, Kind::Live);
+    let mut sums = Sums::new(&mut walk.layout, BlockKind::Live);
     each_run(&taken, |from, count| sums.add(extent.at + from * size, count * size));
     drop(sums);
     each_run(&taken, |from, count| walk.layout.list(extent.at + from * size, size, count));
@@ -155,13 +155,13 @@ fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
 fn large(extent: &Extent, size: u64, caches: &Caches, walk: &mut Walk) {
     if caches.blocks.binary_search(&extent.at).is_ok() {
         walk.cached += size;
-        walk.layout.block(extent.at, size, Kind::Cached);
+        walk.layout.block(extent.at, size, BlockKind::Cached);
     } else if caches.own.binary_search(&extent.at).is_ok() {
-        walk.layout.block(extent.at, size, Kind::Structure);
+        walk.layout.block(extent.at, size, BlockKind::Structure);
     } else {
         walk.live += size;
         walk.blocks += 1;
-        walk.layout.block(extent.at, size, Kind::Live);
+        walk.layout.block(extent.at, size, BlockKind::Live);
         walk.layout.list(extent.at, size, 1);
     }
 }

@@ -8,7 +8,7 @@ use super::map::{Map, MapPages};
 use super::page::{Origin, Page, SLICE};
 use super::release::Release;
 use super::segments::Segments;
-use crate::{Kind, Memory, State, Walk};
+use crate::{BlockKind, Memory, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the pages.
@@ -40,7 +40,7 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], 
     let tables = name(walk, "mimalloc's page map".into(), map.root);
     for table in std::iter::once(map.root..map.end).chain(found.tables.iter().map(|table| *table..table + SLICE)) {
         region(memory, table.clone(), tables, walk);
-        walk.layout.block(table.start, table.end - table.start, Kind::Structure);
+        walk.layout.block(table.start, table.end - table.start, BlockKind::Structure);
     }
     let mut bytes = Vec::new();
     let now = || used(&found.pages, |page| again(memory, page, map.release));
@@ -53,7 +53,7 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], 
             totals.free += memory.pages().resident(page.start, page.end());
         }
         if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
-            walk.layout.block(page.at, map.release.page.bytes as u64, Kind::Structure);
+            walk.layout.block(page.at, map.release.page.bytes as u64, BlockKind::Structure);
         }
         put(page, &blocks, walk);
     }
@@ -76,7 +76,7 @@ pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u
         walk.skipped += segment.skipped;
         let end = segment.at + segment.slices * SLICE;
         region(memory, segment.at..end, number, walk);
-        walk.layout.block(segment.at, segment.own * SLICE, Kind::Structure);
+        walk.layout.block(segment.at, segment.own * SLICE, BlockKind::Structure);
         let mut last = segment.at + segment.own * SLICE;
         for page in &segment.pages {
             let Origin::Segment { from, bytes: all } = page.origin else { continue };
@@ -160,11 +160,11 @@ fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut Total
             }
         }
         if slice < arena.own {
-            walk.layout.block(at, SLICE, Kind::Structure);
+            walk.layout.block(at, SLICE, BlockKind::Structure);
         } else if arena.is_free(slice) {
             totals.free += memory.pages().resident(at, at + SLICE);
         } else if !taken[slice as usize] {
-            walk.layout.block(at, SLICE, Kind::Structure);
+            walk.layout.block(at, SLICE, BlockKind::Structure);
         }
     }
 }
@@ -190,7 +190,7 @@ fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
             !(free | others) & ((1_u128 << bits) - 1) as u64
         })
         .collect();
-    for (bits, kind) in [(&taken, Kind::Live), (&blocks.freed_by_others, Kind::Cached)] {
+    for (bits, kind) in [(&taken, BlockKind::Live), (&blocks.freed_by_others, BlockKind::Cached)] {
         let mut sums = Sums::new(&mut walk.layout, kind);
         each_run(bits, |from, count| sums.add(page.start + from * page.block, count * page.block));
     }

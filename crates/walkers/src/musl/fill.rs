@@ -9,7 +9,7 @@ use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
 use crate::bits::each_run;
 use crate::sums::Sums;
-use crate::{Arena, Kind, Memory, State, Walk};
+use crate::{Arena, BlockKind, Memory, State, Walk};
 
 /// Puts everything on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut Walk) {
@@ -25,7 +25,7 @@ pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut 
     }
     for area in &context.areas {
         region(memory, *area, area + AREA, own, walk);
-        walk.layout.block(*area, AREA, Kind::Structure);
+        walk.layout.block(*area, AREA, BlockKind::Structure);
     }
     for which in batches(&nested.groups) {
         let mut batch = Batch::read(memory, context, nested, which.clone());
@@ -50,8 +50,8 @@ fn count(group: &Group, inner: u32, is_given: bool, walk: &mut Walk) {
     walk.live = walk.live.saturating_add(count * group.stride);
     // What the loader gave is in pages of a library.
     if !is_given {
-        walk.layout.block(group.from, UNIT, Kind::Structure);
-        let mut sums = Sums::new(&mut walk.layout, Kind::Live);
+        walk.layout.block(group.from, UNIT, BlockKind::Structure);
+        let mut sums = Sums::new(&mut walk.layout, BlockKind::Live);
         each_run(&[taken.into()], |first, count| sums.add(group.slot(first), count * group.stride));
     }
 }

@@ -6,7 +6,7 @@ use super::links::Closure;
 use super::marks::Cursor;
 use super::structures::Structures;
 use super::trim::Trim;
-use crate::{Kind, Layout, Memory, PAGE, Window};
+use crate::{BlockKind, Layout, Memory, PAGE, Window};
 
 /// After a break, the walk continues where this many blocks in a row are plausible.
 const PROOF: usize = 8;
@@ -102,7 +102,7 @@ impl<'a> Chunks<'a> {
         while at < extent.to && Some(at) != extent.top {
             match size(&mut self.window, at, extent) {
                 Some(FENCE) => {
-                    self.layout.block(at, FENCE, Kind::Structure);
+                    self.layout.block(at, FENCE, BlockKind::Structure);
                     self.trim.used();
                     fenced = true;
                     at += FENCE;
@@ -159,15 +159,15 @@ impl<'a> Chunks<'a> {
         self.trim.used();
         let kind = if self.cached.has(at) {
             self.sums.cached += size;
-            Kind::Cached
+            BlockKind::Cached
         } else if self.caches.has(at) {
-            Kind::Structure
+            BlockKind::Structure
         } else {
             self.sums.live += size;
             self.sums.blocks += 1;
             // The program's bytes begin after the header, and include the next block's first word.
             self.layout.list(at + FENCE, size - 8, 1);
-            Kind::Live
+            BlockKind::Live
         };
         self.layout.block(at, size, kind);
     }
@@ -179,12 +179,12 @@ impl<'a> Chunks<'a> {
         // The header that ends a thread arena's heap is after a fence. If there was no room for the fence, it is after
         // a small block.
         if left <= FENCE && (fenced || extent.arena != 0) {
-            self.layout.block(at, left, Kind::Structure);
+            self.layout.block(at, left, BlockKind::Structure);
             return extent.to;
         }
         let is_unread = !self.memory.is_late() && self.window.word(at + 8).is_none();
         let next = self.resume(at, extent);
-        self.layout.block(at, next - at, Kind::Unknown);
+        self.layout.block(at, next - at, BlockKind::Unknown);
         if is_unread {
             self.sums.unread += next - at;
             self.sums.skipped += next - at;

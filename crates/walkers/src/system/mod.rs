@@ -38,7 +38,7 @@ use structures::Structures;
 pub(crate) use version::of_file as release_of_file;
 
 use crate::known::Known;
-use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
+use crate::{BlockKind, Forecast, Memory, State, Unknown, Walk, Walker};
 
 /// The walker.
 pub const WALKER: Walker = Walker {
@@ -139,7 +139,7 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
         let unread = chunks.sums.unread;
         for piece in &memories.pieces[index] {
             chunks.layout.region(memory.pages(), piece.from, piece.blocks.to, index as u32);
-            chunks.layout.block(piece.from, piece.blocks.from - piece.from, Kind::Structure);
+            chunks.layout.block(piece.from, piece.blocks.from - piece.from, BlockKind::Structure);
             walked[index] += piece.blocks.from - piece.from;
             walked[index] += chunks.walk(&piece.blocks, &mut free[index], &mut links);
         }
@@ -195,7 +195,7 @@ fn own_pages(memory: &dyn Memory, chunks: &mut Chunks, at: u64, bytes: u64, aren
     chunks.sums.live += bytes;
     chunks.sums.blocks += 1;
     chunks.layout.region(memory.pages(), at, at + bytes, arena);
-    chunks.layout.block(at, bytes, Kind::Live);
+    chunks.layout.block(at, bytes, BlockKind::Live);
     chunks.layout.list(at + 16, bytes.saturating_sub(16), 1);
 }
 

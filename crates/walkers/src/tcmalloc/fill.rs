@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::blocks::Blocks;
 use super::map::{Map, Spans};
 use super::span::Use;
-use crate::{Kind, Memory, PAGE, State, Walk};
+use crate::{BlockKind, Memory, PAGE, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Structures less far from one another are in one piece of memory, with those that are no longer used between them.
@@ -64,7 +64,7 @@ pub fn fill(
                 let live = count_ones(&taken);
                 walk.live += live * size;
                 walk.blocks += live;
-                for (bits, kind) in [(taken.as_slice(), Kind::Live), (cached, Kind::Cached)] {
+                for (bits, kind) in [(taken.as_slice(), BlockKind::Live), (cached, BlockKind::Cached)] {
                     let mut sums = Sums::new(&mut walk.layout, kind);
                     each_run(bits, |from, count| sums.add(span.from + from * size, count * size));
                 }
@@ -73,7 +73,7 @@ pub fn fill(
             Use::Taken => {
                 walk.live = walk.live.saturating_add(bytes);
                 walk.blocks += 1;
-                walk.layout.block(span.from, bytes, Kind::Live);
+                walk.layout.block(span.from, bytes, BlockKind::Live);
                 walk.layout.list(span.from, bytes, 1);
             }
             Use::Free => {
@@ -83,7 +83,7 @@ pub fn fill(
             Use::Returned => {
                 totals.returned = totals.returned.saturating_add(bytes);
                 for run in memory.pages().within(span.from, span.to) {
-                    walk.layout.block(run.from, run.to - run.from, Kind::Unused);
+                    walk.layout.block(run.from, run.to - run.from, BlockKind::Unused);
                 }
             }
         }
@@ -127,7 +127,7 @@ fn structures(memory: &dyn Memory, map: &Map, found: &Spans, caches: &BTreeSet<u
                 .collect(),
         };
         for (from, to) in new {
-            walk.layout.block(from, to - from, Kind::Structure);
+            walk.layout.block(from, to - from, BlockKind::Structure);
         }
     }
 }

@@ -26,7 +26,7 @@ const MOST: f64 = 0.9;
 const ROUNDS: usize = 4;
 
 /// A stack, how many blocks it made, and their bytes.
-pub type Made = (Vec<Frame>, u64, u64);
+pub type WrapperStack = (Vec<Frame>, u64, u64);
 
 #[derive(Default)]
 struct Candidate<'a> {
@@ -38,7 +38,7 @@ struct Candidate<'a> {
 
 impl Folding {
     /// Finds the functions that only pass on.
-    pub fn find_wrappers(&mut self, stacks: &[Made]) {
+    pub fn find_wrappers(&mut self, stacks: &[WrapperStack]) {
         for _ in 0..ROUNDS {
             let found = if self.is_off { BTreeMap::new() } else { self.next(stacks) };
             if found.is_empty() {
@@ -49,7 +49,7 @@ impl Folding {
     }
 
     /// The functions that call only malloc's family and wrappers that are already found.
-    fn next(&self, stacks: &[Made]) -> BTreeMap<(String, String), usize> {
+    fn next(&self, stacks: &[WrapperStack]) -> BTreeMap<(String, String), usize> {
         let mut of: HashMap<(&str, &str), Candidate<'_>> = HashMap::new();
         let mut modules: HashMap<&str, (u64, u64)> = HashMap::new();
         for (frames, allocations, bytes) in stacks {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::fold::site;
 
-    fn made(functions: &[&str], allocations: u64) -> Made {
+    fn made(functions: &[&str], allocations: u64) -> WrapperStack {
         let frame = |function: &&str| Frame {
             function: (*function).into(),
             is_named: true,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     /// The wrappers that are found, with their callers.
-    fn found(stacks: &[Made]) -> Vec<(String, usize)> {
+    fn found(stacks: &[WrapperStack]) -> Vec<(String, usize)> {
         let mut folding = Folding::default();
         folding.find_wrappers(stacks);
         folding.wrappers.into_iter().map(|((_, name), callers)| (name, callers)).collect()

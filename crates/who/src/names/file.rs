@@ -7,7 +7,7 @@ use std::sync::Arc;
 use addr2line::demangle_auto;
 use addr2line::gimli::ReaderOffset;
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, Kind, Table};
+use allocanary_process::elf::{self, Elf, SymbolKind, Table};
 use allocanary_trace::stacks::Module;
 
 use super::Frame;
@@ -172,8 +172,8 @@ fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
         let mut source = String::new();
         for symbol in symbols {
             match symbol.kind {
-                Kind::File => source = symbol.name.into(),
-                Kind::Function if symbol.bytes > 0 && symbol.is_defined => {
+                SymbolKind::File => source = symbol.name.into(),
+                SymbolKind::Function if symbol.bytes > 0 && symbol.is_defined => {
                     let source = if symbol.is_local { source.clone() } else { String::new() };
                     out.push(Function {
                         address: symbol.address,

@@ -7,7 +7,7 @@ use super::SHORT_NANOS;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct PackedBlock {
     of: u32,
     /// Bits 0 to 31 of the size and of the event's number; bits 32 to 47 are separate.
     size: u32,
@@ -18,11 +18,11 @@ pub struct Made {
 /// A trace has no larger size, and this many events would take 256 TiB.
 const MOST: u64 = (1 << 48) - 1;
 
-impl Made {
+impl PackedBlock {
     /// A block of this size, with the index of its totals, made by the event of this number.
-    pub(super) fn new(size: u64, of: u32, event: u64) -> Made {
+    pub(super) fn new(size: u64, of: u32, event: u64) -> PackedBlock {
         let (size, event) = (size.min(MOST), event.min(MOST));
-        Made { of, size: size as u32, event: event as u32, high: [(size >> 32) as u16, (event >> 32) as u16] }
+        PackedBlock { of, size: size as u32, event: event as u32, high: [(size >> 32) as u16, (event >> 32) as u16] }
     }
 
     pub(super) fn of(self) -> u32 {
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_block_keeps_its_numbers() {
-        assert_eq!(size_of::<Made>(), 16);
+        assert_eq!(size_of::<PackedBlock>(), 16);
         for (size, of, event) in [(0, 0, 1), (1 << 46, u32::MAX, 1 << 33), (u64::from(u32::MAX), 7, MOST)] {
-            let made = Made::new(size, of, event);
+            let made = PackedBlock::new(size, of, event);
             assert_eq!((made.size(), made.of(), made.event()), (size, of, event));
         }
     }

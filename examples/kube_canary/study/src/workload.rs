@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use allocanary_cell::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 use kube_canary::canary;
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
@@ -21,13 +21,18 @@ pub const WORKLOAD: Workload = Workload {
     operation: "scrape",
     parameters: &[
         parameter("peers", COUNT, "100", "canaries that it probes"),
-        parameter("servers", Kind::Number { min: 0, max: 4096 }, "0", "web server threads; 0 is one for each core"),
+        parameter(
+            "servers",
+            SettingKind::Number { min: 0, max: 4096 },
+            "0",
+            "web server threads; 0 is one for each core",
+        ),
         parameter("scrapes", COUNT, "400", "gzipped scrapes, over as many connections as there are cores"),
         parameter("interval", WAIT, "250ms", "time from one probe of a peer to the next"),
         parameter("settle", WAIT, "500ms", "rest before `idle` is read"),
         parameter(
             "threads_give_back",
-            Kind::Flag,
+            SettingKind::Flag,
             "false",
             "whether server threads give their freed memory back 200 ms after the last scrape",
         ),
@@ -38,8 +43,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-const COUNT: Kind = Kind::Number { min: 1, max: 100_000 };
-const WAIT: Kind = Kind::Time { min: 1, max: 600_000 };
+const COUNT: SettingKind = SettingKind::Number { min: 1, max: 100_000 };
+const WAIT: SettingKind = SettingKind::Time { min: 1, max: 600_000 };
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (peers, scrapes) = (setup.number("peers")?, setup.number("scrapes")?);

@@ -21,7 +21,7 @@ use crate::error::{self, Pages};
 use allocanary_facts::environment::Environment;
 use allocanary_facts::mimalloc::{ALSO, ENVIRONMENT, NAME, SETTINGS};
 use allocanary_facts::request::{Request, Value};
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 
 /// The mimalloc that libmimalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -253,7 +253,7 @@ fn option_of(line: &str) -> Option<(&'static Setting, &str, bool)> {
     let (name, value) = line.strip_prefix("option '")?.split_once("': ")?;
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
     let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
-    Some((setting, number, matches!(setting.kind, Kind::Size { .. }) && unit.trim() == "KiB"))
+    Some((setting, number, matches!(setting.kind, SettingKind::Size { .. }) && unit.trim() == "KiB"))
 }
 
 /// The number under `"key": {.. "field": N ..}`, or `"key": N` if `field` is empty. mimalloc's own JSON is flat enough

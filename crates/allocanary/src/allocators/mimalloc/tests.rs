@@ -44,7 +44,7 @@ fn the_table_has_every_option_of_the_linked_version() {
     let in_kib =
         |name: &str| text.lines().any(|line| line.starts_with(&format!("option '{name}'")) && line.contains("KiB"));
     for setting in SETTINGS {
-        let is_size = matches!(setting.kind, Kind::Size { .. });
+        let is_size = matches!(setting.kind, SettingKind::Size { .. });
         assert_eq!(is_size, in_kib(&setting.name), "{}: a size is what mimalloc counts in KiB", setting.name);
     }
 }

@@ -205,7 +205,7 @@ pub fn purge() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_facts::setting::Kind;
+    use allocanary_facts::setting::SettingKind;
     use allocanary_facts::system::glibc::also;
     use allocanary_sys::sys::glibc_version;
 
@@ -244,8 +244,8 @@ mod tests {
             let (_, bounds) = rest.split_once("(min: ").unwrap();
             let (least, most) = bounds.trim_end_matches(')').split_once(", max: ").unwrap();
             let (min, max) = match setting.kind {
-                Kind::Number { min, max } => (min as u64, max as u64),
-                Kind::Size { min, max } => (min, max),
+                SettingKind::Number { min, max } => (min as u64, max as u64),
+                SettingKind::Size { min, max } => (min, max),
                 _ => panic!("{name}: a tunable is a number"),
             };
             assert!(number(least) <= min && max <= number(most), "{line}: the table has {min} to {max}");

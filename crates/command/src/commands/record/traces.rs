@@ -7,7 +7,7 @@ use crate::commands::terminal;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::record::Made;
+use allocanary_trace::record::TraceFiles;
 use allocanary_trace::stacks::NoRoom;
 
 /// A folder that does not exist yet: `allocanary-out/record-1` and so on.
@@ -17,7 +17,7 @@ pub(super) fn fresh_folder() -> PathBuf {
 }
 
 /// The traces, without those that another user may have put there. Says which these are.
-pub(super) fn traces_of(made: Made) -> Vec<(PathBuf, Header)> {
+pub(super) fn traces_of(made: TraceFiles) -> Vec<(PathBuf, Header)> {
     for path in &made.of_others {
         terminal::tell(format_args!(
             "{}: it belongs to another user, who was not recorded: left as it is",

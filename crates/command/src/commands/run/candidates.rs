@@ -11,7 +11,7 @@ use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_facts::environment::Environment;
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_facts::{our, ours, suggested};
 use allocanary_rows::description::{Description, WorkloadDescription};
@@ -39,12 +39,16 @@ fn job() -> WorkloadDescription {
 
 /// The setting `thread_idle`, which all preloads have.
 pub const fn idle() -> Setting {
-    Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
+    Setting::new(THREAD_IDLE, SettingKind::Text, "idle threads give back after this time, such as 100ms")
 }
 
 /// The setting `memory_budget`, which all preloads have.
 pub const fn budget() -> Setting {
-    Setting::new(MEMORY_BUDGET, Kind::Text, "gives back before this memory limit: container, or a size such as 1GiB")
+    Setting::new(
+        MEMORY_BUDGET,
+        SettingKind::Text,
+        "gives back before this memory limit: container, or a size such as 1GiB",
+    )
 }
 
 /// The other allocators on this host: those that `allocanary build` has built, and those that are installed. A built

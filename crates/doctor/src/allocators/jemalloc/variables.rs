@@ -3,7 +3,7 @@
 
 use allocanary_facts::jemalloc::settings::ROWS;
 use allocanary_facts::jemalloc::{ALSO, NAME};
-use allocanary_facts::setting::{Kind, Setting, also, c_number as number};
+use allocanary_facts::setting::{Setting, SettingKind, also, c_number as number};
 
 use super::links::{A_FILE, LINKS};
 use crate::seen::Libraries;
@@ -96,10 +96,10 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
     }
     let setting = &row.setting;
     let taken = match setting.kind {
-        Kind::Flag => matches!(value, "true" | "false"),
-        Kind::Number { .. } if key == "narenas" && value == "default" => return None,
-        Kind::Number { .. } | Kind::Size { .. } => number(value).is_some(),
-        Kind::Time { .. } | Kind::Choice { .. } | Kind::Text | Kind::Path => true,
+        SettingKind::Flag => matches!(value, "true" | "false"),
+        SettingKind::Number { .. } if key == "narenas" && value == "default" => return None,
+        SettingKind::Number { .. } | SettingKind::Size { .. } => number(value).is_some(),
+        SettingKind::Time { .. } | SettingKind::Choice { .. } | SettingKind::Text | SettingKind::Path => true,
     };
     if key == "narenas_ratio" && (value.contains(|c| !matches!(c, '0'..='9' | '.')) || value.parse::<f64>().is_err()) {
         let wanted = format!("{key}: wanted a number such as 4 or 0.5, found `{value}`: jemalloc keeps its default");
@@ -122,8 +122,8 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
 /// The bound that replaces a number out of range. jemalloc refuses 0 arenas, and clips too many arenas.
 fn clipped(setting: &Setting, number: i128) -> Option<i128> {
     let (min, max) = match setting.kind {
-        Kind::Number { min, max } => (i128::from(min), i128::from(max)),
-        Kind::Size { min, max } => (i128::from(min), i128::from(max)),
+        SettingKind::Number { min, max } => (i128::from(min), i128::from(max)),
+        SettingKind::Size { min, max } => (i128::from(min), i128::from(max)),
         _ => return None,
     };
     match number {

@@ -124,7 +124,7 @@ fn retained(contents: &Contents) -> Markup {
 }
 
 fn kinds(contents: &Contents) -> Markup {
-    let row = |row: &allocanary_contents::Row| {
+    let row = |row: &allocanary_contents::KindRow| {
         let likely = if row.likely { " (likely)" } else { "" };
         let within = row.within.map(|within| format!(" ± {}", bytes(within))).unwrap_or_default();
         let share = format!("{:.1} %", percent(row.bytes, contents.bytes));

@@ -5,7 +5,7 @@ use allocanary_heap::Subject;
 const LOOK: Look = Look { color: false, width: 80 };
 
 fn contents(leaked: u64) -> Contents {
-    let row = |kind: &str, blocks: u64, bytes: u64| Row { kind: kind.into(), blocks, bytes, ..Row::default() };
+    let row = |kind: &str, blocks: u64, bytes: u64| KindRow { kind: kind.into(), blocks, bytes, ..KindRow::default() };
     let lost = Lost {
         kind: "app::Peer".into(),
         each: 72,
@@ -26,7 +26,7 @@ fn contents(leaked: u64) -> Contents {
         bytes: 2 << 20,
         kinds: vec![
             row("app::Circle", 20_000, 800_000),
-            Row { likely: true, ..row("std::list node", 10_000, 240_000) },
+            KindRow { likely: true, ..row("std::list node", 10_000, 240_000) },
         ],
         holders: vec![Holder {
             name: "`g_cache` in server".into(),
@@ -72,7 +72,7 @@ fn a_difference_names_what_grew() {
     let (before, mut after) = (contents(6000), contents(7000));
     after.taken = 600_000;
     after.bytes += 72_000;
-    after.kinds.push(Row { kind: "app::Peer".into(), blocks: 1000, bytes: 72_000, ..Row::default() });
+    after.kinds.push(KindRow { kind: "app::Peer".into(), blocks: 1000, bytes: 72_000, ..KindRow::default() });
     let lines = difference(&before, &after, &LOOK);
     let text = lines.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");

@@ -3,7 +3,7 @@
 use super::columns::columns;
 use super::{bold, bytes, percent};
 use crate::draw::wrapped;
-use allocanary_heap::{Part, Reading, Row, together};
+use allocanary_heap::{Part, PartRow, Reading, together};
 use allocanary_text::outside::{Look, harmless};
 
 /// The head of the lines of many processes.
@@ -105,9 +105,9 @@ pub fn tree(readings: &[Reading], look: &Look) -> String {
 type Together = (String, Vec<Vec<String>>, &'static str);
 
 /// A page that several processes share counts once.
-fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
+fn once_each(readings: &[Reading], rows: &[PartRow], sum: u64) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
-    let share = |row: &Row| row.share.unwrap_or(0);
+    let share = |row: &PartRow| row.share.unwrap_or(0);
     let answer = format!(
         "{} in {} processes, shared pages counted once: {} live, {} free pages; counted in each process it would be {}",
         bytes(sum),
@@ -128,7 +128,7 @@ fn once_each(readings: &[Reading], rows: &[Row], sum: u64) -> Together {
 }
 
 /// Used if the kernel did not tell how many processes share a page: the page counts in each process.
-fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
+fn in_each(readings: &[Reading], rows: &[PartRow]) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let answer = format!(
         "{} in {} processes, shared pages counted in each: {} live, {} free pages",
@@ -149,7 +149,7 @@ fn in_each(readings: &[Reading], rows: &[Row]) -> Together {
 }
 
 /// The bytes of a part in rows.
-fn of(rows: &[Row], part: Part, bytes_of: impl Fn(&Row) -> u64) -> String {
+fn of(rows: &[PartRow], part: Part, bytes_of: impl Fn(&PartRow) -> u64) -> String {
     bytes(rows.iter().filter(|row| row.part == part).map(bytes_of).sum())
 }
 

@@ -12,7 +12,7 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
 use super::taken::Globals;
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 /// Go.
 pub const GO: Runtime = Runtime {
@@ -20,7 +20,7 @@ pub const GO: Runtime = Runtime {
     knobs: &[
         Knob::new(
             "gogc",
-            Kind::Text,
+            SettingKind::Text,
             "Go: growth of the heap in % before the next collection, or off",
             Way::Variable("GOGC"),
             Usual::Text("100"),
@@ -28,7 +28,7 @@ pub const GO: Runtime = Runtime {
         ),
         Knob::new(
             "memlimit",
-            Kind::Size { min: 1 << 20, max: i64::MAX as u64 },
+            SettingKind::Size { min: 1 << 20, max: i64::MAX as u64 },
             "Go: memory of the runtime from which on it collects more often (Go 1.19)",
             Way::Variable("GOMEMLIMIT"),
             Usual::Unknown,
@@ -36,7 +36,7 @@ pub const GO: Runtime = Runtime {
         ),
         Knob::new(
             "maxprocs",
-            Kind::Number { min: 1, max: 4096 },
+            SettingKind::Number { min: 1, max: 4096 },
             "Go: threads that run Go code at one time",
             Way::Variable("GOMAXPROCS"),
             Usual::Cores,

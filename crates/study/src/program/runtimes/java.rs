@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 /// A product flag of the virtual machine itself: an old one does not have its name in its library.
@@ -19,7 +19,7 @@ pub const JAVA: Runtime = Runtime {
     knobs: &[
         Knob::new(
             "cpus",
-            Kind::Number { min: 1, max: 4096 },
+            SettingKind::Number { min: 1, max: 4096 },
             "Java: processors that the virtual machine counts; threads of its collector and compiler follow",
             Way::Option(OPTIONS, "-XX:ActiveProcessorCount="),
             Usual::Cores,
@@ -27,7 +27,7 @@ pub const JAVA: Runtime = Runtime {
         ),
         Knob::new(
             "trim",
-            Kind::Number { min: 10, max: i32::MAX as i64 },
+            SettingKind::Number { min: 10, max: i32::MAX as i64 },
             "Java: milliseconds between two calls of malloc_trim, which give free memory of C's heap back",
             Way::Option(OPTIONS, "-XX:TrimNativeHeapInterval="),
             Usual::Unknown,
@@ -36,7 +36,7 @@ pub const JAVA: Runtime = Runtime {
         Knob::new(
             "xss",
             // The least of the virtual machine on x86-64 is 136 KiB, and more elsewhere.
-            Kind::Size { min: 144 << 10, max: 1 << 30 },
+            SettingKind::Size { min: 144 << 10, max: 1 << 30 },
             "Java: the stack of a thread, in bytes",
             Way::Option(OPTIONS, "-Xss"),
             Usual::Unknown,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 
 /// A setting of a runtime.
 pub struct Knob {
@@ -51,7 +51,14 @@ pub enum Also {
 
 impl Knob {
     /// A row of a table.
-    pub const fn new(name: &'static str, kind: Kind, about: &'static str, way: Way, usual: Usual, also: Also) -> Knob {
+    pub const fn new(
+        name: &'static str,
+        kind: SettingKind,
+        about: &'static str,
+        way: Way,
+        usual: Usual,
+        also: Also,
+    ) -> Knob {
         Knob { setting: Setting::new(name, kind, about), way, usual, also }
     }
 
@@ -107,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_as_the_runtime_writes_it() {
-        let kind = Kind::Number { min: 1, max: 100 };
+        let kind = SettingKind::Number { min: 1, max: 100 };
         let knob = Knob::new("gogc", kind, "", Way::Variable("GOGC"), Usual::Unknown, Also::OffOr(1, 100));
         assert!(knob.check("50").is_ok() && knob.check("off").is_ok());
         for value in ["050", "+50", "0", "101", ""] {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "NODE_OPTIONS";
 
@@ -16,7 +16,7 @@ pub const NODE: Runtime = Runtime {
     knobs: &[
         Knob::new(
             "max_semi_space_size",
-            Kind::Number { min: 1, max: 4096 },
+            SettingKind::Number { min: 1, max: 4096 },
             "Node: MiB of each of the two halves of V8's young generation",
             Way::Option(OPTIONS, "--max-semi-space-size="),
             Usual::Unknown,
@@ -24,7 +24,7 @@ pub const NODE: Runtime = Runtime {
         ),
         Knob::new(
             "v8_pool_size",
-            Kind::Number { min: 0, max: 1024 },
+            SettingKind::Number { min: 0, max: 1024 },
             "Node: threads of V8 for collecting and compiling; 0 is none",
             Way::Option(OPTIONS, "--v8-pool-size="),
             Usual::Text("4"),
@@ -32,7 +32,7 @@ pub const NODE: Runtime = Runtime {
         ),
         Knob::new(
             "uv_threadpool_size",
-            Kind::Number { min: 1, max: 1024 },
+            SettingKind::Number { min: 1, max: 1024 },
             "Node: threads of libuv for files, names and cryptography",
             Way::Variable("UV_THREADPOOL_SIZE"),
             Usual::Text("4"),

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 /// CPython.
 pub const CPYTHON: Runtime = Runtime {
     name: "CPython",
     knobs: &[Knob::new(
         "pymalloc",
-        Kind::words(&[Cow::Borrowed("on"), Cow::Borrowed("off")]),
+        SettingKind::words(&[Cow::Borrowed("on"), Cow::Borrowed("off")]),
         "CPython: whether objects of 512 bytes or less have an allocator of their own; off takes malloc for them",
         Way::Variable("PYTHONMALLOC"),
         Usual::Text("on"),

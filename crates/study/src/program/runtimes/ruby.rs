@@ -7,11 +7,11 @@ use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
 use super::runtime::{Runtime, Traits, never};
-use allocanary_facts::setting::Kind;
+use allocanary_facts::setting::SettingKind;
 
 /// A size in bytes.
 const fn size(name: &'static str, about: &'static str, variable: &'static str, usual: &'static str) -> Knob {
-    let kind = Kind::Size { min: 1 << 10, max: i64::MAX as u64 };
+    let kind = SettingKind::Size { min: 1 << 10, max: i64::MAX as u64 };
     Knob::new(name, kind, about, Way::Variable(variable), Usual::Text(usual), Also::Nothing)
 }
 
@@ -24,7 +24,7 @@ const fn factor(
     least: f64,
 ) -> Knob {
     let also = Also::Fraction(least, 100.0);
-    Knob::new(name, Kind::Text, about, Way::Variable(variable), Usual::Text(usual), also)
+    Knob::new(name, SettingKind::Text, about, Way::Variable(variable), Usual::Text(usual), also)
 }
 
 /// Ruby.

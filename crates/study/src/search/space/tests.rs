@@ -5,7 +5,7 @@ use allocanary_rows::provenance::Build;
 
 fn description(allocator: &str, settings: &[&str]) -> Description {
     let known = |name: &&str| {
-        let kind = allocanary_facts::setting::Kind::Text;
+        let kind = allocanary_facts::setting::SettingKind::Text;
         allocanary_facts::setting::Setting { name: name.to_string().into(), kind, about: "".into() }
     };
     Description {

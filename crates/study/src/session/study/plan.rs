@@ -205,7 +205,7 @@ mod tests {
     use crate::session::StudyFile;
     use allocanary_facts::environment::Environment;
     use allocanary_facts::setting::PerCore;
-    use allocanary_facts::setting::{Kind, Setting};
+    use allocanary_facts::setting::{Setting, SettingKind};
     use allocanary_rows::provenance::Build;
 
     fn described() -> Vec<Description> {
@@ -215,8 +215,8 @@ mod tests {
             allocator: "jemalloc".into(),
             version: "5".into(),
             settings: vec![
-                Setting::new("narenas", Kind::Number { min: 1, max: 4094 }, ""),
-                Setting::new("tcache", Kind::Flag, ""),
+                Setting::new("narenas", SettingKind::Number { min: 1, max: 4094 }, ""),
+                Setting::new("tcache", SettingKind::Flag, ""),
             ],
             effective: BTreeMap::new(),
             problems: Vec::new(),

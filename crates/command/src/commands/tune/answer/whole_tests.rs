@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 use super::super::answer;
-use allocanary_facts::setting::{Kind, Setting};
+use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::About;
@@ -47,7 +47,7 @@ const USUAL: Cost = Some((80, 500));
 /// A `system` with the settings that are searched.
 fn described() -> Vec<Description> {
     let mut cells = Scripted::described(&["system"], &allocanary_cell::workloads::described());
-    let number = |name| Setting::new(name, Kind::Number { min: 0, max: 99_999_999 }, "");
+    let number = |name| Setting::new(name, SettingKind::Number { min: 0, max: 99_999_999 }, "");
     let names = ["arena_max", "trim_threshold", "mmap_threshold", "tcache_count", "top_pad"];
     cells[0].settings = names.map(number).to_vec();
     cells
